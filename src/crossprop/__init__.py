@@ -1,0 +1,22 @@
+"""crossprop: the instrument for learning features online.
+
+Write a learner once, as a pure update on one example; run thousands of whole lives of it; look at what its features
+did.
+"""
+
+from crossprop import datasets as datasets
+from crossprop import probes as probes
+from crossprop._version import __version__ as __version__
+from crossprop.learners import Backprop as Backprop
+from crossprop.learners import Crossprop as Crossprop
+from crossprop.learners import CrosspropApprox as CrosspropApprox
+from crossprop.learners import CrosspropSum as CrosspropSum
+from crossprop.learners import Frozen as Frozen
+from crossprop.network import Network as Network
+from crossprop.run import keys as keys
+from crossprop.run import run as run
+from crossprop.saving import load as load
+from crossprop.saving import save as save
+from crossprop.streams import Arrays as Arrays
+from crossprop.streams import Geoff as Geoff
+from crossprop.streams import LabelShift as LabelShift

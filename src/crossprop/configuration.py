@@ -1,0 +1,28 @@
+"""What a learner, network or stream was made with, in JSON's types: for attributes, saved files and comparisons."""
+
+import hashlib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def configuration(value: Any) -> Any:
+    """`value` in JSON's types. Numbers keep every bit; a long array is named by its shape and hash."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        array = np.asarray(value)
+        if array.ndim == 0:
+            return array.item()
+        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+    if isinstance(value, dict):
+        return {str(name): configuration(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [configuration(each) for each in value]
+    if is_dataclass(value):
+        return {"type": type(value).__name__} | {
+            field.name: configuration(getattr(value, field.name)) for field in fields(value)
+        }
+    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"

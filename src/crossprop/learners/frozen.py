@@ -1,0 +1,32 @@
+"""Frozen: the control."""
+
+import equinox as eqx
+
+from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, hyperparameter
+from crossprop.learners.optimizers import Optimizer
+from crossprop.network import Network
+
+
+class Frozen(Learner):
+    r"""The control: the features stay where they started, and only the outgoing weights learn.
+
+    $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
+
+    **Arguments:** `network`, `step_size` and `optimizer` as `Crossprop`; `incoming_step_size` is taken, as by every
+    learner, and moves nothing.
+
+    ```python
+    learner = Frozen(Network(inputs=20, hidden=500), step_size=5e-4)
+    ```
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+
+    def credit(self, units: Units, delta) -> Credit:
+        return Credit()
+
+    def shapes(self) -> Shapes:
+        return Shapes()

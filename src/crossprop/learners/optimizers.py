@@ -1,0 +1,32 @@
+"""How big is the step: the optimizers that are known by name, with the paper's constants."""
+
+from collections.abc import Callable
+from typing import Any
+
+import optax
+
+from crossprop import _checks as check
+
+Optimizer = str | Callable[[Any], optax.GradientTransformation]
+
+OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
+    "sgd": optax.sgd,
+    "momentum": lambda step_size: optax.sgd(step_size, momentum=0.9),
+    "rmsprop": lambda step_size: optax.rmsprop(step_size, decay=0.9, eps=1e-10, initial_scale=1.0),
+    "adam": lambda step_size: optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8),
+}
+
+
+def transformation(optimizer: Optimizer, step_size: Any) -> optax.GradientTransformationExtraArgs:
+    build = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
+    return optax.with_extra_args_support(build(step_size))
+
+
+def check_optimizer(optimizer: Any) -> None:
+    if isinstance(optimizer, str):
+        check.choice("optimizer", optimizer, OPTIMIZERS)
+    elif isinstance(optimizer, optax.GradientTransformation) or not callable(optimizer):
+        raise TypeError(
+            "optimizer must be a name or a function from step size to an optax transformation, such as optax.adam "
+            f"or lambda step_size: optax.adamw(step_size, weight_decay=0.01), got {optimizer!r}"
+        )

@@ -1,0 +1,60 @@
+"""Probes: numbers about a learner's features, for `run(..., probes={"rank": probes.effective_rank(net, batch)})`.
+
+A probe is any function `f(initial_state, state) -> scalar`; these look at the features of a fixed batch of examples.
+"""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from crossprop import _checks as check
+from crossprop.learners import State
+from crossprop.network import Network
+
+Probe = Callable[[State, State], Float[Array, ""]]
+
+
+def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> Probe:
+    """The share of hidden units through which no error can flow: saturated (tanh, sigmoid) or dead (relu).
+
+    A unit counts when its slope stays below `threshold` times the activation's largest slope on every example of
+    `batch (examples, inputs)`.
+    """
+    check.number("threshold", threshold, above=0, high=1)
+    x = _checked(network, batch)
+    largest = 0.25 if network.activation == "sigmoid" else 1.0
+
+    def share(initial: State, state: State):
+        del initial
+        slopes = network.activate(network.preactivations(state.incoming, jnp.asarray(x))).slope
+        return jnp.mean(jnp.max(slopes, axis=0) < threshold * largest)
+
+    return share
+
+
+def effective_rank(network: Network, batch: np.ndarray) -> Probe:
+    """The effective rank of the features of `batch (examples, inputs)`: how many directions they really use.
+
+    The exponential of the entropy of the singular values, normalised to sum to one: Roy and Vetterli (2007), "The
+    effective rank: a measure of effective dimensionality".
+    """
+    x = _checked(network, batch)
+
+    def rank(initial: State, state: State):
+        del initial
+        features = network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi
+        values = jnp.linalg.svd(features, compute_uv=False)
+        share = values / jnp.maximum(jnp.sum(values), jnp.finfo(values.dtype).tiny)
+        return jnp.exp(-jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-30)), 0)))
+
+    return rank
+
+
+def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
+    x = np.asarray(batch)
+    if x.ndim != 2 or len(x) == 0 or x.shape[1] != network.inputs:
+        raise ValueError(f"batch must have shape (examples, {network.inputs}), got {x.shape}")
+    check.finite("batch", x)
+    return x
