@@ -46,6 +46,13 @@ def _range(above: float | None, low: float | None, high: float | None) -> str:
     return "a finite number" if low is None else f"a finite number, at least {low:g}"
 
 
+def scalar(name: str, value: Any, **limits: Any) -> None:
+    """A number that is not an array."""
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    number(name, value, **limits)
+
+
 def integer(name: str, value: Any, *, low: int, high: int | None = None) -> None:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, got {value!r}")

@@ -22,9 +22,15 @@ def whole(path: Path) -> Iterator[Path]:
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield scratch / path.name
-        if path.is_dir():
-            path.rename(scratch / "replaced")
-        (scratch / path.name).replace(path)
+        if not path.is_dir():
+            (scratch / path.name).replace(path)
+            return
+        path.rename(scratch / "replaced")
+        try:
+            (scratch / path.name).replace(path)
+        except BaseException:
+            (scratch / "replaced").rename(path)
+            raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

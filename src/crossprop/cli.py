@@ -105,14 +105,16 @@ class Run:
         if self.out is not None:
             write_records(self.out / "records.zarr", records)
             curves(records, self.out / "figure.png")
-            console.print(f"Wrote {self.out / 'records.zarr'} and {self.out / 'figure.png'}.", soft_wrap=True)
+            console.print(
+                f"Wrote {self.out / 'records.zarr'} and {self.out / 'figure.png'}.", soft_wrap=True, markup=False
+            )
 
     def _names(self) -> list[str]:
         if self.learners == ("all",):
             return list(LEARNERS)
         for name in self.learners:
-            check.choice("learners", name, [*LEARNERS, "all"])
-        return list(dict.fromkeys(self.learners))
+            check.choice("learners", name, LEARNERS)
+        return list(self.learners)
 
     def _learner(self, name: str, network: Network) -> Learner:
         return LEARNERS[name](network, self.step_size, incoming_step_size=self.incoming_step_size)
@@ -137,7 +139,9 @@ class Fetch:
         from crossprop.datasets.mnist import fetch, folder
 
         origin = fetch(self.source)
-        Console().print(f"MNIST is in {folder()}, every file checked by hash; it came from {origin}.", soft_wrap=True)
+        Console().print(
+            f"MNIST is in {folder()}, every file checked by hash; it came from {origin}.", soft_wrap=True, markup=False
+        )
 
 
 @dataclass

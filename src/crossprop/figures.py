@@ -70,7 +70,7 @@ def panel(axes: Any, records: "xarray.Dataset", name: str) -> None:
     for start in [0, *(switches + 1)]:
         letter = chr(ord("A") + int(records.task.values[start]))
         axes.annotate(letter, (step[start], 1.01), xycoords=("data", "axes fraction"), color="#777777", fontsize=9)
-    if name == "loss":
+    if name == "loss" and (estimate.mean > 0).any():
         axes.set_yscale("log")
     axes.set_title(_title(records, name), fontsize=10, pad=16)
     axes.set_xlabel("examples")

@@ -55,8 +55,6 @@ class Network(eqx.Module):
         check.flag("bias", self.bias)
         check.number("incoming_scale", self.incoming_scale, low=0)
         check.number("outgoing_scale", self.outgoing_scale, low=0)
-        if self.loss == "softmax" and self.outputs < 2:
-            raise ValueError(f"outputs must be at least 2 with loss='softmax' (one per class), got {self.outputs}")
 
     @property
     def fan_in(self) -> int:

@@ -106,7 +106,14 @@ def _live_all(
     lives = _Lives(stream, seeds, uses=len(learners))
     stop = threading.Event()
 
+    # What the caller set with JAX's context managers holds for its own thread alone; the workers are told of it.
+    wide, device = jax.config.values["jax_enable_x64"], jax.config.values["jax_default_device"]
+
     def live(name: str, seed: int) -> scan.Progress:
+        with jax.enable_x64(wide), jax.default_device(device):
+            return live_here(name, seed)
+
+    def live_here(name: str, seed: int) -> scan.Progress:
         began = time.perf_counter()
 
         def after_segment(steps: int) -> None:

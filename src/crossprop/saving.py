@@ -37,7 +37,7 @@ def save(path: str | Path, learner: Learner, state: State) -> None:
 def load(path: str | Path, optimizer: Optimizer | None = None) -> tuple[Learner, State]:
     """Reads back what `save` wrote. A learner whose optimizer is a function of yours wants that function again."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
         header = json.loads(str(arrays.pop("header")))
         schema = header["schema"]

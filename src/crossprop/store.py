@@ -37,7 +37,7 @@ def check_replaceable(path: str | Path, experiment: dict[str, str]) -> None:
     stored = read_records(path).attrs
     for name, value in experiment.items():
         if stored.get(name) != value:
-            where, there, here = _difference(name, json.loads(stored[name]), json.loads(value))
+            where, there, here = _difference(name, json.loads(stored.get(name, "null")), json.loads(value))
             raise ValueError(
                 f"{path} holds records of another experiment, which are kept: {where} is {there!r} there and {here!r} "
                 "here. Choose another folder"

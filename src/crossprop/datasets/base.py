@@ -22,6 +22,10 @@ class DataSet:
     classes: int
 
     def __post_init__(self):
+        for name in ("x", "y"):
+            values = np.array(getattr(self, name))
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
         check.integer("classes", self.classes, low=2)
         if self.x.ndim != 2 or self.x.size == 0 or self.x.dtype.kind not in "uif":
             raise ValueError(f"x must be numbers of shape (examples, inputs), got {self.x.shape} of {self.x.dtype}")

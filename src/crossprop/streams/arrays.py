@@ -31,7 +31,7 @@ class Arrays:
     classes: int | None = None
 
     def __post_init__(self):
-        x, y = np.asarray(self.x), np.asarray(self.y)
+        x, y = np.array(self.x), np.array(self.y)
         for name, values in (("x", x), ("y", y)):
             if values.dtype.kind not in "buif" or values.ndim not in (1, 2) or values.size == 0:
                 raise ValueError(
@@ -49,6 +49,8 @@ class Arrays:
             y = np.eye(self.classes or largest + 1, dtype=bool)[y.astype(int)]
         elif self.classes is not None:
             raise ValueError(f"classes is for y of integer classes, got {self.classes} with y of {y.dtype}")
+        else:
+            y = y.astype(float_type()) if y.dtype == bool else y
         object.__setattr__(self, "x", x.reshape(len(x), -1))
         object.__setattr__(self, "y", y.reshape(len(y), -1))
 

@@ -4,7 +4,9 @@ from abc import abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, Real
+
+from crossprop.network import float_type
 
 Numbers = np.ndarray | Array
 
@@ -17,7 +19,7 @@ class Life:
 
     def __init__(
         self,
-        pool: Float[Numbers, "examples inputs"],
+        pool: Real[Numbers, "examples inputs"],
         order: Int[Numbers, " steps"],
         y: Float[Numbers, "steps outputs"],
         task: Int[Numbers, " steps"],
@@ -26,7 +28,7 @@ class Life:
 
     @property
     def x(self) -> np.ndarray:
-        return self.pool[self.order]
+        return self.pool[self.order].astype(float_type(), copy=False)
 
 
 @runtime_checkable

@@ -50,11 +50,11 @@ class Geoff:
     def __post_init__(self):
         check.integer("inputs", self.inputs, low=1)
         check.integer("features", self.features, low=1)
-        check.number("beta", self.beta, low=0, high=1)
-        check.number("noise", self.noise, low=0)
+        check.scalar("beta", self.beta, low=0, high=1)
+        check.scalar("noise", self.noise, low=0)
         check_tasks(self.tasks)
         check.integer("examples", self.examples, low=1)
-        check.number("mutation", self.mutation, low=0, high=1)
+        check.scalar("mutation", self.mutation, low=0, high=1)
         check.flag("constant", self.constant)
 
     @property
@@ -102,8 +102,8 @@ class Geoff:
         constant = jnp.ones((len(x), 1 if self.constant else 0))
         negative = jnp.sum(incoming < 0, axis=0)[None, :]
         matches = jnp.concatenate([x, constant], axis=1) @ incoming + negative
-        # Matches are whole numbers, so this is `matches > m * beta` without the rounding of a float32 threshold.
-        fired = matches > math.floor(len(incoming) * self.beta)
+        # Matches are whole numbers, so this is `matches > m * beta`, and no rounding of m * beta makes a tie fire.
+        fired = matches > math.floor(len(incoming) * self.beta + 1e-9)
         return jnp.concatenate([fired.astype(float), constant], axis=1)
 
 

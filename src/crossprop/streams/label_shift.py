@@ -65,5 +65,5 @@ class LabelShift:
         if self.shuffle:
             dealt = np.asarray(jax.random.permutation(key, len(self.data.y)))
         order = np.tile(dealt[: self.examples], len(self.tasks))
-        shifted = (self.data.y[order] + self.schedule) % self.data.classes
+        shifted = (self.data.y[order].astype(int) + self.schedule) % self.data.classes
         return Life(self.data.x, order, np.eye(self.data.classes, dtype=float_type())[shifted], self.schedule)

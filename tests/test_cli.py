@@ -1,0 +1,366 @@
+"""The command line: what it prints, what it writes, and how it refuses."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import xarray
+
+import crossprop as cp
+import crossprop.cli
+from crossprop.learners import LEARNERS
+from crossprop.store import read_records, write_records
+
+SMALL = ("--hidden", "10", "--examples", "60", "--seeds", "2", "--record-every", "20")
+GEOFF = ("run", "geoff", *SMALL)
+ONE = ("--learners", "frozen")
+INTERVAL = r"[\d.]+ \[[\d.]+, [\d.]+\]"
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """Calls the command line as a terminal of 80 columns would."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*words) -> Answer:
+        code = 0
+        try:
+            cp.cli.main([str(word) for word in words])
+        except SystemExit as ended:
+            code = ended.code
+        return Answer(code, *capsys.readouterr())
+
+    return call
+
+
+def row(answer: Answer, learner: str) -> str:
+    (line,) = [line for line in answer.out.splitlines() if line.split(" ")[0] == learner]
+    return line
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(answer: Answer) -> str:
+    """What was said on standard error by a command that was refused in good order."""
+    assert answer.code == 2
+    assert "Traceback" not in answer.err and not answer.out
+    return answer.err
+
+
+# run
+
+
+def test_run_prints_every_learner_with_an_interval_and_writes_records_and_a_figure(call, tmp_path):
+    answer = call(*GEOFF, "--out", tmp_path / "new" / "out")
+    assert (answer.code, answer.err) == (0, "")
+    for learner in ("crossprop", "backprop", "frozen"):
+        assert re.search(rf"^{learner} +{INTERVAL} ", row(answer, learner))
+    assert "squared error" in answer.out and "1,080 run-steps" in answer.out
+    assert {path.name for path in (tmp_path / "new" / "out").iterdir()} == {"records.zarr", "figure.png"}
+    assert (tmp_path / "new" / "out" / "figure.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    with xarray.open_zarr(tmp_path / "new" / "out" / "records.zarr") as records:
+        assert records.attrs["schema"] == 1
+        assert records.attrs["crossprop"] == cp.__version__
+        assert records.attrs["engine"] == "scan"
+        assert json.loads(records.attrs["stream"])["examples"] == 60
+        assert dict(records.sizes) == {"learner": 3, "seed": 2, "step": 9}
+        assert records.step.values.tolist() == list(range(20, 181, 20))
+        assert records.task.values.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_the_records_are_runs_own_bit_for_bit(call, tmp_path):
+    assert call(*GEOFF, "--learners", "crossprop", "frozen", "--out", tmp_path).code == 0
+    net = cp.Network(inputs=20, hidden=10)
+    learners = {"crossprop": cp.Crossprop(net, 0.0005), "frozen": cp.Frozen(net, 0.0005)}
+    expected = cp.run(learners, cp.Geoff(examples=60), seeds=2, record_every=20)
+    with xarray.open_zarr(tmp_path / "records.zarr") as records:
+        assert records.attrs == expected.attrs
+        assert set(records.variables) == set(expected.variables)
+        for name, variable in expected.variables.items():
+            assert records[name].dims == variable.dims
+            if name != "learner":
+                assert records[name].dtype == variable.dtype
+            assert np.array_equal(records[name].values, variable.values), name
+
+
+def test_all_is_every_learner_whole_in_80_columns(call):
+    answer = call(*GEOFF, "--learners", "all")
+    assert answer.code == 0
+    for learner in LEARNERS:
+        assert re.search(rf"^{learner} +{INTERVAL} ", row(answer, learner))
+    assert max(map(len, answer.out.splitlines())) <= 80 and "…" not in answer.out
+
+
+def test_the_final_error_is_the_mean_over_the_last_fifth_of_the_last_task(call, tmp_path):
+    answer = call(*GEOFF[:-1], "6", *ONE, "--out", tmp_path)
+    records = read_records(tmp_path / "records.zarr")
+    assert records.sizes["step"] == 30
+    final = records.loss.values[0, :, -2:].mean()
+    assert row(answer, "frozen").split()[1] == f"{final:.4g}"
+    assert row(answer, "frozen").split()[4:6] == ["0", f"{records.outgoing_drift.values[0, :, -1].mean():.3g}"]
+
+
+def test_one_seed_has_no_interval(call):
+    answer = call(*GEOFF, *ONE, "--seeds", "1")
+    assert answer.code == 0
+    assert re.search(r"^frozen +[\d.]+ +0 ", row(answer, "frozen"))
+
+
+def test_run_digits_prints_the_share_misclassified(call, tmp_path):
+    answer = call("run", "digits", *SMALL, *ONE, "--bias", "--activation", "relu", "--out", tmp_path)
+    assert answer.code == 0
+    assert "share misclassified" in answer.out
+    share = float(row(answer, "frozen").split()[1])
+    records = read_records(tmp_path / "records.zarr")
+    assert share == pytest.approx(records.error.values[0, :, -1].mean(), abs=1e-4)
+    network = json.loads(records.attrs["learners"])["frozen"]["network"]
+    assert (network["loss"], network["bias"], network["activation"]) == ("softmax", True, "relu")
+    assert json.loads(records.attrs["stream"])["shuffle"]
+
+
+def test_a_learner_named_twice_runs_once(call):
+    answer = call(*GEOFF, *ONE, "frozen")
+    assert answer.code == 0
+    assert row(answer, "frozen") and "360 run-steps" in answer.out
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_run_that_diverges_is_reported_as_diverged(call, tmp_path, out):
+    answer = call(*GEOFF, *ONE, "--step-size", "1e30", *(("--out", tmp_path) if out else ()))
+    assert "2 of 2 diverged" in row(answer, "frozen")
+    assert (answer.code, answer.err) == (0, "")
+    if out:
+        assert {path.name for path in tmp_path.iterdir()} == {"records.zarr", "figure.png"}
+        assert (read_records(tmp_path / "records.zarr").diverged_at >= 0).all()
+
+
+@pytest.mark.parametrize("name", ["a [b]", "a [/b]"])
+def test_the_folder_written_to_is_printed_as_it_is_called(call, tmp_path, name):
+    answer = call(*GEOFF, *ONE, "--out", tmp_path / name)
+    assert answer.code == 0
+    assert f"Wrote {tmp_path / name}/records.zarr and {tmp_path / name}/figure.png." in answer.out
+    assert (tmp_path / name / "figure.png").is_file()
+
+
+# run, into a folder that is not empty
+
+
+def test_the_same_command_again_into_the_same_folder_succeeds(call, tmp_path):
+    folders = []
+    for _ in range(2):
+        assert call(*GEOFF, *ONE, "--out", tmp_path).code == 0
+        folders.append(tree(tmp_path))
+    assert folders[0].keys() == folders[1].keys()
+    assert {path.name for path in tmp_path.iterdir()} == {"records.zarr", "figure.png"}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A folder of records that a command wrote."""
+    folder = tmp_path_factory.mktemp("kept")
+    cp.cli.main([*GEOFF, *ONE, "--out", str(folder)])
+    return folder
+
+
+@pytest.fixture
+def _nothing_runs(monkeypatch):
+    monkeypatch.setattr(cp.cli, "run", lambda *_, **__: pytest.fail("work began"))
+
+
+@pytest.mark.usefixtures("_nothing_runs")
+@pytest.mark.parametrize(
+    ("changed", "difference"),
+    [
+        (("--hidden", "11"), "learners.frozen.network.hidden is 10 there and 11 here"),
+        (("--step-size", "0.001"), "learners.frozen.step_size is 0.0005 there and 0.001 here"),
+        (("--incoming-step-size", "0.1"), "learners.frozen.incoming_step_size is None there and 0.1 here"),
+        (("--learners", "backprop"), "learners is ['frozen'] there and ['backprop'] here"),
+        (("--learners", "frozen", "adam"), "learners is ['frozen'] there and ['frozen', 'adam'] here"),
+        (("--tasks", "AB"), "stream.tasks is 'ABC' there and 'AB' here"),
+        (("--examples", "61"), "stream.examples is 60 there and 61 here"),
+        (("--seeds", "3"), "seeds is [0, 1] there and [0, 1, 2] here"),
+        (("--record-every", "30"), "record_every is 20 there and 30 here"),
+    ],
+)
+def test_records_of_another_experiment_are_kept_and_the_difference_named(call, kept, changed, difference):
+    before = tree(kept)
+    error = refused(call(*GEOFF, *ONE, "--out", kept, *changed))
+    assert difference in error and str(kept) in error
+    assert tree(kept) == before
+
+
+@pytest.mark.usefixtures("_nothing_runs")
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_text("mine"),
+        lambda path: path.mkdir(),
+        lambda path: xarray.Dataset({"mine": 1}).to_zarr(path, zarr_format=2),
+        lambda path: write_records(path, xarray.Dataset({"mine": 1}, attrs={"schema": 2})),
+        lambda path: write_records(path, xarray.Dataset({"mine": 1}, attrs={"schema": 1})),
+        lambda path: (path.mkdir(), (path / ".zmetadata").write_text("{")),
+    ],
+    ids=["a-file", "an-empty-folder", "other-data", "another-schema", "no-experiment", "half-a-file"],
+)
+def test_anything_else_in_the_place_of_the_records_is_kept(call, tmp_path, spoil):
+    spoil(tmp_path / "records.zarr")
+    before = tree(tmp_path)
+    assert "records.zarr" in refused(call(*GEOFF, *ONE, "--out", tmp_path))
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.usefixtures("_nothing_runs")
+@pytest.mark.parametrize("under", ["file", "file/out", "file/deep/out"])
+def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_path, under):
+    (tmp_path / "file").write_text("mine")
+    error = refused(call(*GEOFF, "--out", tmp_path / under))
+    assert f"out must be a folder that can be written to, got '{tmp_path / under}'" in error
+    assert tree(tmp_path) == {"file": b"mine"}
+
+
+# Input that does not fit
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--learners", "backprob"), r"learners must be one of .* got 'backprob'; did you mean 'backprop'\?"),
+        (("--learners", "nonsense!"), r"learners must be one of .* got 'nonsense!'"),
+        (("--learners", "all", "backprop"), r"learners .*all"),
+        (("--learners",), r"learners"),
+        (("--step-size", "0"), r"^crossprop: step_size must be .* got 0\.0$"),
+        (("--step-size", "-0.1"), r"^crossprop: step_size must be .* got -0\.1$"),
+        (("--step-size", "nan"), r"^crossprop: step_size must be .* got nan$"),
+        (("--incoming-step-size", "0"), r"^crossprop: incoming_step_size must be .* got 0\.0$"),
+        (("--tasks", "abc"), r"^crossprop: tasks must be .* got 'abc'$"),
+        (("--tasks", ""), r"^crossprop: tasks must be .* got ''$"),
+        (("--hidden", "0"), r"^crossprop: hidden must be .* got 0$"),
+        (("--seeds", "0"), r"^crossprop: seeds must be .* got 0$"),
+        (("--seeds", "-1"), r"^crossprop: seeds must be .* got -1$"),
+        (("--examples", "0"), r"^crossprop: examples must be .* got 0$"),
+        (("--record-every", "0"), r"^crossprop: record_every must be .* got 0$"),
+        (("--hidden", "ten"), r"hidden"),
+        (("--activation", "cosine"), r"activation"),
+        (("--engine", "steam"), r"engine"),
+        (("--sedes", "2"), r"--sedes"),
+    ],
+)
+def test_input_that_does_not_fit_is_named_and_nothing_is_written(call, tmp_path, words, expected):
+    error = refused(call(*GEOFF, *ONE, "--out", tmp_path / "out", *words))
+    assert re.search(expected, error, re.MULTILINE)
+    assert not tree(tmp_path)
+
+
+def test_more_examples_than_the_data_has_are_refused(call):
+    error = refused(call("run", "digits", "--examples", "1798"))
+    assert error == "crossprop: examples must be between 1 and 1797, got 1798\n"
+
+
+@pytest.mark.parametrize("words", [(), ("run",), ("run", "moons"), ("data",), ("data", "fetch", "cifar"), ("fly",)])
+def test_a_command_that_is_not_there_is_refused(call, words):
+    assert refused(call(*words))
+
+
+def test_an_interrupt_is_told_and_nothing_is_written(call, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cp.cli, "run", interrupt)
+    answer = call(*GEOFF, "--out", tmp_path)
+    assert (answer.code, answer.err) == (130, "crossprop: interrupted\n")
+    assert not tree(tmp_path)
+
+
+# help
+
+
+@pytest.mark.parametrize(
+    ("words", "mentions"),
+    [
+        ((), ["run", "data"]),
+        (
+            ("run",),
+            ["--learners", "--seeds", "--hidden", "--activation", "--bias", "--step-size", "--incoming-step-size",
+             "--tasks", "--examples", "--record-every", "--engine", "--out", "geoff", "digits", "mnist5k", "mnist",
+             "all", *LEARNERS],
+        ),
+        (("data",), ["fetch", "list"]),
+        (("data", "fetch"), ["mnist", "--source FOLDER"]),
+        (("data", "list"), ["List the data sets"]),
+    ],
+)  # fmt: skip
+def test_help_tells_every_option(call, words, mentions):
+    answer = call(*words, "--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert f"usage: {' '.join(['crossprop', *words])}" in answer.out
+    for mention in [*mentions, "--help"]:
+        assert re.search(rf"(?<![\w-]){re.escape(mention)}(?![\w-])", answer.out), mention
+
+
+def test_the_console_entry_works_in_a_process_of_its_own():
+    script = "from crossprop.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: crossprop ")
+
+
+# data
+
+
+@pytest.fixture
+def no_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
+    sys.modules["crossprop.datasets.mnist"]._load.cache_clear()
+    return tmp_path
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_data_list_tells_what_is_here_and_how_to_get_the_rest(call):
+    answer = call("data", "list")
+    assert answer.code == 0
+    assert re.search(r"digits +1,797 +64 +embedded", answer.out)
+    assert re.search(r"mnist5k +5,000 +784 +embedded", answer.out)
+    assert re.search(r"mnist +60,000 \+ 10,000 +784 +not here: crossprop data fetch mnist", answer.out)
+
+
+@pytest.mark.usefixtures("no_cache")
+def test_run_mnist_without_it_names_the_command_that_gets_it(call):
+    assert refused(call("run", "mnist")).endswith("crossprop data fetch mnist\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"), [("nowhere", "source must be a folder"), ("empty", "lacks t10k-images-idx3-ubyte, ")]
+)
+def test_data_fetch_from_a_wrong_folder_is_refused(call, no_cache, source, expected):
+    (no_cache / "empty").mkdir()
+    error = refused(call("data", "fetch", "mnist", "--source", no_cache / source))
+    assert expected in error and str(no_cache / source) in error
+    assert not tree(no_cache)
+
+
+@pytest.mark.parametrize("name", ["mine", "[mine]", "[/mine]"])
+def test_data_fetch_tells_where_the_files_are_and_where_they_came_from(call, no_cache, monkeypatch, name):
+    files = sys.modules["crossprop.datasets.mnist"]
+    content = {each: each.encode() for each in files.FILES}
+    monkeypatch.setattr(files, "FILES", {each: files._sha256(its) for each, its in content.items()})
+    (no_cache / name).mkdir(parents=True)
+    for each, its in content.items():
+        (no_cache / name / each).write_bytes(its)
+    answer = call("data", "fetch", "mnist", "--source", no_cache / name)
+    assert (answer.code, answer.err) == (0, "")
+    assert str(no_cache / "cache" / "mnist") in answer.out and str(no_cache / name) in answer.out
+    assert tree(no_cache / "cache" / "mnist") == content
+    assert "here, checked by hash" in call("data", "list").out

@@ -1,0 +1,299 @@
+"""What `run` promises: identity, isolation, records that mean what they say, clear errors before any work."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import crossprop as cp
+from crossprop.learners import LEARNERS
+from crossprop.run import Heard
+
+NET = cp.Network(inputs=6, hidden=16)
+STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=100)
+CLASSES = cp.LabelShift(cp.datasets.digits(), tasks="AB", examples=90, shuffle=True)
+CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=True)
+PAIR = {"crossprop": cp.Crossprop(NET, 0.01), "adam": cp.Backprop(NET, 0.01, optimizer="adam")}
+
+
+def assert_same_bits(one, other):
+    assert set(one.data_vars) == set(other.data_vars)
+    for name in one.data_vars:
+        np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def seven():
+    return cp.run(PAIR, STREAM, seeds=[7])
+
+
+# Identity.
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(5, 10), range(64), [9, 7, 8], np.array([7, 3])],
+    ids=["among 5", "among 64", "in another order", "array"],
+)
+def test_seed_alone_equals_seed_among_others(seven, seeds):
+    assert_same_bits(cp.run(PAIR, STREAM, seeds=seeds).sel(seed=[7]), seven)
+
+
+def test_seed_equals_itself_with_other_learners(seven):
+    everyone = {name: build(NET, 0.01) for name, build in LEARNERS.items()}
+    assert_same_bits(cp.run(everyone, STREAM, seeds=[7]).sel(learner=["crossprop", "adam"]), seven)
+    assert_same_bits(cp.run(PAIR["adam"], STREAM, seeds=[7]).isel(learner=0), seven.sel(learner="adam"))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_seed_equals_itself_in_another_process_on_one_device_or_two(seven, devices, tmp_path):
+    script = (
+        "import crossprop as cp, jax\n"
+        "net = cp.Network(inputs=6, hidden=16)\n"
+        "pair = {'crossprop': cp.Crossprop(net, 0.01), 'adam': cp.Backprop(net, 0.01, optimizer='adam')}\n"
+        "stream = cp.Geoff(inputs=6, features=30, tasks='ABA', examples=100)\n"
+        f"assert len(jax.devices()) == {devices}\n"
+        f"cp.run(pair, stream, seeds=[3, 7]).to_netcdf({str(tmp_path / 'records.nc')!r}, engine='scipy')\n"
+    )
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(devices)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=300)
+    with xr.open_dataset(tmp_path / "records.nc", engine="scipy") as other:
+        assert_same_bits(other.load().sel(seed=[7]), seven)
+
+
+@pytest.mark.parametrize(("net", "stream"), [(NET, STREAM), (CLASS_NET, CLASSES)], ids=["geoff", "digits"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_run_equals_stepping_by_hand(name, net, stream):
+    learner = LEARNERS[name](net, 0.01)
+    records = cp.run({"it": learner}, stream, seeds=[7], record_every=40).isel(learner=0, seed=0)
+    stream_key, initial_key = cp.keys(7)
+    life, state = stream.sample(stream_key), learner.init(initial_key)
+    initial, losses, wrong, drifts = state, [], [], []
+    for x, y in zip(life.x, life.y, strict=True):
+        state, outcome = learner.update(state, x, y)
+        losses.append(float(outcome.loss))
+        wrong.append(int(outcome.outputs.argmax() != y.argmax()))
+        drifts.append(
+            [
+                np.linalg.norm((state.incoming - initial.incoming)[: net.inputs]),
+                np.linalg.norm((state.outgoing - initial.outgoing)[: net.hidden]),
+            ]
+        )
+    ends = records.step.values
+    windows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    np.testing.assert_allclose(records.loss, [np.mean(losses[w]) for w in windows], rtol=1e-6)
+    np.testing.assert_allclose(records.incoming_drift, [drifts[end - 1][0] for end in ends], rtol=1e-5)
+    np.testing.assert_allclose(records.outgoing_drift, [drifts[end - 1][1] for end in ends], rtol=1e-5)
+    if net.loss == "softmax":
+        np.testing.assert_allclose(records.error, [np.mean(wrong[w]) for w in windows], rtol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_one_projection_of_one_output_is_the_exact_rule_bit_for_bit(optimizer):
+    net = cp.Network(inputs=6, hidden=33, bias=True)
+    options = {"step_size": 0.01, "eta": 0.4, "optimizer": optimizer, "memory_step_size": 0.02}
+    both = {"exact": cp.Crossprop(net, **options), "projected": cp.Crossprop(net, projections=1, **options)}
+    records = cp.run(both, STREAM, seeds=3)
+    assert_same_bits(records.sel(learner="exact"), records.sel(learner="projected"))
+    by_hand = [learner.init(cp.keys(0)[1]) for learner in both.values()]
+    life = STREAM.sample(cp.keys(0)[0])
+    for x, y in zip(life.x[:5], life.y[:5], strict=True):
+        by_hand = [learner.update(state, x, y)[0] for learner, state in zip(both.values(), by_hand, strict=True)]
+    exact, projected = by_hand
+    for name in ("incoming", "outgoing", "memory"):
+        np.testing.assert_array_equal(getattr(exact, name), getattr(projected, name))
+
+
+def test_records_do_not_depend_on_the_length_of_segments(seven, monkeypatch):
+    monkeypatch.setattr("crossprop.engines.scan.segment_size", lambda learner: 32)
+    assert_same_bits(
+        cp.run(PAIR, STREAM, seeds=[7])[["incoming_drift", "outgoing_drift", "diverged_at"]],
+        seven[["incoming_drift", "outgoing_drift", "diverged_at"]],
+    )
+    np.testing.assert_allclose(cp.run(PAIR, STREAM, seeds=[7]).loss, seven.loss, rtol=1e-6)
+
+
+# Records.
+
+
+def test_a_last_shorter_window_is_kept():
+    records = cp.run(PAIR, STREAM, seeds=2, record_every=70)
+    assert records.step.values.tolist() == [70, 140, 210, 280, 300]
+    whole = cp.run(PAIR, STREAM, seeds=2, record_every=1)
+    np.testing.assert_allclose(records.loss[..., -1], whole.loss[..., 280:].mean("step"), rtol=1e-5)
+    np.testing.assert_array_equal(records.incoming_drift, whole.incoming_drift.sel(step=records.step))
+    assert cp.run(PAIR, STREAM, seeds=1, record_every=1000).step.values.tolist() == [300]
+
+
+def test_records_name_their_learners_seeds_tasks_and_settings():
+    records = cp.run(PAIR, STREAM, seeds=2)
+    assert records.loss.dims == ("learner", "seed", "step")
+    assert records.learner.values.tolist() == ["crossprop", "adam"] and records.seed.values.tolist() == [0, 1]
+    assert records.task.values.tolist() == [0, 0, 1, 1, 0, 0]
+    assert "error" not in records and records.attrs["engine"] == "scan"
+    assert records.attrs["crossprop"] == cp.__version__ and records.attrs["schema"] == 1
+    assert json.loads(records.attrs["learners"])["adam"]["optimizer"] == "adam"
+    assert json.loads(records.attrs["stream"])["tasks"] == "ABA"
+
+
+def test_squared_and_softmax_learners_can_share_a_call():
+    squared = cp.Network(inputs=64, hidden=12, outputs=10)
+    both = {"squared": cp.Backprop(squared, 0.01), "softmax": cp.Backprop(CLASS_NET, 0.01)}
+    records = cp.run(both, CLASSES, seeds=2)
+    assert np.isnan(records.error.sel(learner="squared")).all()
+    assert ((records.error.sel(learner="softmax") >= 0) & (records.error.sel(learner="softmax") <= 1)).all()
+
+
+@pytest.mark.usefixtures("x64")
+def test_with_x64_on_everything_is_float64():
+    records = cp.run(PAIR, STREAM, seeds=1)
+    assert records.loss.dtype == records.incoming_drift.dtype == np.float64
+    assert np.abs(records.loss - records.loss.astype(np.float32)).max() > 0
+
+
+def test_probes_see_the_initial_and_the_present_state():
+    batch = STREAM.sample(cp.keys(0)[0]).x[:40]
+    probes = {
+        "moved": lambda initial, state: jnp.linalg.norm(state.incoming - initial.incoming),
+        "saturated": cp.probes.saturated(NET, batch),
+        "rank": cp.probes.effective_rank(NET, batch),
+    }
+    records = cp.run(PAIR, STREAM, seeds=2, probes=probes)
+    np.testing.assert_allclose(records.moved, records.incoming_drift, rtol=1e-5)
+    assert ((records.saturated >= 0) & (records["rank"] >= 1) & (records["rank"] <= NET.hidden)).all()
+
+
+def test_effective_rank_and_saturation_on_features_known_by_hand():
+    net = cp.Network(inputs=2, hidden=4, activation="relu")
+    state = cp.Backprop(net, 0.1).init(jax.random.key(0))
+    rank = cp.probes.effective_rank(net, np.eye(2))
+    with_incoming = lambda rows: type(state)(jnp.array(rows), state.outgoing, None, None, state.optimizer)
+    orthogonal = with_incoming([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
+    assert rank(state, orthogonal) == pytest.approx(2, rel=1e-5)
+    assert rank(state, with_incoming([[1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]])) == pytest.approx(1, rel=1e-3)
+    assert cp.probes.saturated(net, np.eye(2))(state, orthogonal) == 0.5
+    tanh = cp.Network(inputs=2, hidden=4)
+    pinned = with_incoming([[9.0, 9.0, -9.0, 0.1], [9.0, 0.1, -9.0, 0.1]])
+    assert cp.probes.saturated(tanh, np.eye(2))(state, pinned) == 0.5
+
+
+# Isolation.
+
+
+def test_a_diverging_run_says_when_and_spoils_no_other(seven):
+    wild = {"wild": cp.Backprop(NET, 1e4)}
+    records = cp.run(wild | PAIR, STREAM, seeds=[3, 7, 8])
+    assert_same_bits(records.sel(seed=[7], learner=["crossprop", "adam"]), seven)
+    assert (records.diverged_at.sel(learner=["crossprop", "adam"]) == -1).all()
+    every_step = cp.run(wild, STREAM, seeds=[7], record_every=1).isel(learner=0, seed=0)
+    at = int(every_step.diverged_at)
+    assert 0 < at < 300 and at == int(records.diverged_at.sel(learner="wild", seed=7))
+    assert np.isfinite(every_step.loss[:at]).all() and np.isnan(every_step.loss[at:]).all()
+    assert np.isnan(every_step.incoming_drift[at:]).all() and np.isnan(every_step.outgoing_drift[at:]).all()
+
+
+# Progress and interruption.
+
+
+def test_progress_is_heard_for_every_step_of_every_run():
+    heard: list[Heard] = []
+    cp.run(PAIR, STREAM, seeds=3, progress=heard.append)
+    assert sum(each.steps for each in heard) == 2 * 3 * 300
+    assert {(each.learner, each.seed) for each in heard} == {(name, seed) for name in PAIR for seed in range(3)}
+
+
+def test_an_interruption_ends_the_run_and_leaves_no_thread(monkeypatch):
+    monkeypatch.setattr("crossprop.engines.scan.segment_size", lambda learner: 16)
+    calls = []
+
+    def interrupt(heard):
+        calls.append(heard)
+        raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        cp.run(PAIR, STREAM, seeds=20, progress=interrupt)
+    assert threading.active_count() == before
+    assert len(calls) < 40
+
+
+def test_ctrl_c_ends_the_process_cleanly():
+    script = (
+        "import crossprop as cp, sys\n"
+        "net = cp.Network(inputs=20, hidden=500)\n"
+        "say = lambda heard: print('going', flush=True)\n"
+        "cp.run(cp.Crossprop(net, 1e-4), cp.Geoff(tasks='ABC' * 50), seeds=50, progress=say)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "going\n"
+    process.send_signal(2)
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - began < 20
+    assert errors.strip().endswith("KeyboardInterrupt") and process.returncode != 0
+
+
+# Bad input.
+
+LONG = cp.Geoff(inputs=6, tasks="A" * 26, examples=10**6)
+BAD = {
+    "no learners": (lambda: cp.run({}, STREAM), "learners", "{}"),
+    "not a learner": (lambda: cp.run({"a": 3}, STREAM), "learners['a']", "3"),
+    "name": (lambda: cp.run({3: PAIR["adam"]}, STREAM), "names", "3"),
+    "stream": (lambda: cp.run(PAIR, "geoff"), "stream", "geoff"),
+    "inputs": (lambda: cp.run(PAIR, cp.Geoff(inputs=7)), "inputs", "got 6"),
+    "outputs": (lambda: cp.run(cp.Backprop(cp.Network(64, 3, 9), 0.1), CLASSES), "outputs", "got 9"),
+    "softmax on numbers": (
+        lambda: cp.run(cp.Backprop(cp.Network(6, 3, 1, loss="softmax"), 0.1), STREAM),
+        "loss",
+        "softmax",
+    ),
+    "seeds empty": (lambda: cp.run(PAIR, LONG, seeds=[]), "seeds", "[]"),
+    "seeds zero": (lambda: cp.run(PAIR, LONG, seeds=0), "seeds", "0"),
+    "seeds negative": (lambda: cp.run(PAIR, LONG, seeds=[1, -2]), "seeds", "-2"),
+    "seeds repeated": (lambda: cp.run(PAIR, LONG, seeds=[1, 1]), "seeds", "[1, 1]"),
+    "seeds float": (lambda: cp.run(PAIR, LONG, seeds=[1.5]), "seeds", "1.5"),
+    "seeds text": (lambda: cp.run(PAIR, LONG, seeds="12"), "seeds", "12"),
+    "record_every": (lambda: cp.run(PAIR, LONG, record_every=0), "record_every", "0"),
+    "engine": (lambda: cp.run(PAIR, LONG, engine="warp"), "engine", "warp"),
+    "probe name": (lambda: cp.run(PAIR, LONG, probes={"loss": lambda a, b: 0.0}), "probes", "loss"),
+    "probe kind": (lambda: cp.run(PAIR, LONG, probes={"p": 3}), "probes['p']", "3"),
+    "probe shape": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: b.incoming}), "probes['p']", "(6, 16)"),
+    "mapped learner": (lambda: cp.run(cp.Backprop(NET, np.array([0.1, 0.2])), LONG), "step_size", "(2,)"),
+    "keys": (lambda: cp.keys(-1), "seed", "-1"),
+    "batch": (lambda: cp.probes.effective_rank(NET, np.zeros((3, 5))), "batch", "(3, 5)"),
+    "batch nan": (lambda: cp.probes.saturated(NET, np.full((3, 6), np.nan)), "batch", "nan"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named_with_its_value_before_any_work(case):
+    call, argument, value = BAD[case]
+    began = time.monotonic()
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert argument in str(caught.value) and value in str(caught.value)
+    assert time.monotonic() - began < 5
+
+
+def test_a_stream_of_ones_own_that_gives_nonsense_is_named():
+    class Broken(cp.Arrays):
+        def sample(self, key):
+            life = super().sample(key)
+            life.y[3] = np.nan
+            return life
+
+    stream = Broken(np.zeros((5, 6), np.float32), np.zeros(5, np.float32))
+    with pytest.raises(ValueError, match=r"y must be finite, got nan at index \(3, 0\)"):
+        cp.run(PAIR, stream, seeds=1)

@@ -1,0 +1,484 @@
+"""The streams: GEOFF and its target network, label shifts, a user's arrays, and the contract that all of them keep."""
+
+import inspect
+import re
+import string
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import crossprop as cp
+import reference
+from crossprop.datasets import DataSet
+from crossprop.network import float_type
+from crossprop.streams import Stream
+
+SIGMAS = 5
+"""How far a fixed key may lie from what is expected: a chance of 6e-7, were the key not fixed."""
+
+LABELS = np.array([0, 1, 2, 2, 1, 0, 1])
+COIN = DataSet("coin", np.arange(14, dtype=np.float32).reshape(7, 2) / 14, LABELS, classes=3)
+NUMBERS = np.random.default_rng(0).normal(size=(7, 4))
+
+# One line adds a stream to the contract.
+STREAMS = {
+    "geoff": cp.Geoff(inputs=6, features=50, tasks="ABCAB", examples=5),
+    "geoff-constant": cp.Geoff(inputs=19, features=40, tasks="CAC", examples=20, noise=0.0, constant=True),
+    "label-shift": cp.LabelShift(COIN),
+    "label-shift-shuffled": cp.LabelShift(COIN, tasks="ADA", examples=4, shuffle=True),
+    "arrays": cp.Arrays(NUMBERS, NUMBERS[:, :2]),
+    "arrays-1d": cp.Arrays(NUMBERS[:, 0], NUMBERS[:, 1]),
+    "arrays-classes": cp.Arrays(NUMBERS, LABELS, classes=5),
+    "arrays-flags": cp.Arrays(NUMBERS > 0, LABELS > 0),
+    "arrays-many-flags": cp.Arrays(NUMBERS, NUMBERS > 0),
+}
+
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+GEOFF = STREAMS["geoff"]
+LONG = cp.Geoff(inputs=5, features=20, tasks="BA", examples=2000)
+"""Long enough for statistics of its examples."""
+
+
+def sample(stream, seed=0):
+    return stream.sample(jax.random.key(seed))
+
+
+def visit(life, letter):
+    """The examples of a task, over all its visits."""
+    steps = life.task == string.ascii_uppercase.index(letter)
+    assert steps.any()
+    return life.x[steps], life.y[steps]
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def assert_share(hits, expected):
+    """The mean of yes-or-no draws, each yes with chance `expected`."""
+    hits = np.asarray(hits, float)
+    assert np.all(np.abs(hits.mean(axis=0) - expected) <= SIGMAS * np.sqrt(expected * (1 - expected) / len(hits)))
+
+
+# The contract
+
+
+@pytest.fixture(params=STREAMS)
+def stream(request):
+    return STREAMS[request.param]
+
+
+def test_it_is_a_stream(stream):
+    assert isinstance(stream, Stream)
+    assert not isinstance(sample(stream), Stream)
+
+
+def test_a_life_has_the_shapes_that_its_stream_says(stream):
+    life, steps = sample(stream), len(stream.schedule)
+    assert life.x.shape == (steps, stream.inputs)
+    assert life.y.shape == (steps, stream.outputs)
+    assert life.task.shape == (steps,) and np.issubdtype(life.task.dtype, np.integer)
+    assert np.array_equal(life.task, stream.schedule)
+
+
+def test_a_life_is_of_finite_numbers(stream):
+    life = sample(stream)
+    assert np.isfinite(life.x).all() and np.isfinite(life.y).all()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_life_has_the_float_type_of_jax(stream, wide):
+    with jax.enable_x64(wide):
+        life = sample(stream)
+        assert life.x.dtype == life.y.dtype == float_type() == (np.float64 if wide else np.float32)
+
+
+def test_a_life_is_a_pure_function_of_its_key(stream):
+    first, _, again = sample(stream, 1), sample(stream, 2), sample(stream, 1)
+    assert same((first.x, first.y, first.task), (again.x, again.y, again.task))
+
+
+def test_one_hot_says_whether_every_y_is_one_hot(stream):
+    y = sample(stream).y
+    one_hot = np.isin(y, (0, 1)).all() and (y.sum(axis=1) == 1).all()
+    assert stream.one_hot == one_hot
+
+
+# GEOFF: its distributions
+
+
+def test_geoff_draws_each_input_a_fair_coin_of_its_own():
+    x = sample(LONG).x
+    assert set(np.unique(x)) == {0, 1}
+    assert_share(x == 1, 0.5)
+    correlation = np.corrcoef(x.T)[np.triu_indices(5, 1)]
+    assert np.abs(correlation).max() < SIGMAS / np.sqrt(len(x))
+
+
+def test_geoff_draws_its_target_network_uniformly_in_every_task():
+    stream = cp.Geoff(inputs=20, features=4000, tasks="ABD", constant=True)
+    incoming, outgoing = map(np.asarray, stream.target(jax.random.key(0)))
+    assert incoming.shape == (20 + 1, 4000)
+    assert outgoing.shape == (len("ABCD"), 4000 + 1)
+    assert set(np.unique(incoming)) == {-1, 1}
+    assert_share(incoming.T == 1, 0.5)
+    for task in outgoing:
+        assert set(np.unique(task)) == {-1, 0, 1}
+        for value in (-1, 0, 1):
+            assert_share(task == value, 1 / 3)
+
+
+@pytest.mark.parametrize("noise", [1.0, 2.5])
+def test_geoff_adds_normal_noise_of_the_standard_deviation_asked_for(noise):
+    noisy, clean = (sample(replace(LONG, noise=sd)) for sd in (noise, 0.0))
+    assert np.array_equal(noisy.x, clean.x)
+    added = (noisy.y - clean.y)[:, 0].astype(np.float64)
+    assert abs(added.mean()) < SIGMAS * noise / np.sqrt(len(added))
+    assert abs(added.var() - noise**2) < SIGMAS * noise**2 * np.sqrt(2 / len(added))
+    assert stats.kstest(added / noise, "norm").pvalue > 1e-3
+    of_a, of_b = np.split(added, 2)
+    assert abs(np.corrcoef(of_a, of_b)[0, 1]) < SIGMAS / np.sqrt(len(of_a))
+
+
+@pytest.mark.parametrize(
+    ("features", "mutation", "constant", "redrawn"),
+    [
+        (100, 0.0, False, 0),
+        (7, 0.5, False, 3),
+        (100, 0.29, False, 29),  # as a float, 0.29 * 100 is less than 29
+        (100, 0.5, True, 50),  # of 101
+        (100, 1.0, False, 100),
+    ],
+)
+def test_geoff_redraws_the_share_of_weights_rounded_down_at_random_places(features, mutation, constant, redrawn):
+    stream = cp.Geoff(1, features, mutation=mutation, tasks="Z", constant=constant)
+    outgoing = np.array([stream.target(key)[1] for key in jax.random.split(jax.random.key(0), 100)])
+    changed = (np.diff(outgoing, axis=1) != 0).reshape(-1, features + constant)
+    assert len(changed) == 25 * 100
+    counts = changed.sum(axis=1)
+    assert counts.max() <= redrawn
+    # A redrawn weight keeps its value once in three, so the changed ones are binomial, and that tells 29 from 28.
+    assert abs(counts.mean() - redrawn * 2 / 3) <= SIGMAS * np.sqrt(redrawn * 2 / 9 / len(counts))
+    assert_share(changed, redrawn / changed.shape[1] * 2 / 3)
+
+
+# GEOFF: its target
+
+
+def fire(stream, x, incoming):
+    return np.asarray(jax.jit(stream.fire)(jnp.array(x, float), jnp.array(incoming, float)))
+
+
+@pytest.mark.parametrize(
+    ("x", "fires"),
+    [
+        # m beta = 2; S_j = 2, 0, 4, so theta_j = 0, 2, -2; beside each x, the three weighted sums.
+        ((1, 1, 0, 0), (1, 0, 0)),  # 2, 2 a tie, -2 a tie
+        ((1, 1, 1, 0), (1, 1, 0)),  # 1, 3, -3
+        ((1, 0, 1, 0), (0, 0, 0)),  # 0 a tie, 2 a tie, -2 a tie
+        ((0, 0, 1, 1), (0, 0, 0)),  # -2, 2 a tie, -2 a tie
+        ((0, 0, 0, 0), (0, 0, 1)),  # 0 a tie, 0, 0
+        ((1, 1, 1, 1), (0, 1, 0)),  # 0 a tie, 4, -4
+        ((1, 0, 0, 0), (1, 0, 1)),  # 1, 1, -1
+    ],
+)
+def test_a_feature_fires_strictly_above_its_threshold(x, fires):
+    incoming = np.array([[1, 1, -1], [1, 1, -1], [-1, 1, -1], [-1, 1, -1]], float)
+    stream = cp.Geoff(inputs=4, features=3, beta=0.5)
+    assert fire(stream, [x], incoming)[0].tolist() == list(fires)
+
+
+@pytest.mark.parametrize(
+    ("x", "fires"),
+    [
+        # With the constant input m = 5 and m beta = 3; S_j = 2, 1, so theta_j = 1, 2; the last feature is the constant.
+        ((1, 1, 0, 0), (1, 0, 1)),  # 2 + 1, 2 - 1
+        ((1, 1, 1, 0), (1, 0, 1)),  # 1 + 1, 3 - 1 a tie
+        ((1, 1, 1, 1), (0, 1, 1)),  # 0 + 1 a tie, 4 - 1
+        ((0, 0, 0, 0), (0, 0, 1)),  # 0 + 1 a tie, 0 - 1
+        ((0, 0, 1, 1), (0, 0, 1)),  # -2 + 1, 2 - 1
+    ],
+)
+def test_the_constant_input_counts_and_the_constant_feature_always_fires(x, fires):
+    incoming = np.array([[1, 1], [1, 1], [-1, 1], [-1, 1], [1, -1]], float)
+    stream = cp.Geoff(inputs=4, features=2, beta=0.6, constant=True)
+    assert fire(stream, [x], incoming)[0].tolist() == list(fires)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(
+    ("size", "beta", "threshold"),
+    [
+        (20, 0.6, 12),
+        (25, 0.6, 15),  # above 15 as float32
+        (75, 0.84, 63),  # below 63 as float32
+        (100, 0.53, 53),
+        (50, 0.58, 29),  # below 29 even as float64
+        (90, 0.7, 63),
+        (21, 0.6, 12),  # 12.6
+        (5, 1.0, 5),
+    ],
+)
+def test_no_rounding_makes_a_tie_fire(size, beta, threshold, constant):
+    inputs = size - constant
+    matches = np.arange(constant, size + 1)
+    x = (np.arange(inputs) < matches[:, None] - constant).astype(float)
+    stream = cp.Geoff(inputs=inputs, features=1, beta=beta, constant=constant)
+    assert np.array_equal(fire(stream, x, np.ones((size, 1)))[:, 0], matches > threshold)
+
+
+@pytest.mark.parametrize("stream", [replace(LONG, noise=0.0), STREAMS["geoff-constant"]], ids=["plain", "constant"])
+def test_geoff_without_noise_is_its_tasks_weights_times_features_that_never_change(stream):
+    life = sample(stream)
+    incoming, outgoing = map(np.asarray, stream.target(jax.random.key(0)))
+    for task in np.unique(life.task):
+        x, y = life.x[life.task == task], life.y[life.task == task]
+        x = np.hstack([x, np.ones((len(x), int(stream.constant)))])
+        features, constant = np.split(outgoing[task], [stream.features])
+        expected = np.array(reference.geoff_target(x, incoming, features, stream.beta)) + constant.sum()
+        assert np.array_equal(y[:, 0], expected)
+        assert len(set(expected)) > 5
+
+
+# GEOFF: its tasks
+
+
+def test_a_task_visited_again_replays_its_examples_and_its_noise():
+    life = sample(GEOFF)
+    assert GEOFF.tasks == "ABCAB"
+    x, y = life.x.reshape(5, 5, -1), life.y.reshape(5, 5)
+    for first, again in ((0, 3), (1, 4)):
+        assert np.array_equal(x[first], x[again]) and np.array_equal(y[first], y[again])
+    assert len(life.pool) == 3 * 5, "and takes no more room"
+
+
+@pytest.mark.parametrize("tasks", ["AC", "C", "CBD"])
+def test_task_c_is_the_same_whether_visited_second_or_third(tasks):
+    assert same(visit(sample(replace(GEOFF, tasks=tasks)), "C"), visit(sample(GEOFF), "C"))
+
+
+def test_each_task_has_examples_and_weights_of_its_own():
+    life = sample(GEOFF)
+    for one, other in ("AB", "BC", "AC"):
+        assert not np.array_equal(visit(life, one)[0][:5], visit(life, other)[0][:5])
+    assert len(np.unique(GEOFF.target(jax.random.key(0))[1], axis=0)) == 3
+
+
+def test_tasks_are_numbered_by_their_letters():
+    assert cp.Geoff(tasks="CAZ", examples=2).schedule.tolist() == [2, 2, 0, 0, 25, 25]
+    assert sample(GEOFF).task.tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [0] * 5 + [1] * 5
+
+
+def test_another_key_gives_another_life_of_geoff():
+    one, other = (sample(GEOFF, seed) for seed in (0, 1))
+    assert not np.array_equal(one.x, other.x) and not np.array_equal(one.y, other.y)
+    for mine, its in zip(*(GEOFF.target(jax.random.key(seed)) for seed in (0, 1)), strict=True):
+        assert not np.array_equal(mine, its)
+
+
+def test_geoff_stands_for_the_paper_unless_told_otherwise():
+    assert cp.Geoff() == cp.Geoff(
+        20, 1000, beta=0.6, noise=1.0, tasks="ABC", examples=5000, mutation=0.5, constant=False
+    )
+    assert (cp.Geoff().outputs, len(cp.Geoff().schedule)) == (1, 15000)
+
+
+# Label shifts
+
+
+def labels(life):
+    return life.y.argmax(axis=1).tolist()
+
+
+def places(life):
+    """Where in the data set each example of a life stands."""
+    return [np.flatnonzero((COIN.x == x).all(axis=1)).item() for x in life.x]
+
+
+def test_each_task_shifts_the_labels_by_its_letter_round_the_classes():
+    life = sample(cp.LabelShift(COIN, tasks="ABCDA"))
+    expected = {"A": [0, 1, 2, 2, 1, 0, 1], "B": [1, 2, 0, 0, 2, 1, 2], "C": [2, 0, 1, 1, 0, 2, 0]}
+    assert labels(life) == [*expected["A"], *expected["B"], *expected["C"], *expected["A"], *expected["A"]]
+    assert life.task.tolist() == [0] * 7 + [1] * 7 + [2] * 7 + [3] * 7 + [0] * 7
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("examples", [1, 4, 7, None])
+def test_unshuffled_is_the_data_sets_order_whatever_the_key(seed, examples):
+    life = sample(cp.LabelShift(COIN, tasks="AB", examples=examples), seed)
+    assert places(life) == list(range(examples or 7)) * 2
+
+
+@pytest.mark.parametrize("examples", [4, 7, None])
+def test_shuffled_is_an_order_by_key_that_every_task_shares(examples):
+    lives = [sample(cp.LabelShift(COIN, tasks="ABA", examples=examples, shuffle=True), seed) for seed in range(20)]
+    orders = set()
+    for life in lives:
+        count = len(life.x) // 3
+        assert count == (examples or 7)
+        order = places(life)
+        assert order == order[:count] * 3 and len(set(order)) == count
+        assert labels(life) == [(LABELS[at] + task) % 3 for at, task in zip(order, life.task, strict=True)]
+        orders.add(tuple(order[:count]))
+    assert len(orders) > 15
+    assert {at for order in orders for at in order} == set(range(7))
+
+
+@pytest.mark.parametrize(
+    ("x_type", "y_type"),
+    [
+        *((x_type, "int64") for x_type in ("float16", "float64", "uint8", "int64", ">f4")),
+        *(("float32", y_type) for y_type in ("int8", "uint8", "uint64", ">i8")),
+    ],
+)
+def test_label_shift_takes_every_type_of_numbers_that_a_data_set_does(x_type, y_type):
+    data = DataSet("typed", np.arange(14).reshape(7, 2).astype(x_type), LABELS.astype(y_type), classes=3)
+    life, usual = sample(cp.LabelShift(data)), sample(cp.LabelShift(COIN))
+    assert life.x.dtype == np.float32
+    assert np.array_equal(life.x, np.tile(np.arange(14).reshape(7, 2), (3, 1)))
+    assert np.array_equal(life.y, usual.y)
+
+
+# Arrays
+
+
+def test_arrays_is_one_pass_in_order_whatever_the_key():
+    stream = cp.Arrays(NUMBERS, NUMBERS[:, :2])
+    for seed in (0, 1):
+        life = sample(stream, seed)
+        assert np.array_equal(life.x, NUMBERS.astype(np.float32))
+        assert np.array_equal(life.y, NUMBERS[:, :2].astype(np.float32))
+        assert life.task.tolist() == [0] * 7
+
+
+@pytest.mark.parametrize("y", [NUMBERS[:, 0], NUMBERS[:, 0].tolist(), NUMBERS[:, :1], np.float16(NUMBERS[:, 0])])
+def test_numbers_for_y_are_regression(y):
+    stream = cp.Arrays(NUMBERS, y)
+    assert (stream.outputs, stream.one_hot) == (1, False)
+    assert np.array_equal(sample(stream).y, np.asarray(y, np.float32).reshape(7, 1))
+
+
+def test_whole_numbers_in_columns_are_regression():
+    y = np.arange(14).reshape(7, 2)
+    stream = cp.Arrays(NUMBERS, y)
+    assert not stream.one_hot
+    assert np.array_equal(sample(stream).y, y)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.uint64, list])
+@pytest.mark.parametrize(("classes", "outputs"), [(None, 3), (3, 3), (5, 5)])
+def test_whole_numbers_for_y_are_classes(kind, classes, outputs):
+    stream = cp.Arrays(NUMBERS, LABELS.tolist() if kind is list else LABELS.astype(kind), classes=classes)
+    assert (stream.outputs, stream.one_hot) == (outputs, True)
+    assert np.array_equal(sample(stream).y, np.eye(outputs)[LABELS])
+
+
+def test_flags_for_y_are_two_classes():
+    assert np.array_equal(sample(cp.Arrays(NUMBERS, LABELS > 0)).y, np.eye(2)[(LABELS > 0).astype(int)])
+
+
+# Input that does not fit
+
+
+def build(kind, **given):
+    """`kind(**given)` without the tests' own type checks, which would speak before the class's."""
+    built = object.__new__(kind)
+    inspect.unwrap(kind.__init__)(built, **given)
+    return built
+
+
+NAN, INF = float("nan"), float("inf")
+BAD_TASKS = ["", "abc", "A1", "A B", "AÉ", 3, None, ["A", "B"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((size, value) for size in ("inputs", "features", "examples") for value in (0, -1, 2.5, 2.0, "3", None, True)),
+        *((share, value) for share in ("beta", "mutation") for value in (-0.1, 1.1, NAN, INF, "0.5", None, True)),
+        *(("noise", value) for value in (-1.0, NAN, INF, "1", None)),
+        *(("tasks", value) for value in BAD_TASKS),
+        *(("constant", value) for value in (1, None, "yes")),
+    ],
+)
+def test_geoff_names_the_argument_and_the_value_that_do_not_fit(name, value):
+    with pytest.raises((ValueError, TypeError), match=rf"^{name} must be .* got {re.escape(repr(value))}$"):
+        build(cp.Geoff, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("tasks", value) for value in BAD_TASKS),
+        *(("examples", value) for value in (0, -1, 8, 2.5, True)),
+        *(("shuffle", value) for value in (1, None)),
+    ],
+)
+def test_label_shift_names_the_argument_and_the_value_that_do_not_fit(name, value):
+    with pytest.raises((ValueError, TypeError), match=rf"^{name} must be .* got {re.escape(repr(value))}$"):
+        build(cp.LabelShift, data=COIN, **{name: value})
+
+
+@pytest.mark.parametrize("data", ["mnist", (NUMBERS, LABELS), None])
+def test_label_shift_takes_nothing_but_a_data_set(data):
+    with pytest.raises(TypeError, match=f"^data must be .* got .*{type(data).__name__}"):
+        build(cp.LabelShift, data=data)
+
+
+def spoilt(values, value):
+    values = np.array(values)
+    values[(2, 1) if values.ndim == 2 else 2] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "classes", "message"),
+    [
+        (spoilt(NUMBERS, NAN), NUMBERS, None, r"^x must be finite, got nan at index \(2, 1\)"),
+        (spoilt(NUMBERS, INF), NUMBERS, None, r"^x must be finite, got inf at index \(2, 1\)"),
+        (NUMBERS, spoilt(NUMBERS, -INF), None, r"^y must be finite, got -inf at index \(2, 1\)"),
+        (NUMBERS, spoilt(NUMBERS[:, 0], NAN), None, r"^y must be finite, got nan at index \(2,\)"),
+        (NUMBERS, NUMBERS[:5], None, r"^x and y .* got 7 and 5$"),
+        (NUMBERS, LABELS[:5], None, r"^x and y .* got 7 and 5$"),
+        (NUMBERS, spoilt(LABELS, -1), None, r"class in y must be .* got -1$"),
+        (NUMBERS, LABELS, 2, r"^classes must be at least 3, got 2$"),
+        (NUMBERS, LABELS, 0, r"^classes must be .* got 0$"),
+        (NUMBERS, LABELS, 3.0, r"^classes must be .* got 3.0$"),
+        (NUMBERS, NUMBERS[:, 0], 3, r"^classes .* got 3 with y of float64$"),
+        (NUMBERS[:0], LABELS[:0], None, r"^x must be .* got shape \(0, 4\)"),
+        (NUMBERS[None], NUMBERS, None, r"^x must be .* got shape \(1, 7, 4\)"),
+        (NUMBERS, NUMBERS[..., None], None, r"^y must be .* got shape \(7, 4, 1\)"),
+        (NUMBERS.astype(str), NUMBERS, None, r"^x must be numbers .* of <U"),
+        (NUMBERS, NUMBERS.astype(complex), None, r"^y must be numbers .* of complex128"),
+        (None, NUMBERS, None, r"^x must be numbers .* got shape \(\) of object"),
+    ],
+)
+def test_arrays_names_the_argument_and_the_value_that_do_not_fit(x, y, classes, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        build(cp.Arrays, x=x, y=y, classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"y": LABELS + 1}, r"label in y must be between 0 and 2, got 3$"),
+        ({"y": LABELS - 1}, r"label in y must be .* got -1$"),
+        ({"y": LABELS.astype(float)}, r"^y must hold integer labels, got float64$"),
+        ({"y": LABELS[:5]}, r"^y must have shape \(7,\), got \(5,\)$"),
+        ({"x": spoilt(NUMBERS, NAN)}, r"^x must be finite, got nan at index \(2, 1\)"),
+        ({"x": NUMBERS[:, 0]}, r"^x must be numbers .* got \(7,\)"),
+        ({"x": NUMBERS.astype(str)}, r"^x must be numbers .* of <U"),
+        ({"x": NUMBERS[:0], "y": LABELS[:0]}, r"^x must be numbers .* got \(0, 4\)"),
+        ({"classes": 1}, r"^classes must be at least 2, got 1$"),
+        ({"classes": 3.0}, r"^classes must be .* got 3.0$"),
+    ],
+)
+def test_a_data_set_names_the_argument_and_the_value_that_do_not_fit(changed, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        build(DataSet, **({"name": "bad", "x": NUMBERS, "y": LABELS, "classes": 3} | changed))
