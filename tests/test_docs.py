@@ -1,0 +1,63 @@
+"""Every code block of the README and the docs runs; long commands in a quick form."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+from crossprop.cli import main
+from crossprop.learners import LEARNERS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+QUICK = {"seeds=30": "seeds=2", "hidden=500": "hidden=20", "cp.Geoff()": "cp.Geoff(examples=200)"}
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("agg")
+    source = "\n".join(blocks(page, "python"))
+    for long, quick in QUICK.items():
+        source = source.replace(long, quick)
+    before = dict(LEARNERS)
+    namespace = {"__name__": page.stem}
+    try:
+        exec(compile(source, page.name, "exec"), namespace)
+    finally:
+        LEARNERS.clear()
+        LEARNERS.update(before)
+        matplotlib.pyplot.close("all")
+    assert "records" in namespace or not source
+
+
+@pytest.mark.parametrize(
+    "command",
+    [line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()],
+)
+def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
+    words = shlex.split(command, comments=True)
+    if words[0] == "make":
+        done = subprocess.run(["make", "--dry-run", *words[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    elif words[0] == "crossprop":
+        monkeypatch.chdir(tmp_path)
+        quick = ["--seeds", "2", "--hidden", "10", "--examples", "60"] if words[1] == "run" else []
+        main([*words[1:], *quick])
+        assert ("--out" not in words) or any(tmp_path.glob("*/figure.png"))
+    else:
+        assert words == ["pip", "install", "."]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_the_page_links_to_is_there(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", prose):
+        assert (page.parent / target).exists(), target
