@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: reproduce test check clean
 
 reproduce: .venv/ready
-	$(BIN)/crossprop run geoff --learners all --seeds 10 --hidden 200 --out $(OUT)
+	$(BIN)/crossprop reproduce --out $(OUT)
 
 test: .venv/ready-dev check
 	$(BIN)/python -m pytest -n auto

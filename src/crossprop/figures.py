@@ -1,5 +1,6 @@
 """Figures of records: curves with bootstrap bands, crossprop blue, backprop red, the control grey."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
     import xarray
+
+Transform = Callable[[np.ndarray], np.ndarray]
 
 LOOKS = {
     "crossprop": ("#08306b", "-"),
@@ -55,11 +58,14 @@ def curves(records: "xarray.Dataset", path: str | Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def panel(axes: Any, records: "xarray.Dataset", name: str) -> None:
-    """One variable's curves, a band around each where there are seeds enough, task switches marked."""
+def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform = np.asarray) -> None:
+    """One variable's curves, a band around each where there are seeds enough, task switches marked.
+
+    `transform` is applied to every run before the mean over seeds.
+    """
     step = records.step.values
     others = [str(learner) for learner in records.learner.values if str(learner) not in LOOKS]
-    estimate = mean_interval(records[name].transpose("seed", "learner", "step").values)
+    estimate = mean_interval(transform(records[name].transpose("seed", "learner", "step").values))
     for index, learner in enumerate(map(str, records.learner.values)):
         colour, style = look(learner, others)
         axes.plot(step, estimate.mean[index], style, color=colour, linewidth=1.3, label=learner)
@@ -76,6 +82,70 @@ def panel(axes: Any, records: "xarray.Dataset", name: str) -> None:
     axes.set_xlabel("examples")
     axes.margins(x=0)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, scripts: bool, note: str) -> list[Path]:
+    """Figures 1, 2 and 3 of the paper for one experiment (`letter` a or b), each as PNG and PDF.
+
+    The authors' scripts draw half the squared error and squared drifts, squared per run, then averaged.
+    """
+    square = np.square if scripts else np.asarray
+    halved = (lambda values: values / 2) if scripts and "error" not in records else np.asarray
+    losses = [("loss", halved), ("error", np.asarray)] if "error" in records else [("loss", halved)]
+    written = []
+    for number, panels in enumerate((losses, [("incoming_drift", square)], [("outgoing_drift", square)]), start=1):
+        figure = _figure(len(panels))
+        for axes, (name, transform) in zip(figure.axes, panels, strict=True):
+            panel(axes, records, name, transform)
+            if transform is square and scripts:
+                axes.set_title(axes.get_title() + "²", fontsize=10, pad=16)
+            if transform is halved and halved is not np.asarray:
+                axes.set_title("half the " + axes.get_title(), fontsize=10, pad=16)
+        _finish(figure, f"{number}{letter}", records.sizes["seed"], note)
+        written += _save(figure, folder / f"figure-{number}{letter}")
+    return written
+
+
+def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> list[Path]:
+    """Figure 4: the features of backprop (a) and crossprop-approx (b), and beside them the control and the pixels."""
+    written = []
+    for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"])):
+        figure = _figure(2)
+        for axes, name in zip(figure.axes, names, strict=True):
+            one = features.sel(representation=name)
+            style = {"cmap": "tab10", "vmin": -0.5, "vmax": 9.5, "s": 5, "linewidths": 0}
+            axes.scatter(*one.tsne.values.T, c=features.label, **style)
+            same, apart = one.neighbours.mean().item(), one.silhouette.mean().item()
+            axes.set_title(f"{name}: neighbours alike {same:.2f}, silhouette {apart:.2f}", fontsize=10)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_aspect("equal", "datalim")
+        figure.colorbar(figure.axes[0].collections[0], ax=figure.axes, ticks=range(10), label="label", shrink=0.7)
+        figure.suptitle(f"figure 4{letter}: t-SNE of the hidden units after task A, one run{note}", fontsize=10)
+        written += _save(figure, folder / f"figure-4{letter}")
+    return written
+
+
+def _figure(panels: int) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2 * panels, 4.6), layout="constrained")
+    figure.subplots(1, panels)
+    return figure
+
+
+def _finish(figure: Any, number: str, seeds: int, note: str) -> None:
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3 * len(figure.axes), frameon=False, fontsize=8)
+    runs = f"{seeds} seeds, 95% bootstrap bands" if seeds > 1 else "one run"
+    figure.suptitle(f"figure {number}: {runs}{note}", fontsize=10, color="#555555")
+
+
+def _save(figure: Any, stem: Path) -> list[Path]:
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".pdf")]
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    return paths
 
 
 def _title(records: "xarray.Dataset", name: str) -> str:

@@ -1,4 +1,4 @@
-"""Honest statistics over seeds: intervals by the bootstrap."""
+"""Honest statistics over seeds: curves with bootstrap bands, and paired comparisons with intervals."""
 
 from typing import NamedTuple
 
@@ -35,3 +35,49 @@ def mean_interval(values: np.ndarray, axis: int = 0, level: float = 0.95, resamp
     means = np.tensordot(shares, values, axes=1)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return Estimate(mean, low, high)
+
+
+class Paired(NamedTuple):
+    """How two learners compare over the same `pairs` of runs: a mean with its interval, and how many `a` wins."""
+
+    mean: float
+    low: float
+    high: float
+    won: int  # pairs in which a is lower
+    pairs: int
+
+
+def paired_difference(a: np.ndarray, b: np.ndarray | float, level: float = 0.95) -> Paired:
+    """The mean of `a - b`, pair by pair, with Student's t interval; of one pair the interval is unknown, NaN.
+
+    With few pairs the percentile bootstrap is too narrow (over five, a 95% interval holds the truth about five times in
+    six), and it cannot be widened for many comparisons; Student's t can.
+
+    ```python
+    paired_difference(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 5.0])).won  # 3
+    ```
+    """
+    from scipy.special import stdtrit
+
+    check.number("level", level, above=0, high=1)
+    a = np.asarray(a, np.float64)
+    check.shape("a", a, (a.size,))
+    b = np.full_like(a, b) if np.ndim(b) == 0 else np.asarray(b, np.float64)
+    check.shape("b", b, a.shape)
+    if not a.size:
+        raise ValueError("a must hold at least one value, got none")
+    mean, won, pairs = float((a - b).mean()), int((a < b).sum()), a.size
+    if pairs < 2:
+        return Paired(mean, np.nan, np.nan, won, pairs)
+    half = float(stdtrit(pairs - 1, (1 + level) / 2) * (a - b).std(ddof=1) / np.sqrt(pairs))
+    return Paired(mean, mean - half, mean + half, won, pairs)
+
+
+def paired_ratio(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Paired:
+    """The geometric mean of `a / b`, pair by pair, with its interval: `paired_difference` of the logarithms."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    for name, values in (("a", a), ("b", b)):
+        if not (values > 0).all():
+            raise ValueError(f"{name} must be above 0 for a ratio, got {values.min()}")
+    logs = paired_difference(np.log(a), np.log(b), level)
+    return logs._replace(mean=float(np.exp(logs.mean)), low=float(np.exp(logs.low)), high=float(np.exp(logs.high)))

@@ -1,0 +1,165 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const narrow = matchMedia("(max-width: 640px)");
+  const touch = matchMedia("(pointer: coarse)");
+  const LABELS = ["#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#8c96a0"];
+  const CONFIG = {
+    responsive: true, displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "",
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  };
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const faint = (hex) => hex + "2e";
+  /* Plotly reads a little markup, and entities, in names: escaped, a name shows as it is. */
+  const plain = (text) => text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
+  const colour = (line) => (dark.matches ? line.dark : line.light);
+
+  /* What the page's colours and width decide, by Plotly's dotted names: as such for relayout, nested for a first drawing. */
+  function nested(layout, dotted) {
+    for (const [path, value] of Object.entries(dotted)) {
+      const names = path.split("."), last = names.pop();
+      names.reduce((inner, name) => (inner[name] ??= {}), layout)[last] = value;
+    }
+    return layout;
+  }
+
+  function dressing() {
+    const ink = css("--ink"), muted = css("--muted"), line = css("--line"), paper = css("--paper");
+    return {
+      paper_bgcolor: paper, plot_bgcolor: paper,
+      "font.color": ink, "hoverlabel.bgcolor": paper, "hoverlabel.bordercolor": line, "hoverlabel.font.color": ink,
+      "xaxis.gridcolor": line, "yaxis.gridcolor": line, "xaxis.zerolinecolor": line, "yaxis.zerolinecolor": line,
+      "xaxis.linecolor": muted, "yaxis.linecolor": muted,
+      "modebar.color": muted, "modebar.activecolor": ink, "modebar.bgcolor": "rgba(0,0,0,0)",
+      dragmode: touch.matches ? false : "zoom",
+    };
+  }
+
+  /* Beside the plot where there is room, else below it, a row each: never on it. */
+  function legend(chart) {
+    if (!narrow.matches) {
+      return {
+        height: 400, "margin.r": 190, "margin.b": 60, "margin.l": 58, "margin.t": 26, "legend.orientation": "v",
+        "legend.x": 1.02, "legend.y": 1, "legend.yanchor": "top", "legend.yref": "paper", "legend.entrywidth": 0,
+        "yaxis.title.text": chart.title, hovermode: "x unified",
+      };
+    }
+    const tall = 19 * chart.lines.length + 10;
+    return {
+      height: 330 + tall, "margin.r": 10, "margin.b": 56 + tall, "margin.l": 42, "margin.t": 56, "legend.orientation": "v",
+      "legend.x": 0, "legend.y": 0, "legend.yanchor": "bottom", "legend.yref": "container", "legend.entrywidth": 0,
+      "yaxis.title.text": "", hovermode: "closest",
+    };
+  }
+
+  function band(chart, line) {
+    const known = chart.step.map((_, at) => at).filter((at) => line.low[at] !== null && line.high[at] !== null);
+    const there = known.map((at) => chart.step[at]), back = [...known].reverse();
+    return {
+      x: [...there, ...back.map((at) => chart.step[at])],
+      y: [...known.map((at) => line.high[at]), ...back.map((at) => line.low[at])],
+      name: plain(line.name), legendgroup: line.name, showlegend: false, mode: "none", fill: "toself", hoverinfo: "skip",
+      fillcolor: faint(colour(line)), meta: "band",
+    };
+  }
+
+  function curve(chart, line) {
+    const ranged = Boolean(line.low);
+    return {
+      x: chart.step, y: line.mean, name: plain(line.name), legendgroup: line.name, mode: "lines", connectgaps: false,
+      line: { color: colour(line), dash: line.dash, width: 1.8 }, meta: "curve",
+      customdata: ranged ? line.low.map((low, at) => [low, line.high[at]]) : undefined,
+      hovertemplate: ranged ? "%{y:.3~g} [%{customdata[0]:.3~g}, %{customdata[1]:.3~g}]" : "%{y:.3~g}",
+    };
+  }
+
+  function drawCurves(place) {
+    const chart = data.parts[place.dataset.part][Number(place.dataset.chart)];
+    const banded = chart.lines.filter((line) => line.low);
+    const traces = [...banded.map((line) => band(chart, line)), ...chart.lines.map((line) => curve(chart, line))];
+    const colours = () => ({
+      "line.color": [...banded, ...chart.lines].map(colour),
+      fillcolor: [...banded, ...chart.lines].map((line) => faint(colour(line))),
+    });
+    const note = `${chart.seeds} seed${chart.seeds > 1 ? "s" : ""}${data.quick ? " · quick version" : ""}`;
+    const layout = {
+      font: { family: "system-ui, sans-serif", size: 12 },
+      xaxis: { title: { text: `examples (${note})`, standoff: 8 }, range: [0, chart.step.at(-1)], showline: true, tickformat: ",d", nticks: 7 },
+      yaxis: { title: { text: chart.title }, type: chart.log ? "log" : "linear", showline: true, exponentformat: "power", minexponent: 5 },
+      legend: { xanchor: "left", tracegroupgap: 0, maxheight: 2000, font: { size: 11.5 } },
+      hoverlabel: { font: { size: 11 } },
+      shapes: chart.switches.map((at) => ({
+        type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: "#8a929b", width: 1, dash: "dot" },
+      })),
+      annotations: chart.tasks.map((task, at) => ({
+        x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.letter,
+        font: { size: 12 }, meta: "task",
+      })),
+    };
+    const clothes = () => ({ ...dressing(), ...legend(chart) });
+    const switches = [...place.closest("figure").querySelectorAll("[data-scale]")];
+    for (const button of switches) {
+      button.addEventListener("click", () => {
+        for (const other of switches) other.setAttribute("aria-pressed", String(other === button));
+        Plotly.relayout(place, { "yaxis.type": button.dataset.scale, "yaxis.autorange": true });
+      });
+    }
+    return Plotly.newPlot(place, traces, nested(layout, clothes()), CONFIG).then(() => {
+      for (const event of ["plotly_restyle", "plotly_update"]) place.on(event, () => follow(place));
+      return () => Plotly.update(place, colours(), clothes());
+    });
+  }
+
+  /* A learner hidden in one chart is hidden in all of its experiment; the others have the same traces in the same order. */
+  function follow(leader) {
+    const shown = leader.data.map((trace) => trace.visible ?? true);
+    for (const place of document.querySelectorAll(".curves")) {
+      if (place === leader || place.dataset.part !== leader.dataset.part || !place.data) continue;
+      if (place.data.some((trace, at) => (trace.visible ?? true) !== shown[at])) Plotly.restyle(place, { visible: shown });
+    }
+  }
+
+  function drawCloud(place) {
+    const cloud = data.clouds[Number(place.dataset.chart)];
+    const traces = cloud.groups.map((group, at) => ({
+      x: group.x, y: group.y, name: plain(group.label), mode: "markers", type: "scatter",
+      marker: { color: LABELS[at % LABELS.length], size: 4, opacity: 0.8 }, hovertemplate: "%{fullData.name}<extra></extra>",
+    }));
+    const axis = { showticklabels: false, showgrid: false, zeroline: false, showline: true, mirror: true };
+    const layout = {
+      height: 340, margin: { l: 4, r: 4, t: 6, b: 6 }, showlegend: false, hovermode: "closest",
+      xaxis: { ...axis }, yaxis: { ...axis, scaleanchor: "x" },
+    };
+    return Plotly.newPlot(place, traces, nested(layout, dressing()), CONFIG).then(() => () => Plotly.relayout(place, dressing()));
+  }
+
+  function labelSwitches(row, places) {
+    data.clouds[0].groups.forEach((group, at) => {
+      const button = document.createElement("button"), dot = document.createElement("i");
+      button.type = "button";
+      button.setAttribute("aria-pressed", "true");
+      dot.style.background = LABELS[at % LABELS.length];
+      button.append(dot, group.label);
+      button.addEventListener("click", () => {
+        const shown = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(shown));
+        for (const place of places) Plotly.restyle(place, { visible: shown }, [at]);
+      });
+      row.append(button);
+    });
+  }
+
+  async function draw() {
+    const dresses = [];
+    for (const place of document.querySelectorAll(".curves")) dresses.push(await drawCurves(place));
+    const clouds = [...document.querySelectorAll(".cloud")];
+    for (const place of clouds) dresses.push(await drawCloud(place));
+    const row = document.querySelector(".labels");
+    if (row && clouds.length) labelSwitches(row, clouds);
+    for (const query of [dark, narrow]) query.addEventListener("change", () => dresses.forEach((dress) => dress()));
+    document.documentElement.dataset.drawn = "yes";
+  }
+  draw();
+})();

@@ -1,0 +1,171 @@
+"""`crossprop reproduce`: reruns the paper, redraws its figures, decides its claims, writes one page about it."""
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from crossprop import _checks as check
+from crossprop import datasets
+from crossprop._files import check_writable, whole
+from crossprop._version import __version__
+from crossprop.datasets.base import DataSet
+from crossprop.figures import paper_curves, paper_maps
+from crossprop.network import Network
+from crossprop.paper.claims import Verdict, decide, to_json
+from crossprop.paper.features import features_experiment, learned_features
+from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
+from crossprop.report import Part, write_report
+from crossprop.run import cores, experiment, run
+from crossprop.store import check_replaceable, read_records, write_records
+from crossprop.streams import LabelShift
+
+if TYPE_CHECKING:
+    import xarray
+
+PARTS = ("geoff", "mnist", "features")
+LETTERS = {"geoff": "a", "mnist": "b"}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What to reproduce and where to write it; None leaves a number to the paper, or to `quick`."""
+
+    out: Path
+    parts: tuple[str, ...] = PARTS
+    preset: str = "paper"
+    seeds: int | None = None
+    mnist_seeds: int | None = None
+    quick: bool = False
+    exact_mnist: bool | None = None
+    engine: str = "auto"
+    force: bool = False
+    command: str = "crossprop reproduce"
+
+    def __post_init__(self):
+        check.choice("preset", self.preset, PRESETS)
+        for part in self.parts:
+            check.choice("parts", part, PARTS)
+
+    def run(self, say: Say) -> list[Verdict]:
+        """Every stage that is not done yet, then the figures, the claims and the page."""
+        check_writable("out", self.out)
+        data = self._data(say)
+        plans = self._plans(data)
+        stream, network, examples = self._features_plan(data)
+        asked = {plan.name: experiment(plan.learners, plan.stream, plan.seed_list, plan.record_every) for plan in plans}
+        if "features" in self.parts:
+            asked["features"] = features_experiment(network, stream, examples)
+        for name, value in asked.items():
+            check_replaceable(self._store(name), value)
+        records = {plan.name: self._stage(plan.name, lambda plan=plan: self._live(plan), say) for plan in plans}
+        if "features" in self.parts:
+            make = lambda: learned_features(network, stream, examples, lambda text: say(f"features: {text}"))
+            records["features"] = self._stage("features", make, say)
+        return self._publish(plans, records, data, say)
+
+    def _stage(self, name: str, make: Callable[[], "xarray.Dataset"], say: Say) -> "xarray.Dataset":
+        path = self._store(name)
+        if path.exists() and not self.force:
+            say(f"{name}: done before, in {path}")
+            return read_records(path)
+        say(f"{name}: running")
+        began = time.perf_counter()
+        records = make()
+        seconds = time.perf_counter() - began
+        records.attrs["seconds"] = round(seconds, 1)
+        write_records(path, records)
+        say(f"{name}: done in {seconds:.1f} s")
+        return records
+
+    def _live(self, plan: Plan) -> "xarray.Dataset":
+        return run(plan.learners, plan.stream, plan.seeds, plan.record_every, self.engine)
+
+    def _publish(
+        self, plans: list[Plan], records: dict[str, "xarray.Dataset"], data: DataSet | None, say: Say
+    ) -> list[Verdict]:
+        folder = self.out / "figures"
+        folder.mkdir(exist_ok=True)
+        note = "  (quick version)" if self.quick else ""
+        for plan in plans:
+            paper_curves(records[plan.name], LETTERS[plan.name], folder, scripts=self.preset == "scripts", note=note)
+        if "features" in records:
+            paper_maps(records["features"], folder, note)
+        verdicts = decide(records.get("geoff"), records.get("mnist"), records.get("features"))
+        with whole(self.out / "claims.json") as path:
+            path.write_text(json.dumps(self._claims(verdicts), indent=1, allow_nan=False))
+        write_report(
+            self.out / "report.html",
+            parts=[self._part(plan, records[plan.name]) for plan in plans],
+            features=records.get("features"),
+            verdicts=verdicts,
+            command=self.command,
+            quick=self.quick,
+            facts=self._facts(records, data),
+        )
+        say(f"report: {self.out / 'report.html'}")
+        return verdicts
+
+    def _part(self, plan: Plan, records: "xarray.Dataset") -> Part:
+        return Part(plan.name, plan.title, records, plan.settings, records.attrs["seconds"])
+
+    def _claims(self, verdicts: list[Verdict]) -> dict[str, Any]:
+        about = {"crossprop": __version__, "preset": self.preset, "quick": self.quick, "command": self.command}
+        return about | {"claims": to_json(verdicts)}
+
+    def _facts(self, records: dict[str, "xarray.Dataset"], data: DataSet | None) -> dict[str, str]:
+        facts = {
+            "crossprop": __version__,
+            "jax": jax.__version__,
+            "python": platform.python_version(),
+            "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
+            "preset": self.preset,
+        }
+        facts |= {f"engine, {name}": each.attrs["engine"] for name, each in records.items() if "engine" in each.attrs}
+        if data is not None:
+            full = "the full MNIST" if data.name == "mnist" else "5,000 embedded images of MNIST"
+            facts["data set"] = f"{full}, {len(data.y):,} training images"
+        return facts
+
+    def _plans(self, data: DataSet | None) -> list[Plan]:
+        plans = []
+        if "geoff" in self.parts:
+            plans.append(geoff_plan(self.preset, self.seeds or (5 if self.quick else 30), self.quick))
+        if "mnist" in self.parts and data is not None:
+            exact = jax.default_backend() != "cpu" if self.exact_mnist is None else self.exact_mnist
+            seeds = self.mnist_seeds or (5 if self.quick else 1)
+            plans.append(mnist_plan(self.preset, seeds, self.quick, data, exact))
+        return plans
+
+    def _features_plan(self, data: DataSet | None) -> tuple[LabelShift, Network, int]:
+        """Standard MNIST, task A, in the network of the MNIST experiment."""
+        plan = mnist_plan(self.preset, 1, self.quick, data or datasets.mnist5k(), exact=False)
+        assert isinstance(plan.stream, LabelShift)
+        stream = LabelShift(plan.stream.data, tasks="A", examples=plan.stream.examples)
+        return stream, plan.learners["frozen"].network, 500 if self.quick else 2500
+
+    def _data(self, say: Say) -> DataSet | None:
+        """The full MNIST where it is in the cache or can be fetched, else the embedded images."""
+        if not {"mnist", "features"} & set(self.parts):
+            return None
+        if self.quick:
+            return datasets.mnist5k()
+        from crossprop.datasets.mnist import fetch, is_cached
+
+        if not is_cached():
+            say("mnist: fetching the full data set")
+            try:
+                say(f"mnist: it came from {fetch()}")
+            except OSError as problem:
+                say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
+                return datasets.mnist5k()
+        return datasets.mnist()
+
+    def _store(self, name: str) -> Path:
+        return self.out / f"{name}.zarr"

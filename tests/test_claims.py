@@ -1,0 +1,359 @@
+"""Every rule gives every verdict that it can give, on records made by hand; and never one that it should not."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+import xarray
+
+from crossprop.paper.claims import CLAIMS, decide, to_json, verdict_on
+
+HOLDS, IN_PART, DOES_NOT, CANNOT = "holds", "holds in part", "does not hold", "cannot be decided here"
+EXACT, APPROX = ("crossprop", "crossprop-0.5"), ("crossprop-approx", "crossprop-approx-0.5")
+VARIANTS = ("momentum", "rmsprop", "adam")
+GEOFF = (*EXACT, *APPROX, "backprop", *VARIANTS, "frozen")
+MNIST = (*APPROX, "backprop", *VARIANTS, "frozen")
+BOTH = ("crossprop", "crossprop-approx")
+
+# A world in which all that the paper says is so: what each learner is like, by the variables below.
+CROSSPROP_LIKE = {"loss": 10.3, "error": 0.10, "incoming": 1.0, "outgoing": 5.0, "quick": True}
+MIXTURE_LIKE = {"loss": 10.6, "error": 0.10, "incoming": 2.0, "outgoing": 3.0, "quick": True}
+BACKPROP_LIKE = {"loss": 10.6, "error": 0.10, "incoming": 4.0, "outgoing": 2.0, "quick": False}
+WORLD = dict.fromkeys(BOTH, CROSSPROP_LIKE) | dict.fromkeys((EXACT[1], APPROX[1]), MIXTURE_LIKE)
+WORLD |= dict.fromkeys(("backprop", *VARIANTS), BACKPROP_LIKE)
+WORLD |= {"frozen": {"loss": 14.0, "error": 0.3, "incoming": 0.0, "outgoing": 2.0, "quick": True}}
+G_WORLD = WORLD | {"backprop": BACKPROP_LIKE | {"loss": 10.0}}
+M_WORLD = WORLD | {name: BACKPROP_LIKE | {"loss": 9.0} for name in ("rmsprop", "adam")}
+
+
+def change(names, **values):
+    """Makes learners other than the world has them."""
+    names = (names,) if isinstance(names, str) else names
+
+    def shape(world, options):
+        for name in names:
+            world[name] = world[name] | values
+
+    return shape
+
+
+def option(**values):
+    return lambda world, options: options.update(values)
+
+
+def without(*names):
+    return option(without=names)
+
+
+def lives(experiment, *shapes):
+    """Records of a small life in that world: noise is a hundredth, and all learners share most of it."""
+    world = dict(G_WORLD if experiment == "geoff" else M_WORLD)
+    options = {"seeds": 8, "windows": 60, "tasks": 3, "noise": 0.01, "without": (), "extra": (), "diverged": ()}
+    for shape in shapes:
+        shape(world, options)
+    wanted = (*(GEOFF if experiment == "geoff" else MNIST), *options["extra"])
+    names = [name for name in wanted if name not in options["without"]]
+    rng = np.random.default_rng(0)
+    size, noise = (options["seeds"], options["windows"]), options["noise"]
+    shared = rng.normal(size=(size[0], 1)) * 0.05 + rng.normal(size=size) * 0.01
+    life = np.arange(1, size[1] + 1) / size[1]
+    task = np.minimum(np.arange(size[1]) * options["tasks"] // size[1], options["tasks"] - 1)
+    data = {variable: [] for variable in ("loss", "error", "incoming_drift", "outgoing_drift")}
+    for name in names:
+        like = world[name]
+        for variable in ("loss", "error"):
+            level = np.array([like.get(f"{variable}_in_{visit}", like[variable]) for visit in task])
+            data[variable].append(level * np.exp(shared + noise * rng.normal(size=size)))
+        by_run = np.exp(noise * rng.normal(size=(2, size[0], 1)))
+        settles = 1 - np.exp(-life / 0.04) if like["quick"] is True else life ** float(like["quick"] or 1)
+        data["incoming_drift"].append(like["incoming"] * settles / settles[-1] * by_run[0])
+        data["outgoing_drift"].append(like["outgoing"] * life * by_run[1])
+    steps = 50 * np.arange(1, size[1] + 1)
+    diverged_at = np.full((len(names), size[0]), -1)
+    for name in options["diverged"]:
+        diverged_at[names.index(name), 0] = 1000
+    gone = (diverged_at[..., None] >= 0) & (steps > diverged_at[..., None])
+    dims = ("learner", "seed", "step")
+    variables = {variable: (dims, np.where(gone, np.nan, np.array(values))) for variable, values in data.items()}
+    if experiment == "geoff":
+        del variables["error"]
+    return xarray.Dataset(
+        variables | {"diverged_at": (dims[:2], diverged_at)},
+        coords={"learner": names, "seed": np.arange(size[0]), "step": steps, "task": ("step", task)},
+    )
+
+
+def features(*shapes):
+    shares = {"backprop": 0.9, "crossprop-approx": 0.89, "frozen": 0.88, "pixels": 0.92}
+    options = {"examples": 400, "without": ()}
+    for shape in shapes:
+        shape(shares, options)
+    names = [name for name in shares if name not in options["without"]]
+    rng = np.random.default_rng(1)
+    dims, size = ("representation", "example"), (len(names), options["examples"])
+    means = np.array([[shares[name]] for name in names])
+    shared = rng.normal(size=size[1]) * 0.1
+    data = {
+        "neighbours": (dims, means + shared + options.get("noise", 0.05) * rng.normal(size=size)),
+        "silhouette": (dims, 0.2 + 0.1 * rng.normal(size=size)),
+    }
+    return xarray.Dataset(data, coords={"representation": names})
+
+
+def share(**values):
+    return lambda shares, options: shares.update({name.replace("_", "-"): value for name, value in values.items()})
+
+
+def decided(id, *shapes):
+    claim = CLAIMS[id]
+    return verdict_on(claim, features(*shapes) if claim.experiment == "features" else lives(claim.experiment, *shapes))
+
+
+ONE_RUN = option(seeds=1, windows=300)
+NOISY = option(noise=0.4)
+
+TABLE = [
+    ("G1", [], HOLDS),
+    ("G1", [change(BOTH, loss=9.7)], HOLDS),
+    ("G1", [change("crossprop", loss=12.0)], IN_PART),
+    ("G1", [change("crossprop-approx", loss=8.0)], IN_PART),
+    ("G1", [change(BOTH, loss=12.0)], DOES_NOT),
+    ("G1", [change(BOTH, loss=8.0)], DOES_NOT),
+    ("G1", [NOISY, option(windows=15), change(BOTH, loss=11.0)], CANNOT),
+    ("G2", [], HOLDS),
+    ("G2", [change("adam", loss=9.0)], IN_PART),
+    ("G2", [change((*BOTH, "adam"), loss=10.0)], DOES_NOT),
+    ("G2", [change(BOTH, loss=9.0), change(VARIANTS, loss=9.5)], DOES_NOT),
+    ("G2", [option(seeds=2, noise=0.2), change((*BOTH, *VARIANTS), loss=10.0)], CANNOT),
+    ("G3", [], HOLDS),
+    (
+        "G3",
+        [
+            change(BOTH, incoming=1.9),
+            change(("crossprop-0.5", "crossprop-approx-0.5"), incoming=3.0),
+            change("adam", incoming=3.0),
+        ],
+        IN_PART,
+    ),
+    ("G3", [change("crossprop", incoming=9.0)], IN_PART),
+    ("G3", [change("crossprop-0.5", incoming=0.5)], IN_PART),
+    ("G3", [change("momentum", incoming=0.5)], DOES_NOT),
+    ("G3", [change(BOTH, incoming=5.0)], DOES_NOT),
+    ("G3", [NOISY, change(("backprop", *VARIANTS), incoming=1.1)], CANNOT),
+    ("G4", [], HOLDS),
+    ("G4", [change("crossprop", outgoing=2.5)], IN_PART),
+    ("G4", [change("adam", outgoing=9.0)], DOES_NOT),
+    ("G4", [change("crossprop-approx-0.5", outgoing=9.0)], DOES_NOT),
+    ("G4", [NOISY, change("adam", outgoing=5.0)], CANNOT),
+    ("G5", [], HOLDS),
+    ("G5", [change("crossprop", quick=False, incoming=50.0)], IN_PART),
+    ("G5", [change("adam", incoming=0.0)], IN_PART),
+    ("G5", [change(BOTH, quick=False, incoming=6.0)], IN_PART),
+    ("G5", [change(BOTH, quick=False, incoming=50.0)], DOES_NOT),
+    ("G5", [NOISY, change(BOTH, quick=False, incoming=5.0), change("backprop", outgoing=4.0)], CANNOT),
+    ("G5", [option(tasks=1)], CANNOT),
+    ("G6", [], HOLDS),
+    ("G6", [change("crossprop", quick=False)], IN_PART),
+    ("G6", [change(BOTH, quick=0.2)], IN_PART),
+    ("G6", [change("momentum", quick=True)], DOES_NOT),
+    ("G6", [change(BOTH, quick=3.0)], DOES_NOT),
+    ("G6", [option(seeds=1, windows=5, tasks=1)], CANNOT),
+    ("M1", [], HOLDS),
+    ("M1", [change("adam", error=0.05)], IN_PART),
+    ("M1", [change("adam", error=0.05), change("rmsprop", error=0.15), change("momentum", error=0.2)], DOES_NOT),
+    ("M1", [NOISY, option(windows=15)], CANNOT),
+    ("M2", [], HOLDS),
+    ("M2", [change("rmsprop", loss=12.0)], IN_PART),
+    ("M2", [change(("adam", "rmsprop"), loss=10.45)], IN_PART),
+    ("M2", [change(("adam", "rmsprop"), loss=10.6)], DOES_NOT),
+    ("M2", [change(("adam", "rmsprop"), loss=12.0)], DOES_NOT),
+    ("M2", [option(seeds=3, noise=0.3), change(("adam", "rmsprop"), loss=10.6)], CANNOT),
+    ("M3", [], HOLDS),
+    ("M3", [change("crossprop-approx", outgoing=1.0)], IN_PART),
+    ("M3", [change("adam", incoming=0.5)], IN_PART),
+    ("M3", [change("crossprop-approx", incoming=9.0, outgoing=1.0)], DOES_NOT),
+    ("M3", [NOISY, change("crossprop-approx", incoming=2.0, outgoing=3.0)], CANNOT),
+    ("M4", [], HOLDS),
+    ("M4", [change("crossprop-approx", quick=0.2)], IN_PART),
+    ("M4", [change("crossprop-approx", quick=3.0)], DOES_NOT),
+    ("M4", [option(seeds=1, windows=5, tasks=1)], CANNOT),
+    ("T1", [], HOLDS),
+    ("T1", [share(crossprop_approx=0.7)], IN_PART),
+    ("T1", [share(backprop=0.3, crossprop_approx=0.3)], DOES_NOT),
+    ("T1", [share(backprop=0.3)], DOES_NOT),
+    ("T1", [option(examples=4, noise=1.0)], CANNOT),
+    ("T1", [option(examples=1)], CANNOT),
+    ("T1", [share(backprop=np.nan)], CANNOT),
+    ("R1", [], HOLDS),
+    ("R1", [change("crossprop", loss=14.0)], IN_PART),
+    ("R1", [change(BOTH, loss=15.0, loss_in_1=12.0)], IN_PART),
+    ("R1", [change(BOTH, loss=14.0)], DOES_NOT),
+    ("R1", [change(BOTH, loss=15.0)], DOES_NOT),
+    ("R1", [option(seeds=2, noise=0.2), change(BOTH, loss=14.0)], CANNOT),
+    ("R1m", [], HOLDS),
+    ("R1m", [change("crossprop-approx", error=0.3)], IN_PART),
+    ("R1m", [option(extra=("crossprop",)), change("crossprop", loss=14.0, error=0.3)], IN_PART),
+    ("R1m", [change("crossprop-approx", loss=14.0, error=0.3)], DOES_NOT),
+    ("R1m", [option(seeds=2, noise=0.2), change("crossprop-approx", loss=14.0, error=0.3)], CANNOT),
+]
+NEEDS = {  # a learner without which the claim says nothing
+    **{"G1": "crossprop", "G2": "momentum", "G3": "crossprop-0.5", "G4": "crossprop-approx", "G5": "rmsprop"},
+    **{"G6": "backprop", "M1": "adam", "M2": "crossprop-approx-0.5", "M3": "crossprop-approx", "M4": "adam"},
+    **{"T1": "crossprop-approx", "R1": "frozen", "R1m": "crossprop-approx"},
+}
+LIVES = [id for id in NEEDS if id != "T1"]
+
+
+@pytest.mark.parametrize(("id", "shapes", "expected"), TABLE)
+def test_rule_gives_every_verdict(id, shapes, expected):
+    found = decided(id, *shapes)
+    assert found.verdict == expected, found.why
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_table_reaches_all_four_verdicts(id):
+    assert {expected for name, _, expected in TABLE if name == id} == {HOLDS, IN_PART, DOES_NOT, CANNOT}
+
+
+@pytest.mark.parametrize(
+    ("id", "shapes", "expected"),
+    [(id, [], HOLDS) for id in LIVES]
+    + [(id, shapes, expected) for id, shapes, expected in TABLE if id in LIVES and expected == DOES_NOT],
+)
+def test_one_run_is_decided_over_its_windows_and_says_so(id, shapes, expected):
+    found = decided(id, *shapes, ONE_RUN)
+    assert found.verdict == expected, found.why
+    assert re.match(r"paired over \d+ disjoint windows of one run, which is not the same as independent", found.over)
+    assert "one run" in found.why
+    assert all(np.isfinite([number.low, number.high]).all() for number in found.numbers)
+
+
+@pytest.mark.parametrize("id", NEEDS)
+def test_missing_learner_is_named(id):
+    found = decided(id, without(NEEDS[id]))
+    assert (found.verdict, found.numbers) == (CANNOT, ())
+    assert re.search(rf"hold no {re.escape(NEEDS[id])}\.$", found.why)
+
+
+@pytest.mark.parametrize("id", LIVES)
+def test_diverged_learner_is_named(id):
+    found = decided(id, option(diverged=(NEEDS[id],)))
+    assert found.verdict == CANNOT
+    assert f"{NEEDS[id]} diverged in 1 of 8 runs" in found.why
+
+
+def test_missing_variable_is_named():
+    records = lives("mnist").drop_vars("error")
+    assert "hold no error" in next(found.why for found in decide(None, records, None) if found.id == "M1")
+
+
+@pytest.mark.parametrize("id", [id for id in LIVES if not id.startswith("R1")])
+def test_control_is_no_competitor_and_its_absence_no_obstacle(id):
+    best = change("frozen", loss=0.1, error=0.5, incoming=0.0, outgoing=99.0)
+    for shape in (best, without("frozen"), option(diverged=("frozen",))):
+        assert decided(id, shape).verdict == HOLDS
+
+
+@pytest.mark.parametrize("id", ["M1", "M2", "M3", "M4"])
+def test_learners_that_the_paper_did_not_run_on_mnist_decide_nothing(id):
+    extra = ("crossprop", "crossprop-0.5", "crossprop-projected")
+
+    def odd(world, options):
+        for name in extra:
+            world[name] = {"loss": 1.0, "error": 0.9, "incoming": 99.0, "outgoing": 0.1, "quick": False}
+        options["extra"] = extra
+
+    plain, found = decided(id), decided(id, odd)
+    assert found.verdict == HOLDS
+    assert {number.label for number in plain.numbers} < {number.label for number in found.numbers}
+
+
+@pytest.mark.parametrize("id", LIVES)
+def test_tasks_visited_twice_are_six_visits(id):
+    found = decided(id, option(tasks=6, windows=120))
+    assert found.verdict == HOLDS, found.why
+    if id == "R1":
+        assert sum("visit" in number.label for number in found.numbers) == 12
+
+
+def test_asymptotic_is_the_last_fifth_of_each_visit():
+    records = lives("geoff")
+    late = (np.arange(60) % 20) >= 16
+    records["loss"] = records["loss"].where(xarray.DataArray(late, dims="step"), 1000.0)
+    g1 = next(found for found in decide(records, None, None) if found.id == "G1")
+    assert g1.verdict == HOLDS
+    assert g1.numbers[0].mean == pytest.approx(1.03, abs=0.005)
+
+
+def test_just_after_a_switch_is_the_first_tenth_of_every_visit_but_the_first():
+    records = lives("geoff")
+    early = (np.arange(60) % 20 < 2) & (np.arange(60) >= 20)
+    records["loss"] = records["loss"].where(xarray.DataArray(early, dims="step"), 1000.0)
+    r1 = next(found for found in decide(records, None, None) if found.id == "R1")
+    means = {number.label: number.mean for number in r1.numbers}
+    assert means["loss over just after a switch, crossprop - frozen"] == pytest.approx(-3.7, rel=0.05)
+    assert means["loss over visit 1, crossprop - frozen"] == 0
+
+
+def test_numbers_are_what_the_records_say():
+    g3, g5, g6, m1, r1 = (decided(id) for id in ("G3", "G5", "G6", "M1", "R1"))
+    numbers = {number.label: number.mean for found in (g3, g5, g6, m1, r1) for number in found.numbers}
+    assert numbers["incoming drift, backprop / crossprop"] == pytest.approx(4.0, rel=0.02)
+    assert numbers["share of W, backprop"] == pytest.approx(1 / 3, rel=0.02)
+    assert numbers["share of W, frozen"] == pytest.approx(1.0)
+    # 4% of life is the time constant of 3,000 steps: 10% are left after 2.3 of them; a line gets there at 90% of life.
+    assert numbers["settling step, adam / crossprop"] == pytest.approx(2700 / 300, rel=0.1)
+    assert numbers["misclassified, backprop - adam"] == pytest.approx(0.0, abs=0.1)
+    assert numbers["loss over just after a switch, crossprop - frozen"] == pytest.approx(-3.7, rel=0.05)
+
+
+def test_registry_covers_the_paper_and_our_own():
+    paper = {"G1", "G2", "G3", "G4", "G5", "G6", "M1", "M2", "M3", "M4", "T1"}
+    assert set(CLAIMS) == paper | {"R1", "R1m"}
+    assert [id for id in CLAIMS if id in paper] == sorted(paper)
+    assert {claim.experiment for claim in CLAIMS.values()} == {"geoff", "mnist", "features"}
+
+
+@pytest.mark.parametrize(
+    ("id", "margin"),
+    [
+        *[("G1", "1.10"), ("G2", "below 0"), ("G3", "at least 2 times"), ("G4", "above 1"), ("G5", "above 0.5")],
+        *[("G6", "at least 2 times"), ("M1", "2 percentage points"), ("M2", "below 0"), ("M3", "above 1")],
+        *[("M4", "at least 2 times"), ("T1", "0.05"), ("R1", "below 0"), ("R1m", "below 0")],
+    ],
+)
+def test_rule_is_written_and_names_its_margin(id, margin):
+    claim = CLAIMS[id]
+    assert claim.claim.endswith(".") and margin in claim.rule and "Bonferroni" in claim.rule
+    assert "{" not in claim.rule and "  " not in claim.rule
+
+
+def test_verdicts_come_only_for_experiments_given():
+    assert decide(None, None, None) == []
+    assert {found.experiment for found in decide(lives("geoff"), None, features())} == {"geoff", "features"}
+    everything = decide(lives("geoff"), lives("mnist"), features())
+    assert [found.id for found in everything] == list(CLAIMS)
+
+
+def test_verdicts_are_json_with_null_for_what_is_unknown():
+    found = decide(lives("geoff"), lives("mnist", option(seeds=1, windows=5, tasks=1)), features())
+    assert json.loads(json.dumps([dataclasses.asdict(each) for each in found])) is not None
+    plain = to_json(found)
+    text = json.dumps(plain, allow_nan=False)
+    m4 = next(each for each in json.loads(text) if each["id"] == "M4")
+    assert m4["numbers"][0]["low"] is None and isinstance(m4["numbers"][0]["mean"], float)
+    assert set(plain[0]) == {"id", "experiment", "claim", "rule", "verdict", "why", "numbers", "over"}
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_reason_is_one_sentence_with_numbers(id):
+    found = decided(id)
+    assert found.why.endswith(".") and re.search(r"\[.*, .*\]", found.why)
+    assert found.over.startswith("paired over ")
+    assert found.numbers
+
+
+def test_features_quote_control_and_pixels():
+    assert "frozen: 0.87" in (why := decided("T1").why) and "pixels: 0.91" in why

