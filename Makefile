@@ -8,7 +8,7 @@ reproduce: .venv/ready
 	$(BIN)/crossprop reproduce --out $(OUT)
 
 test: .venv/ready-dev check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: .venv/ready-dev
 	$(BIN)/ruff check .

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from browser import chromium  # noqa: F401
+
 os.environ["CROSSPROP_CACHE"] = tempfile.mkdtemp(prefix="crossprop-tests-")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("crossprop", deadline=None, derandomize=True, max_examples=5)

@@ -1,10 +1,7 @@
 """The report: one file that says everything, runs nothing that it was not given, and works in a real browser."""
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 import xarray
 
+from browser import LINES, Opened
 from crossprop.figures import LOOKS, OTHERS
 from crossprop.report import Part, Setting, charts, write_report
 
@@ -251,64 +249,11 @@ def test_every_colour_is_readable_on_the_dark_page(colour: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    def missing(reason: str) -> None:
-        (pytest.fail if os.environ.get("CROSSPROP_REQUIRE_BROWSER") == "1" else pytest.skip)(f"browser test: {reason}")
-
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        missing("no chromium, chromium-browser or google-chrome on the path")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        missing("playwright is not installed (pip install playwright)")
-        raise
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report with a learner, a setting and a fact that would do harm."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(path, **contents(first=EVIL))
     return path
-
-
-class Opened:
-    """The report in a fresh page, with what went wrong in it."""
-
-    def __init__(self, browser: Any, report: Path, width: int = 1280, scheme: str = "light", touch: bool = False):
-        self.wrong: list[str] = []
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
-        )
-        self.page = self.context.new_page()
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
-        self.page.on("pageerror", lambda problem: self.wrong.append(str(problem)))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
-        self.page.on("request", self._note)
-        self.page.goto(report.as_uri())
-        self.page.wait_for_selector("html[data-drawn=yes]", state="attached", timeout=20_000)
-
-    def _note(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.wrong.append(request.url)
-
-    def __enter__(self) -> "Opened":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.context.close()
-
-    def shot(self, name: str) -> None:
-        if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
-            self.page.screenshot(path=f"{folder}/report-{name}.png", full_page=True)
-
-
-LINES = ".scatterlayer path.js-line"
 
 
 def test_browser_wide(chromium: Any, report: Path) -> None:

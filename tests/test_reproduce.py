@@ -9,10 +9,14 @@ import pytest
 import xarray as xr
 
 import crossprop as cp
+from browser import LINES, Opened
 from crossprop.cli import main
 from crossprop.figures import panel, paper_curves
 from crossprop.paper.claims import CLAIMS
 from crossprop.paper.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
+
+# One worker runs all of these, since one quick reproduction serves them.
+pytestmark = pytest.mark.xdist_group("reproduce")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,22 @@ def test_quick_reproduction_writes_everything(quick):
     assert (quick / "report.html").stat().st_size < 8e6
     page = (quick / "report.html").read_text()
     assert "quick version" in page and "reproduce" in page
+
+
+def test_browser_shows_the_quick_report(quick, chromium):
+    stated = json.loads((quick / "claims.json").read_text())["claims"]
+    with Opened(chromium, quick / "report.html") as opened:
+        for name, learners, charts in (("geoff", 9, 3), ("mnist", 7, 4)):
+            places = opened.page.locator(f".curves[data-part={name}]").all()
+            assert [place.locator(LINES).count() for place in places] == [learners] * charts
+            places[0].locator(".legendtoggle").first.click()
+            places[0].locator(LINES).nth(learners - 1).wait_for(state="detached")
+            assert places[0].locator(LINES).count() == learners - 1
+        assert opened.page.locator("table.claims tbody tr").count() == len(stated)
+        assert opened.wrong == []
+    with Opened(chromium, quick / "report.html", width=390, touch=True) as opened:
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert opened.wrong == []
 
 
 def test_records_hold_all_learners_tasks_and_their_configuration(quick):
@@ -74,7 +94,7 @@ def test_features_are_measured_for_both_learners_the_control_and_the_pixels(quic
 def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch):
     out, command = copied
     monkeypatch.setattr("crossprop.reproduce.run", pytest.fail)
-    monkeypatch.setattr("crossprop.reproduce.learned_features", pytest.fail)
+    monkeypatch.setattr("crossprop.paper.features.Mapping.run", pytest.fail)
     stores = {name: content for name, content in contents(out).items() if ".zarr" in str(name)}
     main(command)
     assert capsys.readouterr().out.count("done before") == 3

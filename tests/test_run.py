@@ -297,3 +297,26 @@ def test_a_stream_of_ones_own_that_gives_nonsense_is_named():
     stream = Broken(np.zeros((5, 6), np.float32), np.zeros(5, np.float32))
     with pytest.raises(ValueError, match=r"y must be finite, got nan at index \(3, 0\)"):
         cp.run(PAIR, stream, seeds=1)
+
+
+# Import.
+
+
+def test_importing_crossprop_brings_nothing_heavy_along():
+    heavy = {
+        "xarray",
+        "zarr",
+        "pandas",
+        "matplotlib",
+        "sklearn",
+        "plotly",
+        "tyro",
+        "rich",
+        "pooch",
+        "mlxtend",
+        "scipy.stats",
+    }
+    script = f"import sys, crossprop; print(*({heavy} & set(sys.modules) - set(before)))"
+    script = "import sys, jax, equinox, optax; before = set(sys.modules)\n" + script
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == ""

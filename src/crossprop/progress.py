@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def bar(title: str, run_steps: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Gives a function that takes the run-steps just done; None shows the bar where a terminal does."""
+def bar(title: str, total: int, show: bool | None = None, unit: str = "run-steps") -> Iterator[Callable[[int], None]]:
+    """Gives a function to tell how many of `total` were just done; `show` None draws where a terminal shows it."""
     if show is False or (show is None and not sys.stderr.isatty()):
-        yield lambda run_steps: None
+        yield lambda done: None
         return
     from rich.console import Console
     from rich.progress import (
@@ -26,11 +26,11 @@ def bar(title: str, run_steps: int, show: bool | None = None) -> Iterator[Callab
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             rate = task.finished_speed or task.speed or 0
-            return Text(f"{rate:,.0f} run-steps/s", style="cyan")
+            return Text(f"{rate:,.0f} {unit}/s" if rate >= 10 else f"{rate:.2g} {unit}/s", style="cyan")
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), Rate())
     with Progress(
         *columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True)
     ) as progress:
-        task = progress.add_task(title, total=run_steps)
-        yield lambda run_steps: progress.advance(task, run_steps)
+        task = progress.add_task(title, total=total)
+        yield lambda done: progress.advance(task, done)

@@ -16,9 +16,8 @@ from crossprop._files import check_writable, whole
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.figures import paper_curves, paper_maps
-from crossprop.network import Network
 from crossprop.paper.claims import Verdict, decide, to_json
-from crossprop.paper.features import features_experiment, learned_features
+from crossprop.paper.features import Mapping
 from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
 from crossprop.report import Part, write_report
 from crossprop.run import cores, experiment, run
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 PARTS = ("geoff", "mnist", "features")
 LETTERS = {"geoff": "a", "mnist": "b"}
+QUICK_SEEDS = 5
 Say = Callable[[str], None]
 
 
@@ -52,22 +52,24 @@ class Reproduction:
         check.choice("preset", self.preset, PRESETS)
         for part in self.parts:
             check.choice("parts", part, PARTS)
+        for name in ("seeds", "mnist_seeds"):
+            if getattr(self, name) is not None:
+                check.integer(name, getattr(self, name), low=1)
 
     def run(self, say: Say) -> list[Verdict]:
         """Every stage that is not done yet, then the figures, the claims and the page."""
         check_writable("out", self.out)
         data = self._data(say)
         plans = self._plans(data)
-        stream, network, examples = self._features_plan(data)
-        asked = {plan.name: experiment(plan.learners, plan.stream, plan.seed_list, plan.record_every) for plan in plans}
-        if "features" in self.parts:
-            asked["features"] = features_experiment(network, stream, examples)
-        for name, value in asked.items():
-            check_replaceable(self._store(name), value)
+        mapping = self._mapping(data) if "features" in self.parts and data is not None else None
+        for plan in plans:
+            asked = experiment(plan.learners, plan.stream, plan.seed_list, plan.record_every)
+            check_replaceable(self._store(plan.name), asked)
+        if mapping is not None:
+            check_replaceable(self._store("features"), mapping.experiment())
         records = {plan.name: self._stage(plan.name, lambda plan=plan: self._live(plan), say) for plan in plans}
-        if "features" in self.parts:
-            make = lambda: learned_features(network, stream, examples, lambda text: say(f"features: {text}"))
-            records["features"] = self._stage("features", make, say)
+        if mapping is not None:
+            records["features"] = self._stage("features", mapping.run, say)
         return self._publish(plans, records, data, say)
 
     def _stage(self, name: str, make: Callable[[], "xarray.Dataset"], say: Say) -> "xarray.Dataset":
@@ -136,19 +138,22 @@ class Reproduction:
     def _plans(self, data: DataSet | None) -> list[Plan]:
         plans = []
         if "geoff" in self.parts:
-            plans.append(geoff_plan(self.preset, self.seeds or (5 if self.quick else 30), self.quick))
+            plans.append(geoff_plan(self.preset, self._number(self.seeds, 30), self.quick))
         if "mnist" in self.parts and data is not None:
             exact = jax.default_backend() != "cpu" if self.exact_mnist is None else self.exact_mnist
-            seeds = self.mnist_seeds or (5 if self.quick else 1)
-            plans.append(mnist_plan(self.preset, seeds, self.quick, data, exact))
+            plans.append(mnist_plan(self.preset, self._number(self.mnist_seeds, 1), self.quick, data, exact))
         return plans
 
-    def _features_plan(self, data: DataSet | None) -> tuple[LabelShift, Network, int]:
+    def _number(self, asked: int | None, paper: int) -> int:
+        """How many seeds: those asked for, or 5 in the quick version, or the paper's."""
+        return asked or (QUICK_SEEDS if self.quick else paper)
+
+    def _mapping(self, data: DataSet) -> Mapping:
         """Standard MNIST, task A, in the network of the MNIST experiment."""
-        plan = mnist_plan(self.preset, 1, self.quick, data or datasets.mnist5k(), exact=False)
+        plan = mnist_plan(self.preset, 1, self.quick, data, exact=False)
         assert isinstance(plan.stream, LabelShift)
-        stream = LabelShift(plan.stream.data, tasks="A", examples=plan.stream.examples)
-        return stream, plan.learners["frozen"].network, 500 if self.quick else 2500
+        stream = LabelShift(data, tasks="A", examples=plan.stream.examples)
+        return Mapping(plan.learners["frozen"].network, stream, 500 if self.quick else 2500)
 
     def _data(self, say: Say) -> DataSet | None:
         """The full MNIST where it is in the cache or can be fetched, else the embedded images."""

@@ -1,7 +1,7 @@
 """Figure 4: what the hidden units of a learner look like after task A, as a map and as numbers."""
 
 import json
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from crossprop.engines import scan
 from crossprop.learners import Learner
 from crossprop.network import Network
 from crossprop.paper.plans import feature_learners
+from crossprop.progress import bar
 from crossprop.run import SCHEMA, experiment, keys
 from crossprop.streams import LabelShift
 
@@ -20,42 +21,46 @@ if TYPE_CHECKING:
 NEIGHBOURS = 10
 
 
-def features_experiment(network: Network, stream: LabelShift, examples: int) -> dict[str, str]:
-    """All that the features depend on."""
-    asked = experiment(feature_learners(network), stream, [0], len(stream.schedule))
-    return asked | {"examples": json.dumps(examples), "neighbours": json.dumps(NEIGHBOURS)}
+@dataclass(frozen=True)
+class Mapping:
+    """Trains on `stream` (task A) with seed 0; of `examples` images drawn uniformly, maps and measures the features."""
 
+    network: Network
+    stream: LabelShift
+    examples: int
 
-def learned_features(
-    network: Network, stream: LabelShift, examples: int, hear: Callable[[str], None]
-) -> "xarray.Dataset":
-    """Trains on task A with seed 0; of `examples` training images drawn uniformly, maps and measures the features."""
-    import xarray
+    def experiment(self) -> dict[str, str]:
+        """All that the features depend on."""
+        asked = experiment(feature_learners(self.network), self.stream, [0], len(self.stream.schedule))
+        return asked | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
 
-    data = stream.data
-    drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(examples, len(data.y)), replace=False))
-    labels = data.y[drawn]
-    spaces = {}
-    for name, learner in feature_learners(network).items():
-        hear(f"training {name}")
-        spaces[name] = _features(learner, stream, data.x[drawn])
-    spaces["pixels"] = data.x[drawn]
-    maps, neighbours, silhouettes = [], [], []
-    for name, space in spaces.items():
-        hear(f"mapping {name}")
-        maps.append(_tsne(space))
-        neighbours.append(_neighbour_shares(space, labels))
-        silhouettes.append(_silhouettes(space, labels))
-    return xarray.Dataset(
-        {
-            "tsne": (("representation", "example", "axis"), np.array(maps, np.float32)),
-            "neighbours": (("representation", "example"), np.array(neighbours, np.float32)),
-            "silhouette": (("representation", "example"), np.array(silhouettes, np.float32)),
-            "label": (("example",), labels),
-        },
-        coords={"representation": list(spaces), "example": drawn},
-        attrs=features_experiment(network, stream, examples) | {"schema": SCHEMA},
-    )
+    def run(self) -> "xarray.Dataset":
+        import xarray
+
+        data, learners = self.stream.data, feature_learners(self.network)
+        drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(self.examples, len(data.y)), replace=False))
+        x, labels = data.x[drawn], data.y[drawn]
+        spaces, maps, neighbours, silhouettes = {}, [], [], []
+        with bar("features", 2 * len(learners) + 1, unit="parts") as advance:
+            for name, learner in learners.items():
+                spaces[name] = _features(learner, self.stream, x)
+                advance(1)
+            spaces["pixels"] = x
+            for space in spaces.values():
+                maps.append(_tsne(space))
+                neighbours.append(_neighbour_shares(space, labels))
+                silhouettes.append(_silhouettes(space, labels))
+                advance(1)
+        return xarray.Dataset(
+            {
+                "tsne": (("representation", "example", "axis"), np.array(maps, np.float32)),
+                "neighbours": (("representation", "example"), np.array(neighbours, np.float32)),
+                "silhouette": (("representation", "example"), np.array(silhouettes, np.float32)),
+                "label": (("example",), labels),
+            },
+            coords={"representation": list(spaces), "example": drawn},
+            attrs=self.experiment() | {"schema": SCHEMA},
+        )
 
 
 def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray:

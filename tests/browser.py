@@ -1,0 +1,62 @@
+"""A real browser for the tests: Chromium, driven by playwright; skipped where there is none, unless it is required."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    def missing(reason: str) -> None:
+        (pytest.fail if os.environ.get("CROSSPROP_REQUIRE_BROWSER") == "1" else pytest.skip)(f"browser test: {reason}")
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        missing("no chromium, chromium-browser or google-chrome on the path")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed (pip install playwright)")
+        raise
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """The report in a fresh page, with what went wrong in it."""
+
+    def __init__(self, browser: Any, report: Path, width: int = 1280, scheme: str = "light", touch: bool = False):
+        self.wrong: list[str] = []
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
+        )
+        self.page = self.context.new_page()
+        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
+        self.page.on("pageerror", lambda problem: self.wrong.append(str(problem)))
+        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", self._note)
+        self.page.goto(report.as_uri())
+        self.page.wait_for_selector("html[data-drawn=yes]", state="attached", timeout=20_000)
+
+    def _note(self, request: Any) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            self.wrong.append(request.url)
+
+    def __enter__(self) -> "Opened":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.context.close()
+
+    def shot(self, name: str) -> None:
+        if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
+            self.page.screenshot(path=f"{folder}/report-{name}.png", full_page=True)
+
+
+LINES = ".scatterlayer path.js-line"
