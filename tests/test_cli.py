@@ -16,6 +16,8 @@ import crossprop.cli
 from crossprop.learners import LEARNERS
 from crossprop.store import read_records, write_records
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 SMALL = ("--hidden", "10", "--examples", "60", "--seeds", "2", "--record-every", "20")
 GEOFF = ("run", "geoff", *SMALL)
 ONE = ("--learners", "frozen")

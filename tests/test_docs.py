@@ -5,12 +5,13 @@ import shlex
 import subprocess
 from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 from crossprop.cli import main
 from crossprop.learners import LEARNERS
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {"seeds=30": "seeds=2", "hidden=500": "hidden=20", "cp.Geoff()": "cp.Geoff(examples=200)"}
@@ -27,7 +28,7 @@ def blocks(page, language):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    matplotlib.use("agg")
+    plt.switch_backend("agg")
     source = "\n".join(blocks(page, "python"))
     for long, quick in QUICK.items():
         source = source.replace(long, quick)
@@ -38,7 +39,7 @@ def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
     finally:
         LEARNERS.clear()
         LEARNERS.update(before)
-        matplotlib.pyplot.close("all")
+        plt.close("all")
     assert "records" in namespace or not source
 
 

@@ -12,7 +12,7 @@ import crossprop as cp
 import reference
 from crossprop.network import ACTIVATIONS, LOSSES
 
-INPUTS, HIDDEN, STEPS = 3, 4, 200
+INPUTS, HIDDEN, STEPS = 2, 3, 200
 STEP_SIZES = {"step_size": 0.01, "incoming_step_size": 0.004}
 MEMORY = {"memory_step_size": 0.02}
 
@@ -77,6 +77,7 @@ def test_learner_equals_the_transcription_of_its_equations(rule, optimizer):
 # A thousand programs are compiled here for 200 steps each: quick compilation is worth more than quick code.
 QUICK = {
     "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_use_fusion_emitters": False,
     "xla_cpu_parallel_codegen_split_count": 1,
 }

@@ -69,33 +69,6 @@ def test_seed_equals_itself_in_another_process_on_one_device_or_two(seven, devic
         assert_same_bits(other.load().sel(seed=[7]), seven)
 
 
-@pytest.mark.parametrize(("net", "stream"), [(NET, STREAM), (CLASS_NET, CLASSES)], ids=["geoff", "digits"])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_run_equals_stepping_by_hand(name, net, stream):
-    learner = LEARNERS[name](net, 0.01)
-    records = cp.run({"it": learner}, stream, seeds=[7], record_every=40).isel(learner=0, seed=0)
-    stream_key, initial_key = cp.keys(7)
-    life, state = stream.sample(stream_key), learner.init(initial_key)
-    initial, losses, wrong, drifts = state, [], [], []
-    for x, y in zip(life.x, life.y, strict=True):
-        state, outcome = learner.update(state, x, y)
-        losses.append(float(outcome.loss))
-        wrong.append(int(outcome.outputs.argmax() != y.argmax()))
-        drifts.append(
-            [
-                np.linalg.norm((state.incoming - initial.incoming)[: net.inputs]),
-                np.linalg.norm((state.outgoing - initial.outgoing)[: net.hidden]),
-            ]
-        )
-    ends = records.step.values
-    windows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    np.testing.assert_allclose(records.loss, [np.mean(losses[w]) for w in windows], rtol=1e-6)
-    np.testing.assert_allclose(records.incoming_drift, [drifts[end - 1][0] for end in ends], rtol=1e-5)
-    np.testing.assert_allclose(records.outgoing_drift, [drifts[end - 1][1] for end in ends], rtol=1e-5)
-    if net.loss == "softmax":
-        np.testing.assert_allclose(records.error, [np.mean(wrong[w]) for w in windows], rtol=1e-6)
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_one_projection_of_one_output_is_the_exact_rule_bit_for_bit(optimizer):
     net = cp.Network(inputs=6, hidden=33, bias=True)

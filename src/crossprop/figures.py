@@ -24,7 +24,7 @@ LOOKS = {
     "momentum": ("#cb181d", "-"),
     "rmsprop": ("#cb181d", "--"),
     "adam": ("#fb6a4a", "-"),
-    "frozen": ("#737373", "-"),
+    "frozen": ("#a8a8a8", "-"),
 }
 OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
 
@@ -68,7 +68,9 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     estimate = mean_interval(transform(records[name].transpose("seed", "learner", "step").values))
     for index, learner in enumerate(map(str, records.learner.values)):
         colour, style = look(learner, others)
-        axes.plot(step, estimate.mean[index], style, color=colour, linewidth=1.3, label=learner)
+        # The control lies under the others, and wider, so that a learner that does no better is seen on top of it.
+        under = {"linewidth": 3, "zorder": 1.5} if learner == "frozen" else {"linewidth": 1.3}
+        axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **under)
         axes.fill_between(step, estimate.low[index], estimate.high[index], color=colour, alpha=0.15, linewidth=0)
     switches = np.flatnonzero(np.diff(records.task.values))
     for switch in step[switches]:
@@ -80,6 +82,8 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
         axes.set_yscale("log")
     axes.set_title(_title(records, name), fontsize=10, pad=16)
     axes.set_xlabel("examples")
+    axes.locator_params(axis="x", nbins=6)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.margins(x=0)
     axes.spines[["top", "right"]].set_visible(False)
 

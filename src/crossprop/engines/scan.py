@@ -63,7 +63,8 @@ def segment_size(learner: Learner) -> int:
     return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step), 4, 13))
 
 
-@partial(jax.jit, static_argnames="probes", donate_argnames="progress")
+# A GPU's compiler times several ways to multiply and keeps the quickest, which is not the same in every process.
+@partial(jax.jit, static_argnames="probes", donate_argnames="progress", compiler_options={"xla_gpu_autotune_level": 0})
 def _segment(
     learner: Learner,
     initial: State,

@@ -1,0 +1,40 @@
+"""`run` does what a loop over `update` does."""
+
+import numpy as np
+import pytest
+
+import crossprop as cp
+from crossprop.learners import LEARNERS
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+NET = cp.Network(inputs=6, hidden=16)
+STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=60)
+CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=True)
+CLASSES = cp.LabelShift(cp.datasets.digits(), tasks="AB", examples=90, shuffle=True)
+
+
+@pytest.mark.parametrize(("net", "stream"), [(NET, STREAM), (CLASS_NET, CLASSES)], ids=["geoff", "digits"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_run_equals_stepping_by_hand(name, net, stream):
+    learner = LEARNERS[name](net, 0.01)
+    records = cp.run({"it": learner}, stream, seeds=[7], record_every=40).isel(learner=0, seed=0)
+    stream_key, initial_key = cp.keys(7)
+    life, state = stream.sample(stream_key), learner.init(initial_key)
+    initial, losses, wrong, drifts = state, [], [], []
+    for x, y in zip(life.x, life.y, strict=True):
+        state, outcome = learner.update(state, x, y)
+        losses.append(float(outcome.loss))
+        wrong.append(int(outcome.outputs.argmax() != y.argmax()))
+        drifts.append(
+            [
+                np.linalg.norm((state.incoming - initial.incoming)[: net.inputs]),
+                np.linalg.norm((state.outgoing - initial.outgoing)[: net.hidden]),
+            ]
+        )
+    ends = records.step.values
+    windows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    np.testing.assert_allclose(records.loss, [np.mean(losses[w]) for w in windows], rtol=1e-6)
+    np.testing.assert_allclose(records.incoming_drift, [drifts[end - 1][0] for end in ends], rtol=1e-5)
+    np.testing.assert_allclose(records.outgoing_drift, [drifts[end - 1][1] for end in ends], rtol=1e-5)
+    if net.loss == "softmax":
+        np.testing.assert_allclose(records.error, [np.mean(wrong[w]) for w in windows], rtol=1e-6)
