@@ -21,7 +21,6 @@ check: .venv/ready-dev
 	rm -rf .venv
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crossprop needs Python 3.11 or newer")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	touch $@
 
 .venv/ready: pyproject.toml .venv/python-$(notdir $(PYTHON))

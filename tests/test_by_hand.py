@@ -13,8 +13,10 @@ CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=Tr
 CLASSES = cp.LabelShift(cp.datasets.digits(), tasks="AB", examples=90, shuffle=True)
 
 
-@pytest.mark.parametrize(("net", "stream"), [(NET, STREAM), (CLASS_NET, CLASSES)], ids=["geoff", "digits"])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    ("name", "net", "stream"),
+    [(name, CLASS_NET, CLASSES) for name in LEARNERS] + [(name, NET, STREAM) for name in ("crossprop", "adam")],
+)
 def test_run_equals_stepping_by_hand(name, net, stream):
     learner = LEARNERS[name](net, 0.01)
     records = cp.run({"it": learner}, stream, seeds=[7], record_every=40).isel(learner=0, seed=0)
