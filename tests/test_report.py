@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import xarray
 
 from browser import LINES, Opened
 from crossprop.figures import LOOKS, OTHERS
+from crossprop.paper.claims import Number, Verdict
 from crossprop.report import Part, Setting, charts, write_report
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -21,27 +21,6 @@ NINE = [
     *("backprop", "momentum", "rmsprop", "adam", "frozen"),
 ]
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be decided here")
-
-
-@dataclass(frozen=True)
-class Number:
-    label: str
-    mean: float
-    low: float
-    high: float
-    unit: str
-
-
-@dataclass(frozen=True)
-class Verdict:
-    id: str
-    experiment: str
-    claim: str
-    rule: str
-    verdict: str
-    why: str
-    numbers: tuple[Number, ...]
-    over: str
 
 
 def records_of(
