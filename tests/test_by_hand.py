@@ -6,7 +6,7 @@ import pytest
 import crossprop as cp
 from crossprop.learners import LEARNERS
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = pytest.mark.usefixtures("quick_compilation", "x64")
 NET = cp.Network(inputs=6, hidden=16)
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=60)
 CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=True)
@@ -35,8 +35,8 @@ def test_run_equals_stepping_by_hand(name, net, stream):
         )
     ends = records.step.values
     windows = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    np.testing.assert_allclose(records.loss, [np.mean(losses[w]) for w in windows], rtol=1e-6)
-    np.testing.assert_allclose(records.incoming_drift, [drifts[end - 1][0] for end in ends], rtol=1e-5)
-    np.testing.assert_allclose(records.outgoing_drift, [drifts[end - 1][1] for end in ends], rtol=1e-5)
+    np.testing.assert_allclose(records.loss, [np.mean(losses[w]) for w in windows], rtol=1e-9)
+    np.testing.assert_allclose(records.incoming_drift, [drifts[end - 1][0] for end in ends], rtol=1e-9)
+    np.testing.assert_allclose(records.outgoing_drift, [drifts[end - 1][1] for end in ends], rtol=1e-9)
     if net.loss == "softmax":
-        np.testing.assert_allclose(records.error, [np.mean(wrong[w]) for w in windows], rtol=1e-6)
+        np.testing.assert_allclose(records.error, [np.mean(wrong[w]) for w in windows], rtol=1e-9)

@@ -71,6 +71,20 @@ class Network(eqx.Module):
     def with_constant(self, values: Float[Array, " values"]) -> Float[Array, " values_and_bias"]:
         return jnp.concatenate([values, jnp.ones(1, values.dtype)]) if self.bias else values
 
+    def without_constant(self, outgoing: Float[Array, "outputs features"]) -> Float[Array, "outputs hidden"]:
+        """The outgoing weights of the hidden units, without those of the constant feature."""
+        return outgoing[:, : self.hidden]
+
+    def weigh(self, values: Float[Array, " rows"], weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
+        """`sum_i values_i weights_ij`, at full precision on every device."""
+        return jnp.matmul(values, weights, precision=jax.lax.Precision.HIGHEST)
+
+    def outputs_of(
+        self, features: Float[Array, " features"], outgoing: Float[Array, "outputs features"]
+    ) -> Float[Array, " outputs"]:
+        """The linear outputs."""
+        return jnp.matmul(outgoing, features, precision=jax.lax.Precision.HIGHEST)
+
     def activate(self, z: Float[Array, "*batch hidden"]) -> Activation:
         match self.activation:
             case "tanh":
@@ -86,7 +100,7 @@ class Network(eqx.Module):
         self, incoming: Float[Array, "fan_in hidden"], x: Float[Array, "batch inputs"]
     ) -> Float[Array, "batch hidden"]:
         """The weighted inputs `z` of the hidden units for a batch of examples."""
-        return jax.vmap(lambda one: weigh(self.with_constant(one), incoming))(x)
+        return jax.vmap(lambda one: self.weigh(self.with_constant(one), incoming))(x)
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
         """The loss that is reported, and `delta`: minus the gradient, by the outputs, of what the learner descends."""
@@ -99,8 +113,3 @@ class Network(eqx.Module):
 def float_type() -> np.dtype:
     """float32, or float64 with JAX's x64 on."""
     return np.dtype(jax.dtypes.canonicalize_dtype(float))
-
-
-def weigh(values: Float[Array, " rows"], weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
-    """`sum_i values_i weights_ij`, at full precision on every device."""
-    return jnp.matmul(values, weights, precision=jax.lax.Precision.HIGHEST)

@@ -2,10 +2,12 @@
 
 import json
 import os
+import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +18,10 @@ from crossprop import _checks as check
 from crossprop._files import cache_folder
 from crossprop._version import __version__
 from crossprop.configuration import configuration
-from crossprop.engines import scan
+from crossprop.engines import ENGINES, choose
+from crossprop.engines.base import Lived, Probe, Probes, Run
 from crossprop.learners import Learner
+from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.streams.base import Life, Stream
 
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-ENGINES = ("auto", "scan")
 SUMMED = ("loss", "error")
+TAKEN = {*SUMMED, "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
 
 
 class Heard(NamedTuple):
@@ -51,7 +55,7 @@ def run(
     seeds: int | Sequence[int] = 30,
     record_every: int = 50,
     engine: str = "auto",
-    probes: Mapping[str, scan.Probe] | None = None,
+    probes: Mapping[str, Probe] | None = None,
     progress: bool | Callable[[Heard], None] | None = None,
 ) -> "xarray.Dataset":
     """Lets every learner live through the stream with every seed, on all cores, and returns what happened.
@@ -62,7 +66,7 @@ def run(
     - `stream`: where the examples come from. A seed gives every learner the same stream and the same initial weights.
     - `seeds`: how many, from 0 on, or which.
     - `record_every`: the steps of a window; each gives one record.
-    - `engine`: `"auto"` picks; the records' attribute `engine` says which it was.
+    - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
     - `probes`: `f(initial_state, state) -> scalar` by name, each a further variable, taken at the windows' ends.
     - `progress`: a bar (True), none (False), a bar where a terminal shows it (None), or a function of a `Heard`.
 
@@ -78,42 +82,75 @@ def run(
     records.loss.mean("seed")
     ```
     """
-    named = _checked_learners(learners)
-    chosen = _checked_seeds(seeds)
+    named = checked_learners(learners)
+    chosen = checked_seeds(seeds)
     check.integer("record_every", record_every, low=1)
-    check.choice("engine", engine, ENGINES)
-    _check_fit(named, stream)
+    check_fit(named, stream)
     probe_items = _checked_probes(probes, named)
-    _use_compilation_cache()
-    with _listener(progress, len(named), len(chosen), len(stream.schedule)) as hear:
-        results = _live_all(named, stream, chosen, record_every, probe_items, hear)
-    return _records(results, named, stream, chosen, record_every)
+    engines = {name: engine_for(engine, learner, probe_items, f"learners[{name!r}]") for name, learner in named.items()}
+    jobs = [(name, seed) for seed in chosen for name in named]
+    cells = [Cell(named[name], stream, seed) for name, seed in jobs]
+    with _listener(progress, jobs, len(stream.schedule)) as hear:
+        lived = execute(cells, record_every, [engines[name] for name, _ in jobs], probe_items, hear)
+        results = {jobs[number]: result for number, result in lived}
+    return _records(results, named, stream, chosen, record_every, engines)
 
 
-def _live_all(
-    learners: dict[str, Learner],
-    stream: Stream,
-    seeds: list[int],
+class Cell(NamedTuple):
+    """One run to be executed."""
+
+    learner: Learner
+    stream: Stream
+    seed: int
+
+
+def engine_for(engine: str, learner: Learner, probes: Probes = (), what: str = "the learner") -> str:
+    """The engine by name that runs this learner here: by device, sizes and rule. An error says why one cannot."""
+    check.choice("engine", engine, ("auto", *ENGINES))
+    platform = _devices()[0].platform
+    if engine == "auto":
+        return choose(learner, platform, probes)
+    reason = ENGINES[engine].unfit(learner, platform, probes)
+    if reason is not None:
+        raise ValueError(f"engine={engine!r} cannot run {what}: {reason}")
+    return engine
+
+
+def execute(
+    cells: Sequence[Cell],
     record_every: int,
-    probes: scan.Probes,
-    hear: Callable[[Heard], None],
-) -> dict[tuple[str, int], scan.Progress]:
-    """Every run in a thread of its own, as many at once as there are cores.
+    engines: Sequence[str],
+    probes: Probes = (),
+    hear: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
+) -> Generator[tuple[int, Lived], None, None]:
+    """Runs the cells, each on the engine named beside it, and yields each one's number and records, as they get done.
 
-    XLA works outside of Python's lock, so whole runs side by side keep all cores busy with one compiled program, and a
-    run's numbers cannot depend on its neighbours.
+    Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run to a thread, a
+    thread to a core. XLA works outside of Python's lock, so that keeps all cores busy with one compiled program, and a
+    run's numbers cannot depend on its neighbours. `hear` is told of a cell's steps and the seconds they took.
     """
-    lives = _Lives(stream, seeds, uses=len(learners))
+    _use_compilation_cache()
+    batches = _batches(cells, engines)
+    lives = _Lives(cells)
     stop = threading.Event()
+    initial_keys = {seed: keys(seed)[1] for seed in {cell.seed for cell in cells}}
 
     # What the caller set with JAX's context managers holds for its own thread alone; the workers are told of it.
-    wide, device = jax.config.values["jax_enable_x64"], jax.config.values["jax_default_device"]
+    wide, devices = jax.config.values["jax_enable_x64"], _devices()
+    free: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    workers = cores() if devices[0].platform == "cpu" else 2 * len(devices)
+    for worker in range(workers):
+        free.put(devices[worker % len(devices)])
 
-    def live(name: str, seed: int) -> scan.Progress:
-        with jax.enable_x64(wide), jax.default_device(device):
-            return live_here(name, seed)
+    def live(batch: list[int]) -> list[Lived]:
+        device = free.get()
+        try:
+            with jax.enable_x64(wide), jax.default_device(device):
+                return live_here(batch, device.platform)
+        finally:
+            free.put(device)
 
-    def live_here(name: str, seed: int) -> scan.Progress:
+    def live_here(batch: list[int], platform: str) -> list[Lived]:
         began = time.perf_counter()
 
         def after_segment(steps: int) -> None:
@@ -121,26 +158,68 @@ def _live_all(
             if stop.is_set():
                 raise _Stopped
             now = time.perf_counter()
-            hear(Heard(name, seed, steps, now - began))
+            for number in batch:
+                hear(number, steps, (now - began) / len(batch))
             began = now
 
-        done = scan.live(learners[name], lives.take(seed), keys(seed)[1], record_every, probes, after_segment)
-        return done._replace(state=None, records=jax.device_get(done.records))  # pyright: ignore[reportArgumentType]
+        runs = [Run(cells[i].learner, lives.take(cells[i]), initial_keys[cells[i].seed]) for i in batch]
+        lived = ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
+        return [_finished(one, len(runs[0].life.y), record_every) for one in lived]
 
-    with ThreadPoolExecutor(cores()) as pool:
-        futures: dict[tuple[str, int], Future[scan.Progress]] = {}
+    with ThreadPoolExecutor(workers) as pool:
+        futures: dict[Future[list[Lived]], list[int]] = {}
         try:
-            for seed in seeds:
-                for name in learners:
-                    futures[name, seed] = pool.submit(live, name, seed)
-            wait(futures.values(), return_when=FIRST_EXCEPTION)
-            for future in futures.values():
-                if future.done() and (problem := future.exception()) is not None:
-                    raise problem
+            futures = {pool.submit(live, batch): batch for batch in batches}
+            for future in as_completed(futures):
+                yield from zip(futures.pop(future), future.result(), strict=True)
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
-    return {job: future.result() for job, future in futures.items()}
+
+
+def _devices() -> list[Any]:
+    """Where runs go: the device that the user chose, or all that there are."""
+    chosen = jax.config.values["jax_default_device"]
+    if chosen is None:
+        return jax.local_devices()
+    return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
+
+
+def _batches(cells: Sequence[Cell], engines: Sequence[str]) -> list[list[int]]:
+    """The cells' numbers, those of one structure together, as many to a batch as their engine takes."""
+    groups: dict[Any, list[int]] = {}
+    widths: dict[Any, int] = {}
+    batches: list[list[int]] = []
+    platform = _devices()[0].platform
+    steps = {which: len(stream.schedule) for which, stream in {id(cell.stream): cell.stream for cell in cells}.items()}
+    for number, (cell, engine) in enumerate(zip(cells, engines, strict=True)):
+        structure = (engine, jax.tree.structure(cell.learner), steps[id(cell.stream)])
+        if structure not in widths:
+            widths[structure] = ENGINES[engine].width(cell.learner, platform)
+        group = groups.setdefault(structure, [])
+        if not group:
+            batches.append(group)
+        group.append(number)
+        if len(group) == widths[structure]:
+            del groups[structure]
+    return batches
+
+
+def _finished(lived: Lived, steps: int, record_every: int) -> Lived:
+    """Sums over windows become means, and records after a divergence NaN."""
+    ends = window_ends(steps, record_every)
+    lengths = np.diff(ends, prepend=0)
+    gone = (lived.diverged_at >= 0) & (ends > lived.diverged_at)
+    records = {
+        name: np.where(gone, np.nan, values / lengths if name in SUMMED else values).astype(values.dtype)
+        for name, values in lived.records.items()
+    }
+    return Lived(records, lived.diverged_at)
+
+
+def window_ends(steps: int, record_every: int) -> np.ndarray:
+    """The coordinate `step` of the records: how many examples were learned from at each window's end."""
+    return np.append(np.arange(record_every, steps, record_every), steps)
 
 
 class _Stopped(Exception):
@@ -148,29 +227,30 @@ class _Stopped(Exception):
 
 
 class _Lives:
-    """The life of each seed: sampled once, lent to all learners, let go after the last of them."""
+    """The life of each stream and seed: sampled once, lent to all cells, let go after the last of them."""
 
-    def __init__(self, stream: Stream, seeds: list[int], uses: int):
-        self.stream = stream
-        self.locks = {seed: threading.Lock() for seed in seeds}
-        self.left = dict.fromkeys(seeds, uses)
-        self.lives: dict[int, Life] = {}
+    def __init__(self, cells: Sequence[Cell]):
+        self.left = Counter((id(cell.stream), cell.seed) for cell in cells)
+        self.locks = {which: threading.Lock() for which in self.left}
+        self.lives: dict[tuple[int, int], Life] = {}
 
-    def take(self, seed: int) -> Life:
-        with self.locks[seed]:
-            if seed not in self.lives:
-                self.lives[seed] = self._sample(seed)
-            self.left[seed] -= 1
-            return self.lives[seed] if self.left[seed] else self.lives.pop(seed)
+    def take(self, cell: Cell) -> Life:
+        which = id(cell.stream), cell.seed
+        with self.locks[which]:
+            if which not in self.lives:
+                self.lives[which] = _sample(cell.stream, cell.seed)
+            self.left[which] -= 1
+            return self.lives[which] if self.left[which] else self.lives.pop(which)
 
-    def _sample(self, seed: int) -> Life:
-        life, steps = self.stream.sample(keys(seed)[0]), len(self.stream.schedule)
-        check.shape("the stream's x", life.pool[:1], (1, self.stream.inputs))
-        check.shape("the stream's order", life.order, (steps,))
-        check.shape("the stream's y", life.y, (steps, self.stream.outputs))
-        check.finite("the stream's x", life.pool)
-        check.finite("the stream's y", life.y)
-        return life
+
+def _sample(stream: Stream, seed: int) -> Life:
+    life, steps = stream.sample(keys(seed)[0]), len(stream.schedule)
+    check.shape("the stream's x", life.pool[:1], (1, stream.inputs))
+    check.shape("the stream's order", life.order, (steps,))
+    check.shape("the stream's y", life.y, (steps, stream.outputs))
+    check.finite("the stream's x", life.pool)
+    check.finite("the stream's y", life.y)
+    return life
 
 
 def cores() -> int:
@@ -179,39 +259,41 @@ def cores() -> int:
 
 
 def _records(
-    results: dict[tuple[str, int], scan.Progress],
+    results: dict[tuple[str, int], Lived],
     learners: dict[str, Learner],
     stream: Stream,
     seeds: list[int],
     record_every: int,
+    engines: dict[str, str],
 ) -> "xarray.Dataset":
     import xarray
 
-    steps = len(stream.schedule)
-    ends = np.append(np.arange(record_every, steps, record_every), steps)
-    lengths = np.diff(ends, prepend=0)
-    diverged_at = np.array([[int(results[name, seed].diverged_at) for seed in seeds] for name in learners])
-    gone = (diverged_at[..., None] >= 0) & (ends > diverged_at[..., None])
-    missing = np.full(len(ends), np.nan)
+    ends = window_ends(len(stream.schedule), record_every)
+    missing = np.full(len(ends), np.nan, float_type())
     variables = dict.fromkeys(variable for result in results.values() for variable in result.records)
     data = {}
     for variable in variables:
         rows = [[results[name, seed].records.get(variable, missing) for seed in seeds] for name in learners]
-        values = np.array(rows) / (lengths if variable in SUMMED else 1)
-        data[variable] = (("learner", "seed", "step"), np.where(gone, np.nan, values).astype(np.array(rows).dtype))
+        data[variable] = (("learner", "seed", "step"), np.array(rows))
+    diverged_at = np.array([[results[name, seed].diverged_at for seed in seeds] for name in learners])
     data["diverged_at"] = (("learner", "seed"), diverged_at)
     return xarray.Dataset(
         data,
         coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", stream.schedule[ends - 1])},
-        attrs=experiment(learners, stream, seeds, record_every)
-        | {
-            "schema": SCHEMA,
-            "crossprop": __version__,
-            "jax": jax.__version__,
-            "engine": "scan",
-            "device": jax.devices()[0].device_kind,
-        },
+        attrs=experiment(learners, stream, seeds, record_every) | provenance(engines),
     )
+
+
+def provenance(engines: dict[str, str]) -> dict[str, Any]:
+    """What the records were made with. `engine` is one name where all learners had the same, else a JSON object."""
+    names = set(engines.values())
+    return {
+        "schema": SCHEMA,
+        "crossprop": __version__,
+        "jax": jax.__version__,
+        "engine": names.pop() if len(names) == 1 else json.dumps(engines),
+        "device": _devices()[0].device_kind,
+    }
 
 
 def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int], record_every: int) -> dict[str, str]:
@@ -224,7 +306,7 @@ def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int]
     }
 
 
-def _checked_learners(learners: Any) -> dict[str, Learner]:
+def checked_learners(learners: Any) -> dict[str, Learner]:
     if isinstance(learners, Learner):
         learners = {type(learners).__name__.lower(): learners}
     if not isinstance(learners, Mapping) or not learners:
@@ -241,7 +323,7 @@ def _checked_learners(learners: Any) -> dict[str, Learner]:
     return dict(learners)
 
 
-def _checked_seeds(seeds: Any) -> list[int]:
+def checked_seeds(seeds: Any) -> list[int]:
     if isinstance(seeds, str | bytes) or not (np.ndim(seeds) == 1 or isinstance(seeds, int | np.integer)):
         raise TypeError(f"seeds must be a number of seeds or a list of them, got {seeds!r}")
     if np.ndim(seeds) == 0:
@@ -256,7 +338,7 @@ def _checked_seeds(seeds: Any) -> list[int]:
     return [int(seed) for seed in chosen]
 
 
-def _check_fit(learners: dict[str, Learner], stream: Any) -> None:
+def check_fit(learners: dict[str, Learner], stream: Any) -> None:
     if not isinstance(stream, Stream):
         raise TypeError(f"stream must be a stream such as crossprop.Geoff(), got {stream!r}")
     for name, learner in learners.items():
@@ -269,14 +351,13 @@ def _check_fit(learners: dict[str, Learner], stream: Any) -> None:
             raise ValueError(f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers")
 
 
-def _checked_probes(probes: Any, learners: dict[str, Learner]) -> scan.Probes:
+def _checked_probes(probes: Any, learners: dict[str, Learner]) -> Probes:
     if probes is None:
         return ()
     if not isinstance(probes, Mapping):
         raise TypeError(f"probes must be a dict of functions by name, got {probes!r}")
-    taken = {*SUMMED, "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
     for name, probe in probes.items():
-        if not isinstance(name, str) or name in taken:
+        if not isinstance(name, str) or name in TAKEN:
             raise ValueError(f"probes must have names of their own, got {name!r}")
         if not callable(probe):
             raise TypeError(f"probes[{name!r}] must be a function f(initial_state, state), got {probe!r}")
@@ -288,13 +369,14 @@ def _checked_probes(probes: Any, learners: dict[str, Learner]) -> scan.Probes:
 
 @contextmanager
 def _listener(
-    progress: bool | Callable[[Heard], None] | None, learners: int, seeds: int, steps: int
-) -> Iterator[Callable[[Heard], None]]:
+    progress: bool | Callable[[Heard], None] | None, jobs: list[tuple[str, int]], steps: int
+) -> Iterator[Callable[[int, int, float], None]]:
     if progress is not None and not isinstance(progress, bool):
-        yield progress
+        yield lambda cell, steps, seconds: progress(Heard(*jobs[cell], steps, seconds))
     else:
-        with bar(f"{learners} x {seeds} runs", learners * seeds * steps, progress) as advance:
-            yield lambda heard: advance(heard.steps)
+        learners, seeds = ({*column} for column in zip(*jobs, strict=True))
+        with bar(f"{len(learners)} x {len(seeds)} runs", len(jobs) * steps, progress) as advance:
+            yield lambda cell, steps, seconds: advance(steps)
 
 
 def _use_compilation_cache() -> None:

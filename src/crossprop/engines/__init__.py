@@ -1,1 +1,17 @@
 """Ways to execute runs: they differ in speed, never in meaning."""
+
+from types import ModuleType
+
+from crossprop.engines import chunked, kernel, scan
+from crossprop.engines.base import Probes
+from crossprop.learners import Learner
+
+ENGINES: dict[str, ModuleType] = {"scan": scan, "chunked": chunked, "kernel": kernel}
+
+
+def choose(learner: Learner, platform: str, probes: Probes) -> str:
+    """The engine for a job, by device, sizes and rule, never by the number of runs."""
+    for name in ("kernel", "chunked"):
+        if ENGINES[name].pays(learner) and ENGINES[name].unfit(learner, platform, probes) is None:
+            return name
+    return "scan"

@@ -1,7 +1,6 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
 import equinox as eqx
-import jax.numpy as jnp
 
 from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, hyperparameter
 from crossprop.learners.optimizers import Optimizer
@@ -29,7 +28,7 @@ class Backprop(Learner):
     incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
 
     def credit(self, units: Units, delta) -> Credit:
-        return Credit(from_input=jnp.sum(units.outgoing * delta[None, :], axis=-1) * units.slope)
+        return Credit(from_input=self.network.weigh(delta, units.outgoing) * units.slope)
 
     def shapes(self) -> Shapes:
         return Shapes()

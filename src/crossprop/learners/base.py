@@ -5,6 +5,8 @@ units, their outgoing weights and the error, never the input. *How big is the st
 """
 
 from abc import abstractmethod
+from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,7 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 from crossprop.learners.optimizers import Optimizer, check_optimizer, transformation
-from crossprop.network import Network, weigh
+from crossprop.network import Network
 
 Hyperparameter = float | Array
 
@@ -35,6 +37,35 @@ class State(eqx.Module):
     optimizer: tuple[optax.OptState, optax.OptState]
 
 
+class Work(eqx.Module):
+    """A state laid out for work: hidden units come last everywhere, so that neighbours in memory are treated alike.
+
+    Inputs and rows of weights may come in several pieces: then `incoming` and `memory` are tuples of the same length,
+    and so is `outgoing`.
+    """
+
+    incoming: Any
+    """`(fan_in, hidden)`"""
+    outgoing: Any
+    """`(outputs, features)`"""
+    memory: Any
+    """`(memories, fan_in, hidden)`, or `(outputs, hidden)` at the units, or None"""
+    signs: Any
+    """`(projections, outputs, hidden)`, or None"""
+    optimizer: tuple[optax.OptState, optax.OptState]
+
+    @classmethod
+    def of(cls, state: State) -> "Work":
+        memory = None if state.memory is None else jnp.moveaxis(state.memory, -1, 0)
+        signs = None if state.signs is None else jnp.swapaxes(state.signs, 1, 2)
+        return cls(state.incoming, state.outgoing.T, memory, signs, state.optimizer)
+
+    def state(self) -> State:
+        memory = None if self.memory is None else jnp.moveaxis(self.memory, 0, -1)
+        signs = None if self.signs is None else jnp.swapaxes(self.signs, 1, 2)
+        return State(self.incoming, self.outgoing.T, memory, signs, self.optimizer)
+
+
 class Outcome(NamedTuple):
     """What happened at one example, before learning from it."""
 
@@ -43,13 +74,13 @@ class Outcome(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What a credit rule may look at: all that lives at the hidden units."""
+    """What a credit rule may look at: all that lives at the hidden units, which come last in every shape."""
 
     phi: Float[Array, " hidden"]
     slope: Float[Array, " hidden"]
-    outgoing: Float[Array, "hidden outputs"]
-    memory: Float[Array, "hidden outputs"] | None
-    signs: Float[Array, "projections hidden outputs"] | None
+    outgoing: Float[Array, "outputs hidden"]
+    memory: Float[Array, "outputs hidden"] | None
+    signs: Float[Array, "projections outputs hidden"] | None
 
 
 class Credit(NamedTuple):
@@ -62,10 +93,15 @@ class Credit(NamedTuple):
     """
 
     from_input: Float[Array, " hidden"] | None = None
-    from_memory: Float[Array, "hidden memories"] | None = None
+    from_memory: Float[Array, "memories hidden"] | None = None
     memory_keep: Float[Array, " hidden"] | None = None
-    memory_input: Float[Array, "hidden memories"] | None = None
-    unit_memory: Float[Array, "hidden outputs"] | None = None
+    memory_input: Float[Array, "memories hidden"] | None = None
+    unit_memory: Float[Array, "outputs hidden"] | None = None
+
+    def scaled(self, step_size: Hyperparameter) -> "Credit":
+        """With the direction of U multiplied by a step size."""
+        scale = lambda part: None if part is None else step_size * part
+        return self._replace(from_input=scale(self.from_input), from_memory=scale(self.from_memory))
 
 
 class Shapes(NamedTuple):
@@ -113,55 +149,85 @@ class Learner(eqx.Module):
             outgoing=outgoing,
             memory=None if memory is None else jnp.zeros(memory, incoming.dtype),
             signs=None if signs is None else _signs(signs_key, signs, incoming.dtype),
-            optimizer=(self._incoming_optimizer().init(incoming), self._outgoing_optimizer().init(outgoing)),
+            optimizer=(self.incoming_optimizer().init(incoming), self.outgoing_optimizer().init(outgoing.T)),
         )
 
     @jax.jit
     def predict(self, state: State, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         """The linear outputs for one example, before any softmax."""
         check.shape("x", x, (self.network.inputs,))
-        return self._forward(state, x)[-1]
+        activation = self.network.activate(self.network.weigh(self._inputs(state, x), state.incoming))
+        return self.network.outputs_of(self.network.with_constant(activation.phi), state.outgoing.T)
 
     @jax.jit
     def update(self, state: State, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[State, Outcome]:
         """Learns from one example; `y` is one-hot where the loss is softmax."""
         check.shape("x", x, (self.network.inputs,))
         check.shape("y", y, (self.network.outputs,))
-        inputs, activation, features, outputs = self._forward(state, x)
-        loss, delta = self.network.error(outputs, y)
-        has_matrices = state.memory is not None and state.memory.ndim == 3
-        unit_memory = None if has_matrices else state.memory
-        weights = state.outgoing[: self.network.hidden]
-        credit = self.credit(Units(*activation, weights, unit_memory, state.signs), delta)
-        incoming, incoming_optimizer = state.incoming, state.optimizer[0]
-        direction = _direction(credit, inputs, state.memory)
-        if direction is not None:
-            move, incoming_optimizer = self._incoming_optimizer().update(
-                -direction, incoming_optimizer, incoming, value=loss
-            )
-            incoming = incoming + jnp.asarray(move)
-        move, outgoing_optimizer = self._outgoing_optimizer().update(
-            -jnp.outer(features, delta), state.optimizer[1], state.outgoing, value=loss
-        )
-        state = State(
-            incoming=incoming,
-            outgoing=state.outgoing + jnp.asarray(move),
-            memory=_remember(credit, inputs, state.memory) if has_matrices else credit.unit_memory,
-            signs=state.signs,
-            optimizer=(incoming_optimizer, outgoing_optimizer),
-        )
-        return state, Outcome(loss, outputs)
+        work, outcome = self.learn(Work.of(state), self._inputs(state, x), y)
+        return work.state(), outcome
 
-    def _forward(self, state: State, x: Array):
-        inputs = self.network.with_constant(jnp.asarray(x, state.incoming.dtype))
-        activation = self.network.activate(weigh(inputs, state.incoming))
+    def learn(self, work: Work, inputs: Any, y: Array) -> tuple[Work, Outcome]:
+        """`update` on a state laid out for work, and inputs that have their constant."""
+        work, credit, outcome = self.respond(work, self.network.weigh(inputs, work.incoming), y)
+        return self.follow(work, credit, inputs, outcome.loss), outcome
+
+    def respond(self, work: Work, z: Array, y: Array) -> tuple[Work, Credit, Outcome]:
+        """All of an update that happens at the hidden units and after them: the outgoing weights and the memory at the
+        units are new in what it returns; the incoming weights and the memory matrices are still to follow the
+        credit."""
+        activation = self.network.activate(z)
         features = self.network.with_constant(activation.phi)
-        return inputs, activation, features, weigh(features, state.outgoing)
+        outputs = self.network.outputs_of(features, work.outgoing)
+        loss, delta = self.network.error(outputs, y)
+        weights = self.network.without_constant(work.outgoing)
+        unit_memory = None if self.has_matrices else work.memory
+        credit = self.credit(Units(*activation, weights, unit_memory, work.signs), delta)
+        direction = jax.tree.map(lambda part: delta[:, None] * part[None, :], features)
+        move, optimizer = self.outgoing_optimizer().update(
+            _minus(direction), work.optimizer[1], work.outgoing, value=loss
+        )
+        work = replace(
+            work,
+            outgoing=_add(work.outgoing, move),
+            memory=work.memory if self.has_matrices else credit.unit_memory,
+            optimizer=(work.optimizer[0], optimizer),
+        )
+        return work, credit, Outcome(loss, outputs)
 
-    def _incoming_optimizer(self) -> optax.GradientTransformationExtraArgs:
+    def follow(self, work: Work, credit: Credit, inputs: Any, loss: Array) -> Work:
+        """The rest of an update: the incoming weights and the memory matrices follow the credit."""
+        if self.optimizer == "sgd":  # scales the few coefficients instead of the whole direction
+            credit = credit.scaled(first_set(self.incoming_step_size, self.step_size))
+        directions = []
+        if credit.from_memory is not None:
+            through_memory, memory = _use_memory(credit, inputs, work.memory)
+            directions.append(through_memory)
+            work = replace(work, memory=memory)
+        if credit.from_input is not None:
+            through_input = credit.from_input
+            directions.append(jax.tree.map(lambda x: x[:, None] * through_input[None, :], inputs))
+        if not directions:
+            return work
+        if self.optimizer == "sgd":
+            return replace(work, incoming=reduce(_add, directions, work.incoming))
+        move, optimizer = self.incoming_optimizer().update(
+            _minus(reduce(_add, directions)), work.optimizer[0], work.incoming, value=loss
+        )
+        return replace(work, incoming=_add(work.incoming, move), optimizer=(optimizer, work.optimizer[1]))
+
+    @property
+    def has_matrices(self) -> bool:
+        """Whether the rule keeps memory matrices, shaped like U."""
+        return len(self.shapes().memory or ()) == 3
+
+    def _inputs(self, state: State, x: Array) -> Array:
+        return self.network.with_constant(jnp.asarray(x, state.incoming.dtype))
+
+    def incoming_optimizer(self) -> optax.GradientTransformationExtraArgs:
         return transformation(self.optimizer, first_set(self.incoming_step_size, self.step_size))
 
-    def _outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
+    def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         return transformation(self.optimizer, self.step_size)
 
 
@@ -170,18 +236,28 @@ def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:
     return jnp.ones(shape, dtype) if shape[2] == 1 else jax.random.rademacher(key, shape, dtype)
 
 
-def _direction(credit: Credit, inputs: Array, memory: Array | None) -> Array | None:
-    """The direction of U, or None where the rule leaves U where it is."""
-    through_input = None if credit.from_input is None else jnp.outer(inputs, credit.from_input)
-    if credit.from_memory is None or memory is None:
-        return through_input
-    through_memory = jnp.sum(memory * credit.from_memory[None], axis=-1)
-    return through_memory if through_input is None else through_memory + through_input
+def _use_memory(credit: Credit, inputs: Any, memory: Any) -> tuple[Any, Any]:
+    """The direction of U that comes from the memory matrices, and the memory after this example."""
+    take, keep, new = credit.from_memory, credit.memory_keep, credit.memory_input
+    assert take is not None and keep is not None and new is not None
+    if isinstance(inputs, Array) and len(take) > 1:
+        # One matrix after the other, each gone through once.
+        def one(direction, each):
+            h, take, new = each
+            return direction + h * take[None], h * keep[None] + inputs[:, None] * new[None]
+
+        return jax.lax.scan(one, jnp.zeros_like(memory[0]), (memory, take, new))
+    direction = jax.tree.map(lambda h: jnp.sum(h * take[:, None, :], axis=0), memory)
+    memory = jax.tree.map(lambda h, x: h * keep[None, None, :] + x[None, :, None] * new[:, None, :], memory, inputs)
+    return direction, memory
 
 
-def _remember(credit: Credit, inputs: Array, memory: Array | None) -> Array:
-    assert memory is not None and credit.memory_keep is not None and credit.memory_input is not None
-    return memory * credit.memory_keep[None, :, None] + inputs[:, None, None] * credit.memory_input[None]
+def _minus(tree: Any) -> Any:
+    return jax.tree.map(jnp.negative, tree)
+
+
+def _add(weights: Any, moves: Any) -> Any:
+    return jax.tree.map(lambda weight, move: weight + jnp.asarray(move), weights, moves)
 
 
 def first_set(*values: Hyperparameter | None) -> Hyperparameter:

@@ -55,15 +55,14 @@ class Crossprop(Learner):
 
     def credit(self, units: Units, delta) -> Credit:
         mix, step_size = 1 - self.eta, first_set(self.memory_step_size, self.step_size)
-        phi, slope = units.phi[:, None], units.slope[:, None]
-        delta = delta[None, :]
-        error, weights = delta, units.outgoing
-        if units.signs is not None and units.signs.shape[::2] != (1, 1):
-            error = jnp.sum(units.signs * delta[None], axis=-1).T
-            weights = jnp.sum(units.signs * units.outgoing[None], axis=-1).T
+        phi, slope = units.phi[None, :], units.slope[None, :]
+        error, weights = delta[:, None], units.outgoing
+        if units.signs is not None and units.signs.shape[:2] != (1, 1):
+            error = jnp.sum(units.signs * delta[None, :, None], axis=1)
+            weights = jnp.sum(units.signs * units.outgoing[None], axis=1)
         return Credit(
             from_memory=mix / (self.projections or 1) * phi * error,
-            from_input=self.eta * jnp.sum(units.outgoing * delta, axis=-1) * units.slope,
+            from_input=self.eta * self.network.weigh(delta, units.outgoing) * units.slope,
             memory_keep=1 - step_size * mix * units.phi**2,
             memory_input=step_size * (error - self.eta * weights * phi) * slope,
         )

@@ -1,7 +1,6 @@
 """Crossprop-approx: one memory per outgoing weight."""
 
 import equinox as eqx
-import jax.numpy as jnp
 
 from crossprop import _checks as check
 from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
@@ -45,12 +44,12 @@ class CrosspropApprox(Learner):
         assert units.memory is not None
         memory_eta = first_set(self.memory_eta, self.eta)
         step_size = first_set(self.memory_step_size, self.step_size)
-        phi, delta = units.phi[:, None], delta[None, :]
+        phi = units.phi[None, :]
         mixed = (1 - self.eta) * phi * units.memory + self.eta * units.outgoing
         kept = units.memory * (1 - step_size * (1 - memory_eta) * phi**2)
         return Credit(
-            from_input=jnp.sum(mixed * delta, axis=-1) * units.slope,
-            unit_memory=kept + step_size * (delta - memory_eta * units.outgoing * phi),
+            from_input=self.network.weigh(delta, mixed) * units.slope,
+            unit_memory=kept + step_size * (delta[:, None] - memory_eta * units.outgoing * phi),
         )
 
     def shapes(self) -> Shapes:

@@ -1,7 +1,6 @@
 """Crossprop-sum: the paper's first form."""
 
 import equinox as eqx
-import jax.numpy as jnp
 
 from crossprop import _checks as check
 from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
@@ -36,12 +35,12 @@ class CrosspropSum(Learner):
 
     def credit(self, units: Units, delta) -> Credit:
         step_size = first_set(self.memory_step_size, self.step_size)
-        phi, slope, delta = units.phi[:, None], units.slope[:, None], delta[None, :]
+        phi, slope, error = units.phi[None, :], units.slope[None, :], delta[:, None]
         return Credit(
-            from_memory=phi * delta,
-            from_input=jnp.sum(units.outgoing * delta, axis=-1) * units.slope,
+            from_memory=phi * error,
+            from_input=self.network.weigh(delta, units.outgoing) * units.slope,
             memory_keep=1 - step_size * units.phi**2,
-            memory_input=step_size * (delta - units.outgoing * phi) * slope,
+            memory_input=step_size * (error - units.outgoing * phi) * slope,
         )
 
     def shapes(self) -> Shapes:

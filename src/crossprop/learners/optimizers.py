@@ -9,9 +9,11 @@ from crossprop import _checks as check
 
 Optimizer = str | Callable[[Any], optax.GradientTransformation]
 
+MOMENTUM = 0.9
+
 OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "sgd": optax.sgd,
-    "momentum": lambda step_size: optax.sgd(step_size, momentum=0.9),
+    "momentum": lambda step_size: optax.sgd(step_size, momentum=MOMENTUM),
     "rmsprop": lambda step_size: optax.rmsprop(step_size, decay=0.9, eps=1e-10, initial_scale=1.0),
     "adam": lambda step_size: optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8),
 }

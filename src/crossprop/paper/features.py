@@ -4,15 +4,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop.engines import scan
+from crossprop.engines import ENGINES, base
 from crossprop.learners import Learner
 from crossprop.network import Network
 from crossprop.paper.plans import feature_learners
 from crossprop.progress import bar
-from crossprop.run import SCHEMA, experiment, keys
+from crossprop.run import SCHEMA, engine_for, experiment, keys
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ class Mapping:
 def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray:
     stream_key, initial_key = keys(0)
     life = stream.sample(stream_key)
-    state = scan.live(learner, life, initial_key, record_every=len(life.y)).state
+    engine = ENGINES[engine_for("auto", learner)]
+    (lived,) = engine.live([base.Run(learner, life, initial_key)], jax.default_backend(), record_every=len(life.y))
+    state = lived.state
     network = learner.network
     return np.asarray(network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi)
 

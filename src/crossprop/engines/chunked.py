@@ -1,0 +1,213 @@
+r"""The chunked engine, for wide inputs: matrix products instead of one rank-one step after another.
+
+Within a block of examples $X$ (a row each) nothing is approximated. All that a step asks of the big matrices is how
+they weigh the block's own examples: $X U$ and $X H_k$, with as many rows as the block has examples. An update adds
+multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of $x_t$:
+the block is lived in a network whose inputs are the block's examples, by the very same rule. At its end, $U$ and $H_k$
+are what they were, scaled by column, plus $X^\top$ times what each example has contributed. A block is lived in parts
+the same way, so that a single step touches few rows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from crossprop.engines import base
+from crossprop.learners import Learner
+from crossprop.learners.base import Credit, Work, first_set
+from crossprop.learners.optimizers import MOMENTUM
+from crossprop.network import float_type
+
+BLOCK = 64
+PARTS = (8, 7, 9, 6, 10, 5)
+WIDE = 128
+
+
+class Matrices(NamedTuple):
+    """What has a row for every input: U, what its optimizer keeps, and H."""
+
+    incoming: jax.Array
+    optimizer: optax.OptState | None
+    memory: jax.Array | None
+
+    @classmethod
+    def of(cls, learner: Learner, work: Work) -> "Matrices":
+        optimizer = work.optimizer[0] if _moves(learner) else None
+        return cls(work.incoming, optimizer, work.memory if learner.has_matrices else None)
+
+    def put_into(self, work: Work) -> Work:
+        optimizer = work.optimizer[0] if self.optimizer is None else self.optimizer
+        memory = work.memory if self.memory is None else self.memory
+        return replace(work, incoming=self.incoming, optimizer=(optimizer, work.optimizer[1]), memory=memory)
+
+    def map_rows(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
+        """Each matrix changed; those of H one after the other."""
+        flat = jax.tree.map(change, self._replace(memory=None))
+        return flat._replace(memory=None if self.memory is None else _each(change, self.memory))
+
+
+def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
+    """Why this engine cannot do the job, or None."""
+    if learner.optimizer in ("sgd", "momentum") or not _moves(learner):
+        return None
+    return f"the chunked engine needs optimizer 'sgd' or 'momentum', whose steps add up, got {learner.optimizer!r}"
+
+
+def pays(learner: Learner) -> bool:
+    """Whether the inputs are so many that blocks are worth their trouble."""
+    return learner.network.fan_in >= WIDE
+
+
+def width(learner: Learner, platform: str) -> int:
+    return 1
+
+
+def live(
+    runs: Sequence[base.Run],
+    platform: str,
+    record_every: int,
+    probes: base.Probes = (),
+    after_segment: base.AfterSegment = base.unheard,
+) -> list[base.Lived]:
+    method = base.Method(_advance, stride=_block(record_every))
+    return [lived for run in runs for lived in base.live(method, [run], record_every, probes, after_segment)]
+
+
+def _block(record_every: int) -> int:
+    """The examples of a block: windows end with one, so they are cut into even blocks."""
+    even = -(-record_every // -(-record_every // BLOCK))
+    return next(size for size in range(even, even + 8) if size < 12 or _parts(size) < size)
+
+
+def _parts(block: int) -> int:
+    """The examples of each part of a block."""
+    return next((part for part in PARTS if block % part == 0), block)
+
+
+def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
+    part = _parts(stride)
+    inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
+    targets = lax.dynamic_slice_in_dim(y, at, stride)
+    gram = _product(inputs, inputs.T)
+    matrices = Matrices.of(learner, work)
+    rows = matrices.map_rows(lambda matrix: _product(inputs, matrix))
+
+    def live_part(carry, begin):
+        """A part of the block, on the rows of its own examples; then the block's other rows catch up."""
+        rows, small, sums = carry
+        small = rows.map_rows(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part)).put_into(small)
+        columns = lax.dynamic_slice_in_dim(gram, begin, part, axis=1)
+        own = lax.dynamic_slice_in_dim(columns, begin, part)
+
+        def example(carry, i):
+            before, sums = carry
+            target, step = targets[begin + i], at + begin + i
+            work, credit, outcome = learner.respond(before, before.incoming[i], target)
+            work = learner.follow(work, credit, own[:, i], outcome.loss)
+            after = (work, sums.add(start + step, outcome.loss, outcome.outputs, target))
+            there_is_one = step < until
+            carry = jax.tree.map(lambda new, old: jnp.where(there_is_one, new, old), after, carry)
+            return carry, _masked(credit, there_is_one)
+
+        (small, sums), credits = lax.scan(example, (small, sums), jnp.arange(part))
+        return (_rebuild(learner, rows, columns, credits, until - at - begin), small, sums), credits
+
+    small = rows.map_rows(lambda whole: whole[:part]).put_into(work)
+    (_, small, sums), credits = lax.scan(live_part, (rows, small, sums), jnp.arange(0, stride, part))
+    credits = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), credits)
+    return _rebuild(learner, matrices, inputs.T, credits, until - at).put_into(small), sums
+
+
+def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: Credit, count: Any) -> Matrices:
+    r"""The matrices after the first `count` of some steps: `columns` holds, one beside the other, what those steps had
+    for an input, and `credits` their coefficients.
+
+    With $\beta$ the momentum, or 0, a direction moves U by $\alpha (1 + \beta + ... + \beta^s)$ of itself, where s more
+    steps follow, and leaves $\beta^s$ of itself in the velocity.
+    """
+    incoming, optimizer, memory = matrices
+    if optimizer is None:
+        return matrices
+    velocities, structure = jax.tree.flatten(optimizer)
+    step_size = first_set(learner.incoming_step_size, learner.step_size)
+    decay = MOMENTUM if velocities else 0.0
+    steps = columns.shape[1]
+    count = jnp.clip(count, 0, steps)
+    following = count - 1 - jnp.arange(steps)
+    left = jnp.where(following >= 0, jnp.asarray(decay, incoming.dtype) ** jnp.maximum(following, 0), 0)
+    moved = jnp.where(following >= 0, step_size * (1 - decay * left) / (1 - decay), 0)
+    for velocity in velocities:
+        remaining = decay ** count.astype(incoming.dtype)
+        incoming = incoming - step_size * decay * (1 - remaining) / (1 - decay) * velocity
+        velocities = [remaining * velocity]
+    totals, weights = [incoming, *velocities], [moved, -left][: 1 + len(velocities)]
+    totals, memory = _trace_back(credits, weights, columns, totals, memory)
+    return Matrices(totals[0], jax.tree.unflatten(structure, totals[1:]), memory)
+
+
+def _trace_back(credits: Any, weights: list, columns: jax.Array, totals: list, memory: jax.Array | None):
+    """Adds to each of `totals` the directions of all steps, weighed by its own of `weights`; and moves the memory on.
+
+    Backwards from the last step, what is put into H comes out as all that the later steps take of it, while it fades.
+    """
+    given = [jnp.zeros(()) if credits.from_input is None else w[:, None] * credits.from_input for w in weights]
+    if memory is None:
+        return [total + _product(columns, part) for total, part in zip(totals, given, strict=True)], None
+
+    def back(carry, step):
+        taken, fade = carry
+        credit, weights = step
+        before = [w * credit.from_memory + credit.memory_keep[None, :] * q for w, q in zip(weights, taken, strict=True)]
+        return (before, fade * credit.memory_keep), (taken, fade)
+
+    nothing = [jnp.zeros_like(credits.from_memory[0]) for _ in totals], jnp.ones_like(credits.memory_keep[0])
+    (taken, fade), (taken_later, fades) = lax.scan(back, nothing, (credits, weights), reverse=True)
+
+    def one(totals, each):
+        h, taken, taken_later, new = each
+        given = [new * later for later in taken_later]
+        totals = [(total + h * q[None], g + part) for (total, g), q, part in zip(totals, taken, given, strict=True)]
+        return totals, h * fade[None] + _product(columns, new * fades)
+
+    given = [jnp.broadcast_to(part, fades.shape) for part in given]
+    by_memory = [jnp.moveaxis(later, 1, 0) for later in taken_later]
+    each = (memory, taken, by_memory, jnp.moveaxis(credits.memory_input, 1, 0))
+    totals, memory = _scan_memories(one, [*zip(totals, given, strict=True)], each)
+    return [total + _product(columns, part) for total, part in totals], memory
+
+
+def _each(change: Callable[[jax.Array], jax.Array], memory: jax.Array) -> jax.Array:
+    return _scan_memories(lambda _, h: (None, change(h)), None, memory)[1]
+
+
+def _scan_memories(f, carry, memories):
+    """`lax.scan`, whose loop costs something where there is one memory alone."""
+    if len(jax.tree.leaves(memories)[0]) > 1:
+        return lax.scan(f, carry, memories)
+    carry, result = f(carry, jax.tree.map(lambda leaf: leaf[0], memories))
+    return carry, result[None]
+
+
+def _product(left: jax.Array, right: jax.Array) -> jax.Array:
+    return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)
+
+
+def _masked(credit: Credit, there_is_one: jax.Array) -> Credit:
+    """The coefficients of an example, or of none: those change nothing."""
+    keep = credit.memory_keep
+    return Credit(
+        *(None if c is None else jnp.where(there_is_one, c, 0) for c in credit._replace(unit_memory=None))
+    )._replace(memory_keep=None if keep is None else jnp.where(there_is_one, keep, 1))
+
+
+def _moves(learner: Learner) -> bool:
+    """Whether the rule moves U at all."""
+    work = jax.eval_shape(lambda: Work.of(learner.init(jax.random.key(0))))
+    z, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.hidden, learner.network.outputs))
+    credit = jax.eval_shape(learner.respond, work, z, y)[1]
+    return credit.from_input is not None or credit.from_memory is not None

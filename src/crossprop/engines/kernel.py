@@ -1,0 +1,417 @@
+"""The kernel engine, for narrow inputs on a GPU: one program to a run, its weights and memory on chip all its life.
+
+The program traces the learner itself, so a new rule is fast on the day it is written. Triton takes arrays whose sizes
+are powers of two: the rows of U come in such pieces (20 inputs are 16 and 4), hidden units and outputs are padded, and
+what is padding stays 0 and is never seen.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+from jax.extend.core import Literal, Var
+
+from crossprop.engines import base
+from crossprop.learners import Learner
+from crossprop.learners.base import Work
+from crossprop.learners.optimizers import OPTIMIZERS
+from crossprop.network import Activation, Network, float_type
+
+RUNS = 4096
+STEPS = 8192
+NUMBERS_ON_CHIP = 45_000
+NUMBERS_PER_THREAD = 180
+NEVER = -1e30
+
+
+def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
+    """Why this engine cannot do the job, or None."""
+    if platform not in ("gpu", "cuda"):
+        return f"the kernel engine needs a GPU, and this device is a {platform}"
+    return too_much(learner, probes)
+
+
+def too_much(learner: Learner, probes: base.Probes) -> str | None:
+    """Why no GPU could do the job in this way, or None."""
+    if not isinstance(learner.optimizer, str):
+        return f"the kernel engine needs an optimizer by name, one of {', '.join(OPTIMIZERS)}"
+    if probes:
+        return f"the kernel engine takes no probes, got {', '.join(name for name, _ in probes)}"
+    if float_type() != np.float32:
+        return f"the kernel engine works in float32, and JAX is set to {float_type()}"
+    numbers = _numbers(learner)
+    if numbers > NUMBERS_ON_CHIP:
+        return (
+            f"the kernel engine keeps a run's state on chip, at most {NUMBERS_ON_CHIP:,} numbers with their padding; "
+            f"this learner has {numbers:,}"
+        )
+    return None
+
+
+def pays(learner: Learner) -> bool:
+    return True
+
+
+def width(learner: Learner, platform: str) -> int:
+    """How many runs go in one call, at most: they do not know of each other, so it changes nothing but memory."""
+    return RUNS
+
+
+class Data(NamedTuple):
+    """What the runs share: each distinct life and each distinct initial value once."""
+
+    pool: Any
+    """`(examples, inputs)`"""
+    order: Any
+    """`(lives, steps)`, rows of `pool`"""
+    y: Any
+    """`(lives, steps, outputs)`, padded"""
+    incoming: Any
+    outgoing: Any
+    """Initial weights in pieces, `(initial values, rows, columns)` each"""
+
+
+class Runs(NamedTuple):
+    """What each run has of its own."""
+
+    numbers: Any
+    """`(runs, hyperparameters)`"""
+    place: Any
+    """`(runs, 3)`: which life, which initial value, and 1, or 0 for a run that only fills up the call"""
+
+
+def live(
+    runs: Sequence[base.Run],
+    platform: str,
+    record_every: int,
+    probes: base.Probes = (),
+    after_segment: base.AfterSegment = base.unheard,
+    interpret: bool = False,
+) -> list[base.Lived]:
+    learner, steps = runs[0].learner, len(runs[0].life.y)
+    data, signs, own = _gather(runs)
+    progress = _begin(learner, data, own, signs, -(-steps // record_every))
+    for start in range(0, steps, STEPS):
+        stop = min(start + STEPS, steps)
+        bounds = np.array([start, stop, record_every], np.int32)
+        progress = _segment(learner, interpret, data, own, progress, bounds)
+        jax.block_until_ready(progress.diverged_at)
+        after_segment(stop - start)
+    records, diverged_at = jax.device_get((progress.records, progress.diverged_at))
+    return [
+        base.Lived({name: values[i] for name, values in records.items()}, int(diverged_at[i])) for i in range(len(runs))
+    ]
+
+
+# Sizes.
+
+
+def _power(size: int) -> int:
+    """The next power of two."""
+    return 1 << (size - 1).bit_length()
+
+
+def _pieces(network: Network) -> list[slice]:
+    """The rows of U as powers of two, the bias by itself."""
+    sizes = [1 << bit for bit in reversed(range(network.inputs.bit_length())) if network.inputs >> bit & 1]
+    sizes += [1] * network.bias
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _numbers(learner: Learner) -> int:
+    """How many numbers a run keeps on chip, with padding."""
+    work = jax.eval_shape(lambda: _work(learner, *_initial(learner, jax.random.key(0))))
+    return sum(leaf.size for leaf in jax.tree.leaves(work))
+
+
+def _warps(learner: Learner) -> int:
+    """How many groups of 32 threads share a run: few wait less for each other, many have more registers."""
+    threads = _numbers(learner) / NUMBERS_PER_THREAD
+    return int(np.clip(_power(int(np.ceil(threads / 32))), 1, 16))
+
+
+# The network and the state in pieces.
+
+
+class _Padded(Network):
+    """A network in pieces and with padding, which stays 0."""
+
+    units: int = eqx.field(static=True, kw_only=True)
+    answers: int = eqx.field(static=True, kw_only=True)
+
+    @classmethod
+    def of(cls, network: Network) -> "_Padded":
+        sizes = (network.inputs, _power(network.hidden), _power(network.outputs))
+        kind = (network.activation, network.loss, network.bias)
+        return cls(*sizes, *kind, units=network.hidden, answers=network.outputs)
+
+    def with_constant(self, values) -> Any:
+        return (values, jnp.ones(1, values.dtype)) if self.bias else (values,)
+
+    def without_constant(self, outgoing):
+        return outgoing[0]
+
+    def weigh(self, values, weights):
+        parts = zip(values, weights, strict=True) if isinstance(values, tuple) else [(values, weights)]
+        rows = [jnp.sum(weight * value[:, None], axis=0, keepdims=True) for value, weight in parts]
+        return reduce(jnp.add, rows)[0]
+
+    def activate(self, z):
+        phi, slope = super().activate(z)
+        real = lax.iota(jnp.int32, self.hidden) < self.units
+        return Activation(jnp.where(real, phi, 0), jnp.where(real, slope, 0))
+
+    def outputs_of(self, features, outgoing):
+        parts = zip(features, outgoing, strict=True)
+        outputs = sum(jnp.sum(weight * feature[None, :], axis=1) for feature, weight in parts)
+        # A class that is padding is never likely, and no error in numbers.
+        unlikely = NEVER if self.loss == "softmax" else 0
+        return jnp.where(lax.iota(jnp.int32, self.outputs) < self.answers, outputs, unlikely)
+
+
+def _initial(learner: Learner, key: jax.Array) -> tuple[Any, Any, Any]:
+    """The initial U and W in pieces, and the signs."""
+    state, network = learner.init(key), learner.network
+    hidden, outputs = _power(network.hidden) - network.hidden, _power(network.outputs) - network.outputs
+    incoming = jnp.pad(state.incoming, [(0, 0), (0, hidden)])
+    outgoing = jnp.pad(state.outgoing.T, [(0, outputs), (0, 0)])
+    weights = jnp.pad(outgoing[:, : network.hidden], [(0, 0), (0, hidden)])
+    signs = state.signs
+    if signs is not None:
+        signs = jnp.pad(jnp.swapaxes(signs, 1, 2), [(0, _power(len(signs)) - len(signs)), (0, outputs), (0, hidden)])
+    constant = (outgoing[:, network.hidden :],) if network.bias else ()
+    return tuple(incoming[piece] for piece in _pieces(network)), (weights, *constant), signs
+
+
+def _work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> Work:
+    """A run before its first example."""
+    memory = learner.shapes().memory
+    if memory is not None and len(memory) == 3:
+        memory = tuple(jnp.zeros((_power(memory[2]), *piece.shape), piece.dtype) for piece in incoming)
+    elif memory is not None:
+        memory = jnp.zeros_like(outgoing[0])
+    optimizer = (learner.incoming_optimizer().init(incoming), learner.outgoing_optimizer().init(outgoing))
+    return Work(incoming, outgoing, memory, signs, optimizer)
+
+
+def _gather(runs: Sequence[base.Run]) -> tuple[Data, Any, Runs]:
+    """What is shared, once; and what each run has of its own, filled up to a power of two."""
+    learner, count = runs[0].learner, _power(len(runs))
+    lives: dict[int, int] = {}
+    pools: dict[int, int] = {}
+    values: dict[Any, int] = {}
+    place = np.zeros((count, 3), np.int32)
+    shared, orders, targets, initial, rows = [], [], [], [], 0
+    for number, (each, life, key) in enumerate(runs):
+        if id(life) not in lives:
+            if id(life.pool) not in pools:
+                pools[id(life.pool)] = rows
+                rows += len(life.pool)
+                shared.append(np.asarray(life.pool, float_type()))
+            lives[id(life)] = len(lives)
+            orders.append(np.asarray(life.order + pools[id(life.pool)], np.int32))
+            targets.append(life.y)
+        which = (id(key), each.network.incoming_scale, each.network.outgoing_scale)
+        if which not in values:
+            values[which] = len(values)
+            initial.append(_jitted_initial(each, key))
+        place[number] = lives[id(life)], values[which], 1
+    incoming, outgoing, signs = jax.tree.map(lambda *leaves: jnp.stack(leaves), *initial)
+    padding = [(0, 0), (0, 0), (0, _power(learner.network.outputs) - learner.network.outputs)]
+    y = np.pad(np.asarray(targets, float_type()), padding)
+    data = Data(np.concatenate(shared), np.stack(orders), y, incoming, outgoing)
+    numbers = np.array([[float(leaf) for leaf in jax.tree.leaves(run.learner)] for run in runs], float_type())
+    numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
+    return jax.device_put(data), signs, jax.device_put(Runs(numbers, place))
+
+
+_jitted_initial = jax.jit(_initial)
+
+
+@partial(jax.jit, static_argnames="windows")
+def _begin(learner: Learner, data: Data, own: Runs, signs: Any, windows: int) -> base.Progress:
+    incoming, outgoing, signs = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], (data.incoming, data.outgoing, signs))
+    work = jax.vmap(partial(_work, learner))(incoming, outgoing, signs)
+    runs = len(own.place)
+    records = {name: jnp.zeros((runs, windows)) for name in base.record_names(learner, ())}
+    return base.Progress(work, records, jnp.full(runs, -1, jnp.int32))
+
+
+# The program.
+
+
+@partial(jax.jit, static_argnames="interpret", donate_argnames="progress")
+def _segment(
+    learner: Learner, interpret: bool, data: Data, own: Runs, progress: base.Progress, bounds: jax.Array
+) -> base.Progress:
+    """Steps `bounds[0]` to `bounds[1]` of all runs."""
+    given, moving = jax.tree.leaves((data, own, bounds)), jax.tree.leaves(progress)
+    structure = jax.tree.structure((data, own, bounds, progress))
+
+    def program(*refs):
+        refs_in, refs_out = refs[: len(given)], refs[-len(moving) :]
+        _live_one(learner, interpret, *jax.tree.unflatten(structure, [*refs_in, *refs_out]))
+
+    moved = pl.pallas_call(
+        program,
+        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in moving],
+        grid=(len(own.place),),
+        input_output_aliases={len(given) + i: i for i in range(len(moving))},
+        compiler_params=triton.CompilerParams(num_warps=_warps(learner), num_stages=1),
+        interpret=interpret,
+        name="live",
+    )(*given, *moving)
+    return jax.tree.unflatten(jax.tree.structure(progress), moved)
+
+
+def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: Any, progress: base.Progress) -> None:
+    """The program of one run; its arguments refer to memory, which it reads and writes."""
+    run = pl.program_id(0)
+    network, leaves = learner.network, jax.tree.leaves(learner)
+    learner = jax.tree.unflatten(jax.tree.structure(learner), [own.numbers[run, i] for i in range(len(leaves))])
+    learner = eqx.tree_at(lambda each: each.network, learner, _Padded.of(network))
+    life, value, alive = own.place[run, 0], own.place[run, 1], own.place[run, 2]
+    start, record_every = bounds[0], bounds[2]
+    stop = jnp.where(alive > 0, bounds[1], start)
+    final = data.order.shape[1] - 1
+    rows = [piece for piece in _pieces(network) if piece.start < network.inputs]
+
+    def example(step):
+        row = data.order[life, step]
+        x = tuple(data.pool[row, pl.ds(piece.start, piece.stop - piece.start)] for piece in rows)
+        return x, data.y[life, step]
+
+    def learn(step, carry):
+        work, loss, error, diverged_at, (x, y) = carry
+        following = example(jnp.minimum(step + 1, final))
+        inputs = (*x, jnp.ones(1, y.dtype)) if network.bias else x
+        work, outcome = _fused(learner.learn, _plainly if interpret else _in_one)(work, inputs, y)
+        finite = jnp.abs(outcome.loss) < jnp.inf
+        diverged_at = jnp.where((diverged_at < 0) & ~finite, step, diverged_at)
+        if network.loss == "softmax":
+            error = error + (jnp.argmax(outcome.outputs) != jnp.argmax(y)).astype(error.dtype)
+        return work, loss + outcome.loss, error, diverged_at, following
+
+    def window(number, carry):
+        work, diverged_at, following = carry
+        first = jnp.maximum(start, number * record_every)
+        last = jnp.minimum(stop, (number + 1) * record_every)
+        zero = jnp.zeros((), progress.records["loss"].dtype)
+        carry = (work, zero, zero, diverged_at, following)
+        work, loss, error, diverged_at, following = lax.fori_loop(first, last, learn, carry)
+        records = progress.records
+        records["loss"][run, number] += loss
+        if "error" in records:
+            records["error"][run, number] += error
+        incoming = [new - old[value] for new, old in zip(work.incoming, data.incoming, strict=True)][: len(rows)]
+        records["incoming_drift"][run, number] = _norm(incoming)
+        records["outgoing_drift"][run, number] = _norm([work.outgoing[0] - data.outgoing[0][value]])
+        return work, diverged_at, following
+
+    work = jax.tree.map(lambda ref: ref[run], progress.work)
+    carry = (work, progress.diverged_at[run], example(start))
+    windows = (start // record_every, (stop + record_every - 1) // record_every)
+    work, diverged_at, _ = lax.fori_loop(*windows, window, carry)
+    progress.diverged_at[run] = diverged_at
+    for ref, leaf in zip(jax.tree.leaves(progress.work), jax.tree.leaves(work), strict=True):
+        ref[run] = leaf
+
+
+def _norm(changes: list[jax.Array]) -> jax.Array:
+    return jnp.sqrt(sum(jnp.sum(jnp.sum(change**2, axis=0)) for change in changes))
+
+
+def lowered_for_cuda(learner: Learner) -> Any:
+    """The program for a GPU, on any machine: whether it can be made is known before there is a GPU."""
+    network, one = learner.network, jax.ShapeDtypeStruct
+    initial = jax.eval_shape(lambda: _initial(learner, jax.random.key(0)))
+    incoming, outgoing, signs = jax.tree.map(lambda leaf: one((1, *leaf.shape), leaf.dtype), initial)
+    number, whole = partial(one, dtype=float_type()), partial(one, dtype=np.dtype(np.int32))
+    y = number((1, 2, _power(network.outputs)))
+    data = Data(number((2, network.inputs)), whole((1, 2)), y, incoming, outgoing)
+    own = Runs(number((1, len(jax.tree.leaves(learner)))), whole((1, 3)))
+    progress = jax.eval_shape(partial(_begin, learner, windows=1), data, own, signs)
+    traced = _segment.trace(learner, False, data, own, progress, whole((3,)))
+    return traced.lower(lowering_platforms=("cuda",))
+
+
+# Multiply-adds.
+
+
+class _Product(NamedTuple):
+    """A product that is not computed yet, for who adds to it."""
+
+    left: Any
+    right: Any
+
+
+def _fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum: Triton's compiler, as
+    JAX calls it, leaves two."""
+
+    def fused(*arguments):
+        jaxpr, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        values = dict(zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True))
+        values |= zip(jaxpr.jaxpr.invars, jax.tree.leaves(arguments), strict=True)
+        uses = Counter(v for equation in jaxpr.eqns for v in equation.invars if isinstance(v, Var))
+        uses.update(v for v in jaxpr.jaxpr.outvars if isinstance(v, Var))
+
+        def pending(atom):
+            return values[atom] if isinstance(atom, Var) and isinstance(values[atom], _Product) else None
+
+        def read(atom):
+            if isinstance(atom, Literal):
+                return atom.val
+            if isinstance(values[atom], _Product):
+                values[atom] = lax.mul(*values[atom])
+            return values[atom]
+
+        for equation in jaxpr.eqns:
+            name, atoms, out = equation.primitive.name, equation.invars, equation.outvars[0]
+            product = next(filter(None, map(pending, atoms)), None)
+            bind = partial(equation.primitive.bind, **equation.params)
+            if name == "mul" and out.aval.shape and out.aval.dtype == jnp.float32 and uses[out] == 1:
+                values[out] = _Product(*(jnp.broadcast_to(read(atom), out.aval.shape) for atom in atoms))
+            elif name in ("squeeze", "reshape", "broadcast_in_dim") and product is not None:
+                values[out] = _Product(*map(bind, product))
+            elif name == "reduce_sum" and product is not None and out.aval.size == product.left.size:
+                squeezed = partial(lax.squeeze, dimensions=equation.params["axes"])
+                values[out] = _Product(*map(squeezed, product))
+            elif name in ("add", "sub") and product is not None:
+                first = pending(atoms[0]) is product
+                other = jnp.broadcast_to(read(atoms[1] if first else atoms[0]), out.aval.shape)
+                minus = name == "sub"
+                left = -product.left if minus and not first else product.left
+                values[out] = multiply_add(left, product.right, -other if minus and first else other)
+            else:
+                answers = bind(*map(read, atoms))
+                values |= zip(
+                    equation.outvars, answers if equation.primitive.multiple_results else [answers], strict=True
+                )
+        return jax.tree.unflatten(jax.tree.structure(result), [read(atom) for atom in jaxpr.jaxpr.outvars])
+
+    return fused
+
+
+def _in_one(left, right, other):
+    (result,) = triton.elementwise_inline_asm(
+        "fma.rn.f32 $0, $1, $2, $3;",
+        args=[left, right, other],
+        constraints="=f,f,f,f",
+        pack=1,
+        result_shape_dtypes=[jax.ShapeDtypeStruct(left.shape, left.dtype)],
+    )
+    return result
+
+
+def _plainly(left, right, other):
+    return left * right + other
