@@ -22,13 +22,13 @@ def main() -> None:
     records = cp.run(plan.learners, plan.stream, plan.seeds, plan.record_every, progress=True)
     seconds = time.perf_counter() - began
     final = records.isel(step=slice(-24, None)).mean(["seed", "step"])
-    print(f"{jax.devices()[0].device_kind}: {len(plan.learners)} learners in {seconds:.1f} s, compilation included")  # noqa: T201
+    print(f"{jax.devices()[0].device_kind}: {len(plan.learners)} learners in {seconds:.1f} s, compilation included")
     for name in records.learner.values:
         one = final.sel(learner=name)
         values = (float(one[key]) for key in ("loss", "error", "incoming_drift", "outgoing_drift"))
-        print(f"{name:22}", *(f"{value:10.5f}" for value in values))  # noqa: T201
+        print(f"{name:22}", *(f"{value:10.5f}" for value in values))
     for verdict in decide(None, records, None):
-        print(f"{verdict.id:4} {verdict.verdict:24} {verdict.why}")  # noqa: T201
+        print(f"{verdict.id:4} {verdict.verdict:24} {verdict.why}")
 
 
 if __name__ == "__main__":

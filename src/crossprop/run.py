@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-SUMMED = ("loss", "error")
+SUMMED = {"loss", "error"}
 TAKEN = {*SUMMED, "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
 
 
@@ -45,8 +45,25 @@ class Heard(NamedTuple):
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
     """All that a seed means: `(stream_key, initial_key)`, for `stream.sample` and for `learner.init`."""
     check.integer("seed", seed, low=0, high=2**32 - 1)
-    stream_key, initial_key = jax.random.split(jax.random.key(seed, impl="threefry2x32"))
+    stream_key, initial_key = _split(np.uint32(seed))
     return stream_key, initial_key
+
+
+def key_data(seeds: Iterable[int]) -> dict[int, np.ndarray]:
+    """The data of the second of `keys`, of many seeds at once."""
+    chosen = list(seeds)
+    data = _split_all(np.array(chosen, np.uint32))
+    return dict(zip(chosen, np.asarray(data), strict=True))
+
+
+@jax.jit
+def _split_all(seeds: jax.Array) -> jax.Array:
+    return jax.random.key_data(jax.vmap(_split)(seeds)[:, 1])
+
+
+@jax.jit
+def _split(seed: Any) -> jax.Array:
+    return jax.random.split(jax.random.key(seed, impl="threefry2x32"))
 
 
 def run(
@@ -104,6 +121,17 @@ class Cell(NamedTuple):
     seed: int
 
 
+class Slots:
+    """Where runs go side by side: one batch to each of so many threads of a CPU, two to every other device."""
+
+    def __init__(self, threads: int | None = None):
+        devices = _devices()
+        self.count = threads or cores() if devices[0].platform == "cpu" else 2 * len(devices)
+        self.free: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for slot in range(self.count):
+            self.free.put(devices[slot % len(devices)])
+
+
 def engine_for(engine: str, learner: Learner, probes: Probes = (), what: str = "the learner") -> str:
     """The engine by name that runs this learner here: by device, sizes and rule. An error says why one cannot."""
     check.choice("engine", engine, ("auto", *ENGINES))
@@ -122,33 +150,31 @@ def execute(
     engines: Sequence[str],
     probes: Probes = (),
     hear: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
+    slots: Slots | None = None,
 ) -> Generator[tuple[int, Lived], None, None]:
     """Runs the cells, each on the engine named beside it, and yields each one's number and records, as they get done.
 
     Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run to a thread, a
     thread to a core. XLA works outside of Python's lock, so that keeps all cores busy with one compiled program, and a
-    run's numbers cannot depend on its neighbours. `hear` is told of a cell's steps and the seconds they took.
+    run's numbers cannot depend on its neighbours. `hear` is told of a cell's steps and the seconds they took. `slots`
+    that others use as well bound what runs at a time in all of them together.
     """
     _use_compilation_cache()
     batches = _batches(cells, engines)
     lives = _Lives(cells)
     stop = threading.Event()
-    initial_keys = {seed: keys(seed)[1] for seed in {cell.seed for cell in cells}}
+    initial_keys = key_data({cell.seed for cell in cells})
 
     # What the caller set with JAX's context managers holds for its own thread alone; the workers are told of it.
-    wide, devices = jax.config.values["jax_enable_x64"], _devices()
-    free: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    workers = cores() if devices[0].platform == "cpu" else 2 * len(devices)
-    for worker in range(workers):
-        free.put(devices[worker % len(devices)])
+    wide, slots = jax.config.values["jax_enable_x64"], slots or Slots()
 
     def live(batch: list[int]) -> list[Lived]:
-        device = free.get()
+        device = slots.free.get()
         try:
             with jax.enable_x64(wide), jax.default_device(device):
                 return live_here(batch, device.platform)
         finally:
-            free.put(device)
+            slots.free.put(device)
 
     def live_here(batch: list[int], platform: str) -> list[Lived]:
         began = time.perf_counter()
@@ -164,9 +190,11 @@ def execute(
 
         runs = [Run(cells[i].learner, lives.take(cells[i]), initial_keys[cells[i].seed]) for i in batch]
         lived = ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
-        return [_finished(one, len(runs[0].life.y), record_every) for one in lived]
+        ends = window_ends(len(runs[0].life.y), record_every)
+        lengths = np.diff(ends, prepend=0)
+        return [_finished(one, ends, lengths) for one in lived]
 
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(slots.count) as pool:
         futures: dict[Future[list[Lived]], list[int]] = {}
         try:
             futures = {pool.submit(live, batch): batch for batch in batches}
@@ -192,8 +220,12 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str]) -> list[list[int]]:
     batches: list[list[int]] = []
     platform = _devices()[0].platform
     steps = {which: len(stream.schedule) for which, stream in {id(cell.stream): cell.stream for cell in cells}.items()}
+    structures = {
+        which: jax.tree.structure(learner)
+        for which, learner in {id(cell.learner): cell.learner for cell in cells}.items()
+    }
     for number, (cell, engine) in enumerate(zip(cells, engines, strict=True)):
-        structure = (engine, jax.tree.structure(cell.learner), steps[id(cell.stream)])
+        structure = (engine, structures[id(cell.learner)], steps[id(cell.stream)])
         if structure not in widths:
             widths[structure] = ENGINES[engine].width(cell.learner, platform)
         group = groups.setdefault(structure, [])
@@ -205,15 +237,14 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str]) -> list[list[int]]:
     return batches
 
 
-def _finished(lived: Lived, steps: int, record_every: int) -> Lived:
+def _finished(lived: Lived, ends: np.ndarray, lengths: np.ndarray) -> Lived:
     """Sums over windows become means, and records after a divergence NaN."""
-    ends = window_ends(steps, record_every)
-    lengths = np.diff(ends, prepend=0)
-    gone = (lived.diverged_at >= 0) & (ends > lived.diverged_at)
-    records = {
-        name: np.where(gone, np.nan, values / lengths if name in SUMMED else values).astype(values.dtype)
-        for name, values in lived.records.items()
-    }
+    records = dict(lived.records)
+    for name in SUMMED & records.keys():
+        records[name] = (records[name] / lengths).astype(records[name].dtype)
+    if lived.diverged_at >= 0:
+        gone = ends > lived.diverged_at
+        records = {name: np.where(gone, np.nan, values).astype(values.dtype) for name, values in records.items()}
     return Lived(records, lived.diverged_at)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +19,8 @@ from crossprop.bench.workloads import Case
 from crossprop.learners import Learner, State
 from crossprop.run import keys, run
 
+SEEDS = 32
+"""Of more runs, the others are further settings of the same seeds."""
 PATIENCE = 10.0
 """Seconds after which a timing is not repeated any more."""
 REFUSALS = (ValueError, jax.errors.JaxRuntimeError)
@@ -40,10 +43,10 @@ LIMITS = {
     "alberta": Limit(steps=2000, weights=2e9),
 }
 GPU_LIMITS = {
-    "plain jax": Limit(steps=5000, weights=1e11),
+    "plain jax": Limit(steps=2000, weights=1e11),
     "alberta": Limit(steps=2000, weights=1e11),
-    "scan": Limit(256, 4000),
-    "chunked": Limit(256, 4000),
+    "scan": Limit(256, 1000),
+    "chunked": Limit(4, 1000),
 }
 """On a GPU width is cheap, and a step of a few runs slow."""
 
@@ -119,15 +122,28 @@ def time_compilation(workload: str, case: Case, contenders: Sequence[str], repea
 def contender(case: Case, by: str, runs: int, steps: int) -> Callable[[], Any]:
     """What to call for `runs` runs of `steps` steps of every learner of the case, examples made."""
     stream = case.stream.cut(steps)
-    lives = [stream.sample(keys(seed)[0]) for seed in range(runs)]
     if by not in PEERS:
-        return lambda: run(case.learners, stream, runs, RECORD_EVERY, by, progress=False)
+        learners, seeds = _as_sweep(case.learners, runs)
+        return lambda: run(learners, stream, seeds, RECORD_EVERY, by, progress=False)
     if why := missing(by):
         raise ValueError(why)
+    lives = [stream.sample(keys(seed)[0]) for seed in range(runs)]
     x, y = np.stack([life.x for life in lives]), np.stack([life.y for life in lives])
     initial_keys = jnp.stack([keys(seed)[1] for seed in range(runs)])
     jobs = [(learner, _initial(learner, initial_keys)) for learner in case.learners.values()]
     return lambda: [PEERS[by](learner, initial, x, y) for learner, initial in jobs]
+
+
+def _as_sweep(learners: dict[str, Learner], runs: int) -> tuple[dict[str, Learner], int]:
+    """So many runs as they come in a sweep: a few seeds, and as many settings as it takes."""
+    if runs % SEEDS:
+        return learners, runs
+    settings = runs // SEEDS
+    return {
+        f"{name}, {number}": eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * (1 - number / runs))
+        for name, learner in learners.items()
+        for number in range(settings)
+    }, SEEDS
 
 
 @jax.jit

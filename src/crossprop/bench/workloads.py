@@ -30,10 +30,11 @@ LOOPS = ("plain jax", "numpy", "pytorch")
 
 
 class Kept:
-    """A stream cut to `steps` whose lives are sampled once and kept: making examples is no learner's cost."""
+    """A stream cut to `steps` whose lives are sampled once and kept: making examples is no learner's cost. The first
+    `different` lives serve all seeds, as the seeds of a sweep serve all its settings."""
 
-    def __init__(self, stream: Stream, steps: int):
-        self.stream, self.steps = stream, steps
+    def __init__(self, stream: Stream, steps: int, different: int | None = None):
+        self.stream, self.steps, self.different = stream, steps, different
         self.inputs, self.outputs, self.one_hot = stream.inputs, stream.outputs, stream.one_hot
         self.schedule = stream.schedule[:steps]
         self.lives: dict[bytes, Life] = {}
@@ -43,13 +44,15 @@ class Kept:
 
     def sample(self, key: Any) -> Life:
         name = np.asarray(jax.random.key_data(key)).tobytes()
-        if name not in self.lives:
+        if name not in self.lives and self.different is not None and len(self.lives) >= self.different:
+            self.lives[name] = [*self.lives.values()][len(self.lives) % self.different]
+        elif name not in self.lives:
             life = self.stream.sample(key)
             self.lives[name] = Life(life.pool, life.order[: self.steps], life.y[: self.steps], self.schedule)
         return self.lives[name]
 
     def cut(self, steps: int) -> "Kept":
-        return self if steps >= self.steps else Kept(self, steps)
+        return self if steps >= self.steps else Kept(self, steps, self.different)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,7 @@ def _mnist(scale: Scale) -> list[Case]:
 
 
 def _rules(scale: Scale) -> list[Case]:
-    network, stream = Network(20, scale.hidden(500)), _geoff_stream(scale.life(1000, 5000))
+    network, stream = Network(20, scale.hidden(500)), _geoff_stream(scale.life(1000, 30_000))
     pairs = [("crossprop", "adam")] if scale.quick else product(RULES, OPTIMIZERS)
     learners = {(rule, name): RULES[rule](network, STEP_SIZE, optimizer=name) for rule, name in pairs}
     return [
@@ -189,7 +192,7 @@ WORKLOADS = {
 
 
 def _geoff_stream(steps: int) -> Kept:
-    return Kept(Geoff(tasks="ABCABC", examples=-(-steps // 6)), steps)
+    return Kept(Geoff(tasks="ABCABC", examples=-(-steps // 6)), steps, different=32)
 
 
 def _mnist_network(scale: Scale) -> Network:

@@ -30,11 +30,11 @@ def unheard(steps: int) -> None:
 
 
 class Run(NamedTuple):
-    """One learner, one life, one key for its initial weights."""
+    """One learner, one life, and the data of the key for its initial weights."""
 
     learner: Learner
     life: Life
-    key: jax.Array
+    key: np.ndarray
 
 
 class Lived(NamedTuple):
@@ -100,7 +100,10 @@ def live(
     learner, life = runs[0].learner, runs[0].life
     steps, windows, single = len(life.y), -(-len(life.y) // record_every), len(runs) == 1
     nothing = {name: jnp.zeros(windows) for name in record_names(learner, probes)}
-    progress = [Progress(Work.of(run.learner.init(run.key)), nothing, jnp.array(-1)) for run in runs]
+    progress = [
+        Progress(Work.of(run.learner.init(jax.random.wrap_key_data(jnp.asarray(run.key)))), nothing, jnp.array(-1))
+        for run in runs
+    ]
     learners, progress = (
         trees[0] if single else jax.tree.map(lambda *leaves: jnp.stack([*map(jnp.asarray, leaves)]), *trees)
         for trees in ([run.learner for run in runs], progress)

@@ -10,6 +10,7 @@ the same way, so that a single step touches few rows.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -207,7 +208,13 @@ def _masked(credit: Credit, there_is_one: jax.Array) -> Credit:
 
 def _moves(learner: Learner) -> bool:
     """Whether the rule moves U at all."""
+    return _moves_of(jax.tree.structure(learner), float_type())
+
+
+@cache
+def _moves_of(structure: Any, dtype: Any) -> bool:
+    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     work = jax.eval_shape(lambda: Work.of(learner.init(jax.random.key(0))))
-    z, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.hidden, learner.network.outputs))
+    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (learner.network.hidden, learner.network.outputs))
     credit = jax.eval_shape(learner.respond, work, z, y)[1]
     return credit.from_input is not None or credit.from_memory is not None

@@ -7,7 +7,7 @@ what is padding stays 0 and is never seen.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -129,6 +129,12 @@ def _pieces(network: Network) -> list[slice]:
 
 def _numbers(learner: Learner) -> int:
     """How many numbers a run keeps on chip, with padding."""
+    return _numbers_of(jax.tree.structure(learner))
+
+
+@cache
+def _numbers_of(structure: Any) -> int:
+    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     work = jax.eval_shape(lambda: _work(learner, *_initial(learner, jax.random.key(0))))
     return sum(leaf.size for leaf in jax.tree.leaves(work))
 
@@ -216,25 +222,39 @@ def _gather(runs: Sequence[base.Run]) -> tuple[Data, Any, Runs]:
             if id(life.pool) not in pools:
                 pools[id(life.pool)] = rows
                 rows += len(life.pool)
-                shared.append(np.asarray(life.pool, float_type()))
+                shared.append(life.pool)
             lives[id(life)] = len(lives)
             orders.append(np.asarray(life.order + pools[id(life.pool)], np.int32))
             targets.append(life.y)
-        which = (id(key), each.network.incoming_scale, each.network.outgoing_scale)
+        which = (key.tobytes(), each.network.incoming_scale, each.network.outgoing_scale)
         if which not in values:
             values[which] = len(values)
-            initial.append(_jitted_initial(each, key))
+            initial.append(number)
         place[number] = lives[id(life)], values[which], 1
-    incoming, outgoing, signs = jax.tree.map(lambda *leaves: jnp.stack(leaves), *initial)
+    different = {id(run.learner): run.learner for run in runs}
+    leaves = {which: [*map(float, jax.tree.leaves(each))] for which, each in different.items()}
+    numbers = np.array([leaves[id(run.learner)] for run in runs], float_type())
+    numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
+    initial += [initial[0]] * (_power(len(initial)) - len(initial))
+    keys = np.array([runs[number].key for number in initial])
+    incoming, outgoing, signs = _initials(learner, numbers[initial], keys)
     padding = [(0, 0), (0, 0), (0, _power(learner.network.outputs) - learner.network.outputs)]
     y = np.pad(np.asarray(targets, float_type()), padding)
-    data = Data(np.concatenate(shared), np.stack(orders), y, incoming, outgoing)
-    numbers = np.array([[float(leaf) for leaf in jax.tree.leaves(run.learner)] for run in runs], float_type())
-    numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
+    data = Data(np.concatenate(shared, dtype=float_type()), np.stack(orders), y, incoming, outgoing)
     return jax.device_put(data), signs, jax.device_put(Runs(numbers, place))
 
 
-_jitted_initial = jax.jit(_initial)
+@jax.jit
+def _initials(learner: Learner, numbers: jax.Array, keys: jax.Array) -> tuple[Any, Any, Any]:
+    """`_initial` of several runs."""
+    return jax.vmap(lambda own, key: _initial(_with_numbers(learner, own), jax.random.wrap_key_data(key)))(
+        numbers, keys
+    )
+
+
+def _with_numbers(learner: Learner, numbers: Any) -> Learner:
+    """The learner with hyperparameters of a run."""
+    return jax.tree.unflatten(jax.tree.structure(learner), [numbers[i] for i in range(numbers.shape[-1])])
 
 
 @partial(jax.jit, static_argnames="windows")
@@ -330,8 +350,8 @@ def _norm(changes: list[jax.Array]) -> jax.Array:
     return jnp.sqrt(sum(jnp.sum(jnp.sum(change**2, axis=0)) for change in changes))
 
 
-def lowered_for_cuda(learner: Learner) -> Any:
-    """The program for a GPU, on any machine: whether it can be made is known before there is a GPU."""
+def traced(learner: Learner) -> Any:
+    """The program, on any machine: whether it lowers for a GPU can be known where there is none."""
     network, one = learner.network, jax.ShapeDtypeStruct
     initial = jax.eval_shape(lambda: _initial(learner, jax.random.key(0)))
     incoming, outgoing, signs = jax.tree.map(lambda leaf: one((1, *leaf.shape), leaf.dtype), initial)
@@ -340,8 +360,7 @@ def lowered_for_cuda(learner: Learner) -> Any:
     data = Data(number((2, network.inputs)), whole((1, 2)), y, incoming, outgoing)
     own = Runs(number((1, len(jax.tree.leaves(learner)))), whole((1, 3)))
     progress = jax.eval_shape(partial(_begin, learner, windows=1), data, own, signs)
-    traced = _segment.trace(learner, False, data, own, progress, whole((3,)))
-    return traced.lower(lowering_platforms=("cuda",))
+    return _segment.trace(learner, False, data, own, progress, whole((3,)))
 
 
 # Multiply-adds.
@@ -355,8 +374,8 @@ class _Product(NamedTuple):
 
 
 def _fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum: Triton's compiler, as
-    JAX calls it, leaves two."""
+    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum, and without dividing
+    each of many numbers by the same one. Triton's compiler, as JAX calls it, does neither."""
 
     def fused(*arguments):
         jaxpr, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
@@ -381,6 +400,8 @@ def _fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Ca
             bind = partial(equation.primitive.bind, **equation.params)
             if name == "mul" and out.aval.shape and out.aval.dtype == jnp.float32 and uses[out] == 1:
                 values[out] = _Product(*(jnp.broadcast_to(read(atom), out.aval.shape) for atom in atoms))
+            elif name == "div" and out.aval.shape and not atoms[1].aval.shape and uses[out] == 1:
+                values[out] = _Product(read(atoms[0]), jnp.broadcast_to(1 / read(atoms[1]), out.aval.shape))
             elif name in ("squeeze", "reshape", "broadcast_in_dim") and product is not None:
                 values[out] = _Product(*map(bind, product))
             elif name == "reduce_sum" and product is not None and out.aval.size == product.left.size:

@@ -13,7 +13,7 @@ from crossprop.learners import Learner
 from crossprop.network import Network
 from crossprop.paper.plans import feature_learners
 from crossprop.progress import bar
-from crossprop.run import SCHEMA, engine_for, experiment, keys
+from crossprop.run import SCHEMA, engine_for, experiment, key_data, keys
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ class Mapping:
 
 
 def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray:
-    stream_key, initial_key = keys(0)
-    life = stream.sample(stream_key)
+    life = stream.sample(keys(0)[0])
     engine = ENGINES[engine_for("auto", learner)]
-    (lived,) = engine.live([base.Run(learner, life, initial_key)], jax.default_backend(), record_every=len(life.y))
+    (lived,) = engine.live([base.Run(learner, life, key_data([0])[0])], jax.default_backend(), record_every=len(life.y))
     state = lived.state
     network = learner.network
     return np.asarray(network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi)

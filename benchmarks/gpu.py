@@ -1,0 +1,71 @@
+"""What only a GPU can show, on a GPU: `python benchmarks/gpu.py`.
+
+Prints a digest of one run's records in different company, on every engine (run it twice: the digests of two processes
+must be the same), the seconds of a sweep of 10,000 whole GEOFF lives, and the device memory of one of 4,096.
+"""
+
+import hashlib
+import sys
+import tempfile
+import time
+
+import jax
+import numpy as np
+
+import crossprop as cp
+
+GEOFF = cp.Geoff(tasks="AB", examples=1000)
+
+
+def digest(records, learner, seed):
+    one = records.sel(learner=learner, seed=seed)
+    return hashlib.sha256(b"".join(one[name].values.tobytes() for name in sorted(one.data_vars))).hexdigest()[:16]
+
+
+def identity(engine, learner, wild, stream, crowd):
+    run = lambda learners, seeds: cp.run(learners, stream, seeds, engine=engine, progress=False)
+    both = {"wild": wild, "it": learner}
+    digests = {
+        "alone": digest(run({"it": learner}, [7]), "it", 7),
+        "among 5": digest(run({"it": learner}, range(5, 10)), "it", 7),
+        f"among {crowd}": digest(run({"it": learner}, range(crowd)), "it", 7),
+        "beside diverging runs": digest(run(both, [6, 7, 8]), "it", 7),
+    }
+    same = len({*digests.values()}) == 1
+    print(f"{engine:8} {'the same bits' if same else 'NOT THE SAME'}: {digests}", flush=True)
+    return same
+
+
+def all_identities():
+    narrow, wide = cp.Network(20, 500), cp.Network(784, 256, 10, loss="softmax")
+    generator = np.random.default_rng(0)
+    images = cp.Arrays(generator.random((500, 784), np.float32), generator.integers(10, size=500))
+    return all(
+        [
+            identity("kernel", cp.Crossprop(narrow, 5e-4), cp.Crossprop(narrow, 1e5), GEOFF, 300),
+            identity("scan", cp.Crossprop(narrow, 5e-4), cp.Crossprop(narrow, 1e5), GEOFF, 300),
+            identity("chunked", cp.Crossprop(wide, 5e-4), cp.Crossprop(wide, 1e25), images, 20),
+        ]
+    )
+
+
+def sweep(settings, seeds, record_every):
+    learner = cp.Crossprop(cp.Network(20, 500), 5e-4)
+    over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        cp.sweep(learner, cp.Geoff(tasks="ABCABC"), over, seeds, record_every, store=f"{folder}/store", progress=False)
+        return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    print(jax.devices(), "JAX", jax.__version__, flush=True)
+    same = all_identities()
+    if "--identity" not in sys.argv:
+        sweep(16, 256, 500)
+        gigabytes = jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 1e9
+        print(f"peak device memory after a sweep of 4,096 lives of 256 seeds: {gigabytes:.2f} GB", flush=True)
+        sweep(334, 30, 500)
+        seconds = [sweep(334, 30, 500) for _ in range(2)]
+        print(f"10,020 GEOFF lives of 30,000 steps, a record every 500: {min(seconds):.2f} s after compilation")
+    sys.exit(not same)
