@@ -27,6 +27,7 @@ from crossprop.network import Activation, Network, float_type
 
 RUNS = 4096
 STEPS = 8192
+NUMBERS_OF_EXAMPLES = 2**30
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 180
 NEVER = -1e30
@@ -96,6 +97,12 @@ def live(
     after_segment: base.AfterSegment = base.unheard,
     interpret: bool = False,
 ) -> list[base.Lived]:
+    pools = {id(run.life.pool): run.life.pool.size for run in runs}
+    if sum(pools.values()) > NUMBERS_OF_EXAMPLES and len(pools) > 1:
+        first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+        live_half = partial(live, platform=platform, record_every=record_every, interpret=interpret)
+        lived = live_half(first, after_segment=lambda steps: after_segment(0))
+        return lived + live_half(second, after_segment=after_segment)
     learner, steps = runs[0].learner, len(runs[0].life.y)
     data, signs, own = _gather(runs)
     progress = _begin(learner, data, own, signs, -(-steps // record_every))
