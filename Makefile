@@ -8,7 +8,7 @@ reproduce: .venv/ready
 	$(BIN)/crossprop reproduce --out $(OUT)
 
 test: .venv/ready-dev check
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: .venv/ready-dev
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     def missing(reason: str) -> None:
         (pytest.fail if os.environ.get("CROSSPROP_REQUIRE_BROWSER") == "1" else pytest.skip)(f"browser test: {reason}")

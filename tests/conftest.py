@@ -1,7 +1,10 @@
 """What all tests share: shapes are checked, warnings and rank promotion are errors, caches are the session's own."""
 
 import os
+import sys
 import tempfile
+from functools import cache
+from pathlib import Path
 
 import jax
 import pytest
@@ -10,6 +13,9 @@ from jaxtyping import install_import_hook
 
 from browser import chromium  # noqa: F401
 
+# A worker on every core leaves none for further threads, and OpenMP's (t-SNE's) would spin while they wait for one.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["CROSSPROP_CACHE"] = tempfile.mkdtemp(prefix="crossprop-tests-")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("crossprop", deadline=None, derandomize=True, max_examples=5)
@@ -25,10 +31,57 @@ def x64():
         yield
 
 
+@cache
+def quick_options():
+    """XLA's options for quick compilation, as far as this version of it knows them."""
+
+    def known(name, value):
+        try:
+            jax.jit(lambda x: x, compiler_options={name: value}).lower(0.0).compile()
+        except jax.errors.JaxRuntimeError:
+            return False
+        return True
+
+    wanted = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+    return [(name, value) for name, value in wanted.items() if known(name, value)]
+
+
 @pytest.fixture(scope="module")
 def quick_compilation():
     """For modules whose many programs run once each, on a few numbers: compiling is most of their time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
+    compiler, further = sys.modules.get("jax._src.compiler"), quick_options()
+    usual = getattr(compiler, "get_compile_options", None)
+
+    def quick(*args, **kwargs):
+        options = usual(*args, **kwargs)
+        options.env_option_overrides = [*options.env_option_overrides, *further]
+        return options
+
+    with pytest.MonkeyPatch.context() as patch:
+        if usual is not None:  # JAX has no public place for options of programs that others compile
+            patch.setattr(compiler, "get_compile_options", quick)
+        jax.config.update("jax_disable_most_optimizations", True)
+        yield
     jax.config.update("jax_disable_most_optimizations", False)
     jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """`made_once(name, make)`: a folder that `make(folder)` fills, once for all workers; meanwhile the others wait."""
+    import fcntl
+
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def made_once(name, make):
+        folder = shared / name
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                scratch = Path(tempfile.mkdtemp(dir=shared))
+                make(scratch)
+                scratch.rename(folder)
+        return folder
+
+    return made_once

@@ -14,11 +14,18 @@ from crossprop.learners import LEARNERS
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-QUICK = {"seeds=30": "seeds=2", "hidden=500": "hidden=20", "cp.Geoff()": "cp.Geoff(examples=200)"}
+QUICK = {
+    **{"seeds=30": "seeds=2", "seeds=5": "seeds=2", "seeds=3": "seeds=1", "hidden=500": "hidden=20"},
+    **{"hidden=100": "hidden=20", "evaluate=60": "evaluate=3", "cp.Geoff()": "cp.Geoff(examples=200)", "size=(2000, 8)": "size=(400, 8)"},
+}
 SHORT = {
     "run": ["--seeds", "2", "--hidden", "10", "--examples", "60"],
+    "sweep": ["--seeds", "2", "--over", "network.hidden=10", "--over", "stream.examples=60"],
     "reproduce": ["geoff", "--quick", "--seeds", "2"],
+    "bench": ["--quick", "--repeats", "1", "--workloads", "geoff-30"],
+    "study": ["--quick"],
 }
+WRITTEN = {"bench": "*/bench.json", "plot": "*/sweep.html", "study": "*/study.html"}
 
 
 def blocks(page, language):
@@ -54,8 +61,12 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
         assert done.returncode == 0, done.stderr
     elif words[0] == "crossprop":
         monkeypatch.chdir(tmp_path)
+        Path("sweep.toml").write_text("".join(blocks(ROOT / "docs" / "sweeping.md", "toml")))
+        if words[1] in ("status", "plot"):
+            main(["sweep", "sweep.toml", "--store", words[2], *SHORT["sweep"]])
         main([*words[1:], *SHORT.get(words[1], [])])
-        assert ("--out" not in words) or any(tmp_path.glob("*/*.zarr"))
+        written = WRITTEN.get(words[1], "*/*.zarr")
+        assert ("--out" not in words) or any(tmp_path.glob(written))
     else:
         assert words == ["pip", "install", "."]
 

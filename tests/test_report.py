@@ -146,7 +146,8 @@ def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
 def test_a_long_rule_and_many_numbers_are_folded_and_whole(tmp_path: Path) -> None:
     rule = "a rule of many words & signs " * 20
     numbers = tuple(Number(f"number {at}", at + 0.5, float("nan"), float("nan"), "") for at in range(9))
-    text = own(written(tmp_path, verdicts=[Verdict("G1", "geoff", "claim", rule, "holds", "why", numbers, "")]))
+    verdicts = [Verdict("G1", "geoff", "claim", rule, "holds", "why", numbers, "")]
+    text = own(written(tmp_path, parts=[], features=None, verdicts=verdicts))
     assert rule.replace("&", "&amp;") + "</details>" in text
     assert "<summary>5 more</summary>" in text and all(f"number {at}: " in text for at in range(9))
 
@@ -203,7 +204,7 @@ def test_a_report_of_nothing_but_a_claim_is_written(tmp_path: Path) -> None:
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = written(tmp_path)
+    before = written(tmp_path, parts=[], features=None)
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk full")

@@ -11,19 +11,18 @@ import xarray as xr
 import crossprop as cp
 from browser import LINES, Opened
 from crossprop.cli import main
+from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
 from crossprop.paper.claims import CLAIMS
 from crossprop.paper.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
 
-# One worker runs all of these, since one quick reproduction serves them.
-pytestmark = pytest.mark.xdist_group("reproduce")
+QUICK = ["reproduce", "--quick", "--seeds", "2", "--mnist-seeds", "1"]
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    out = tmp_path_factory.mktemp("quick") / "reproduction"
-    main(["reproduce", "--quick", "--out", str(out)])
-    return out
+def quick(made_once):
+    made = made_once("quick-reproduction", lambda folder: main([*QUICK, "--out", str(folder / "reproduction")]))
+    return made / "reproduction"
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def copied(quick, tmp_path):
     """A finished reproduction of its own, with the command that made it."""
     out = tmp_path / "reproduction"
     shutil.copytree(quick, out)
-    return out, ["reproduce", "--quick", "--out", str(out)]
+    return out, [*QUICK, "--out", str(out)]
 
 
 def contents(folder):
@@ -66,14 +65,33 @@ def test_browser_shows_the_quick_report(quick, chromium):
 
 def test_records_hold_all_learners_tasks_and_their_configuration(quick):
     geoff, mnist = (xr.open_zarr(quick / f"{name}.zarr").load() for name in ("geoff", "mnist"))
-    assert tuple(geoff.learner.values) == GEOFF_LEARNERS and geoff.sizes["seed"] == mnist.sizes["seed"] == 5
+    assert tuple(geoff.learner.values) == GEOFF_LEARNERS
     assert set(mnist.learner.values) == set(GEOFF_LEARNERS) - {"crossprop", "crossprop-0.5"}
     assert set(geoff.task.values) == set(mnist.task.values) == {0, 1, 2}
-    for records in (geoff, mnist):
+    for records, seeds in ((geoff, [0, 1]), (mnist, [0])):
         assert np.isfinite(records.loss).all() and (records.diverged_at == -1).all()
-        assert records.attrs["engine"] == "scan" and records.attrs["crossprop"] == cp.__version__
-        assert json.loads(records.attrs["seeds"]) == [0, 1, 2, 3, 4]
+        engine = records.attrs["engine"]
+        assert {engine} <= {*ENGINES} or {*json.loads(engine)} == {*records.learner.values}
+        assert records.attrs["crossprop"] == cp.__version__
+        assert json.loads(records.attrs["seeds"]) == records.seed.values.tolist() == seeds
     assert json.loads(mnist.attrs["stream"])["data"]["name"] == "mnist5k"
+
+
+@pytest.mark.parametrize(("words", "seeds"), [(["--quick"], [5, 5]), ([], [30, 1])], ids=["quick", "paper"])
+def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_path, monkeypatch, words, seeds):
+    lived = []
+
+    def stop_after_two(learners, stream, seeds, *_):
+        lived.append(seeds)
+        if len(lived) == 2:
+            raise KeyboardInterrupt
+        return xr.Dataset()
+
+    monkeypatch.setattr("crossprop.reproduce.run", stop_after_two)
+    monkeypatch.setattr("crossprop.reproduce.Reproduction._data", lambda *_: cp.datasets.mnist5k())
+    with pytest.raises(SystemExit):
+        main(["reproduce", *words, "--out", str(tmp_path)])
+    assert lived == seeds
 
 
 def test_every_claim_has_a_verdict(quick):

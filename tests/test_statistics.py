@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crossprop.statistics import mean_interval, paired_difference, paired_ratio
+from crossprop.statistics import holm, mean_interval, paired_difference, paired_p, paired_ratio, wins
 
 
 def covered(low, high, truth=0.0):
@@ -83,6 +83,49 @@ def test_one_pair_has_no_interval():
         assert np.isnan(found.low) and np.isnan(found.high)
 
 
+def test_paired_p_agrees_with_scipy_and_with_the_interval():
+    rng = np.random.default_rng(10)
+    for shift in (0.0, 0.3, 0.6, 1.0):
+        a, b = rng.normal(size=(2, 15))
+        p = paired_p(a + shift, b)
+        assert p == pytest.approx(stats.ttest_rel(a + shift, b).pvalue)
+        _, low, high, *_ = paired_difference(a + shift, b)
+        assert (p < 0.05) == (not low < 0 < high)
+
+
+def test_paired_p_knows_the_certain_cases():
+    ones = np.ones(4)
+    assert paired_p(ones, ones) == 1 and paired_p(ones, ones + 1) == 0 and paired_p(ones[:1], ones[:1] + 1) == 1
+
+
+def test_wins_are_counted_and_ties_left_out_of_the_sign_test():
+    a, b = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0]), np.array([2.0, 3.0, 4.0, 5.0, 5.0, 8.0])
+    found = wins(a, b)
+    assert found[:3] == (4, 1, 6)
+    assert found.p == pytest.approx(stats.binomtest(4, 5).pvalue)
+    assert wins(a, a) == (0, 6, 6, 1.0)
+    assert wins(np.zeros(60), np.ones(60)).p == pytest.approx(2 * 0.5**60)
+
+
+def test_a_run_that_diverged_is_lost():
+    assert wins(np.array([np.inf, 1.0]), np.array([2.0, np.inf]))[:3] == (1, 0, 2)
+
+
+def test_holm_gives_the_textbooks_numbers():
+    assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm(np.array([0.2, 0.01, 0.02, 0.9])) == pytest.approx([0.4, 0.04, 0.06, 0.9])
+    assert holm(np.array([])).size == 0
+
+
+def test_holm_keeps_the_chance_of_any_false_alarm_and_finds_what_is_there():
+    rng = np.random.default_rng(11)
+    null = rng.uniform(size=(2000, 12))
+    alarms = np.mean([(holm(p) < 0.05).any() for p in null])
+    assert (null < 0.05).any(axis=1).mean() > 0.4 and 0.03 < alarms < 0.06
+    null[:, 0] = 1e-4
+    assert all(holm(p)[0] < 0.05 for p in null)
+
+
 @pytest.mark.parametrize(
     ("call", "names"),
     [
@@ -93,6 +136,8 @@ def test_one_pair_has_no_interval():
         (lambda: paired_difference(np.ones(0), np.ones(0)), "a"),
         (lambda: paired_difference(np.ones(3), 0.0, level=0), "level"),
         (lambda: paired_ratio(np.ones(2), np.array([1.0, 0.0])), "b"),
+        (lambda: wins(np.ones(2), np.ones(3)), "b"),
+        (lambda: holm(np.array([0.5, 1.5])), "p"),
     ],
 )
 def test_what_is_wrong_is_named(call, names):

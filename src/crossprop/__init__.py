@@ -20,3 +20,8 @@ from crossprop.saving import save as save
 from crossprop.streams import Arrays as Arrays
 from crossprop.streams import Geoff as Geoff
 from crossprop.streams import LabelShift as LabelShift
+from crossprop.sweep import compare as compare
+from crossprop.sweep import logspace as logspace
+from crossprop.sweep import open_evaluation as open_evaluation
+from crossprop.sweep import open_sweep as open_sweep
+from crossprop.sweep import sweep as sweep

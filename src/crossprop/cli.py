@@ -1,4 +1,4 @@
-"""The command line: `crossprop run`, `crossprop reproduce`, `crossprop data`."""
+"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `reproduce`, `bench` and `data`."""
 
 import shlex
 import sys
@@ -13,25 +13,44 @@ import tyro
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, subcommand
+from tyro.conf import (
+    FlagCreatePairsOff,
+    OmitArgPrefixes,
+    OmitSubcommandPrefixes,
+    Positional,
+    UseAppendAction,
+    arg,
+    subcommand,
+)
 
 from crossprop import _checks as check
 from crossprop import datasets
 from crossprop._files import check_writable
+from crossprop.bench import WORKLOADS, Benchmark
 from crossprop.figures import curves
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
+from crossprop.plot import plot
 from crossprop.progress import bar
 from crossprop.reproduce import Reproduction
-from crossprop.run import Heard, experiment, run
+from crossprop.run import ENGINES, Heard, experiment, run
 from crossprop.statistics import mean_interval
 from crossprop.store import check_replaceable, write_records
 from crossprop.streams import Geoff, LabelShift, Stream
+from crossprop.study import Study
+from crossprop.sweep import fill
+from crossprop.sweep.status import status
+from crossprop.sweep.toml import arguments
 
 if TYPE_CHECKING:
     import xarray
 
 StreamName = Literal["geoff", "digits", "mnist5k", "mnist"]
+OVER = (
+    "An axis, as often as there are: a hyperparameter, or network. or stream. and a field of theirs; and its values. "
+    "eta=0,0.5,1 is a list, network.hidden=100 one value, step_size=2**-14..2**-6 the powers of 2 between two ends, "
+    "1e-4..1e-1 those of 10. crossprop:eta=0,1 is an axis of one learner."
+)
 FINAL = 0.2
 """The share of the last task, at its end, that counts as final: the paper's asymptotic error."""
 
@@ -129,6 +148,121 @@ class Run:
 
 
 @dataclass
+class Sweep:
+    """Run learners over a grid of hyperparameters, with many seeds, into a folder that survives any crash.
+
+    The same command goes on where it was interrupted; with more seeds, values, axes or learners it extends what is
+    there.
+
+    Example: crossprop sweep --stream geoff --learners crossprop backprop --over step_size=2**-14..2**-6 --over
+    eta=0,0.5,1 --over network.hidden=100 --seeds 10 --store geoff-sweep
+    """
+
+    file: Annotated[Positional[Path | None], arg(metavar="[FILE.toml]")] = None
+    """A sweep in TOML: learners, network, stream, over, seeds, record_every, engine, store, evaluate; flags come
+    first."""
+    learners: Annotated[tuple[str, ...], arg(metavar="NAME [NAME ...]", help=f"Of {', '.join(LEARNERS)}.")] = ()
+    stream: Annotated[StreamName | None, arg(metavar="NAME")] = None
+    """GEOFF (geoff), or label-shifted digits, MNIST's embedded 5,000 images (mnist5k), or the full MNIST (mnist)."""
+    over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER)] = ()
+    seeds: Annotated[int | None, arg(metavar="INT")] = None
+    """How many runs of each setting: seeds 0, 1, 2 ... Unset, 30."""
+    record_every: Annotated[int | None, arg(metavar="INT")] = None
+    """The steps that one record sums up; unset, 50."""
+    engine: Annotated[str | None, arg(metavar="NAME", help=f"Of auto, {', '.join(ENGINES)}; unset, auto.")] = None
+    store: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Where the records are kept."""
+    cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """A Dask scheduler, as tcp://host:8786, whose workers run it; unset, this machine does, on all that it has."""
+    evaluate: Annotated[int | None, arg(metavar="INT")] = None
+    """Fresh seeds to run the best setting of every learner with; unset, none."""
+
+    def __call__(self) -> None:
+        asked = arguments(
+            self.file,
+            self.over,
+            learners=self.learners or None,
+            stream=self.stream,
+            seeds=self.seeds,
+            record_every=self.record_every,
+            engine=self.engine,
+            store=self.store,
+            evaluate=self.evaluate,
+        )
+        if asked["store"] is None:
+            raise ValueError("store must be a folder for the records: give --store FOLDER, or store in the file")
+        fill(**asked, cluster=self.cluster)
+        _print_status(asked["store"])
+        Console().print(
+            f"The records are in {asked['store']}: crossprop.open_sweep({str(asked['store'])!r}) reads them"
+            + (", open_evaluation those of the fresh seeds." if asked["evaluate"] else "."),
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+@dataclass
+class Status:
+    """Tell how far a sweep has come: runs done, missing and diverged, and the time left.
+
+    Example: crossprop status geoff-sweep
+    """
+
+    store: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """The folder that a sweep writes to."""
+
+    def __call__(self) -> None:
+        _print_status(self.store)
+
+
+@dataclass
+class Plot:
+    """Draw what a sweep found: sensitivity curves, heat maps, the learning curves of the best, and one page.
+
+    Example: crossprop plot geoff-sweep
+    """
+
+    store: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """The folder that a sweep wrote to."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Where the figures and sweep.html go; unset, plots in the store."""
+
+    def __call__(self) -> None:
+        for path in plot(self.store, self.out):
+            Console().print(f"Wrote {path}.", soft_wrap=True, markup=False)
+
+
+@dataclass
+class StudyCommand:
+    """Tune every credit rule with every optimizer, judge the best of each on fresh seeds, and answer on one page.
+
+    Example: crossprop study geoff --out study-geoff
+    """
+
+    name: Positional[Literal["geoff", "mnist"]]
+    """GEOFF with six tasks, or label-shifted MNIST."""
+    full: Annotated[bool, FlagCreatePairsOff] = False
+    """The version for a GPU; without it, one for two cores in ten minutes."""
+    quick: Annotated[bool, FlagCreatePairsOff] = False
+    """A tiny version, which shows that all works and nothing else."""
+    seeds: Annotated[int | None, arg(metavar="INT")] = None
+    """Seeds to tune on; unset, as the study has it."""
+    evaluate: Annotated[int | None, arg(metavar="INT")] = None
+    """Fresh seeds to judge on; unset, 60 for GEOFF and 10 for MNIST."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Where the sweep, tables, figures and study.html go; unset, study-geoff or study-mnist."""
+
+    def __call__(self) -> None:
+        console = Console()
+        out = self.out or Path(f"study-{self.name}")
+        command = shlex.join(["crossprop", *sys.argv[1:]])
+        study = Study(self.name, out, self.full, self.quick, self.seeds, self.evaluate, command=command)
+        found = study.run(lambda text: console.print(text, soft_wrap=True, markup=False, highlight=False))
+        for question, verdict, why in found:
+            console.print(f"{question} {verdict}. {why}", markup=False, highlight=False)
+
+
+@dataclass
 class Reproduce:
     """Rerun the paper, redraw its figures, decide its claims, and write one page about it.
 
@@ -180,6 +314,33 @@ class Reproduce:
 
 
 @dataclass
+class Bench:
+    """Time the engines against plain JAX, NumPy, PyTorch, alberta-framework and what this machine can do at best.
+
+    Example: crossprop bench --workloads geoff-30 mnist --out benchmark
+    """
+
+    workloads: Annotated[
+        tuple[str, ...], arg(metavar="NAME [NAME ...]", help=f"Of {', '.join(WORKLOADS)}; unset, as the device suits.")
+    ] = ()
+    engines: Annotated[
+        tuple[str, ...], arg(metavar="NAME [NAME ...]", help=f"Of auto, {', '.join(ENGINES)}; unset, all.")
+    ] = ()
+    steps: Annotated[int | None, arg(metavar="INT")] = None
+    """Examples of a run, a multiple of 50; unset, what suits the workload and the device."""
+    repeats: int = 5
+    """Timings of each, after a warm-up; their median counts."""
+    quick: Annotated[bool, FlagCreatePairsOff] = False
+    """Tiny sizes, which show that all works and say nothing about speed."""
+    out: Annotated[Path, arg(metavar="FOLDER")] = Path("benchmark")
+    """Where bench.json, bench.png and the growth figures go."""
+
+    def __call__(self) -> None:
+        command = shlex.join(["crossprop", *sys.argv[1:]])
+        Benchmark(self.out, self.workloads, self.engines, self.steps, self.repeats, self.quick, command).run()
+
+
+@dataclass
 class Fetch:
     """Get a data set into the cache folder, checked by hash."""
 
@@ -222,6 +383,34 @@ class Data:
 
     def __call__(self) -> None:
         self.action()
+
+
+def _print_status(store: str | Path) -> None:
+    learners, writer = status(store)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("learner", overflow="fold")
+    for title in ("done", "missing", "diverged", "time left"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in learners:
+        table.add_row(
+            each.learner, f"{each.done:,}", f"{each.missing:,}", f"{each.diverged:,}", _time(each.seconds_left)
+        )
+    console = Console()
+    console.print(table)
+    known = [each.seconds_left for each in learners if each.seconds_left is not None]
+    left = _time(sum(known) if len(known) == len(learners) else None)
+    now = "Nothing runs now: the same sweep again goes on from here." if writer is None else f"Running now: {writer}."
+    if writer is not None or any(each.missing for each in learners):
+        console.print(f"{now} Time left in all: {left}.", soft_wrap=True, markup=False)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "not known yet"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class _Clock:
@@ -292,17 +481,22 @@ def main(args: list[str] | None = None) -> None:
     """The entry point: 0 when all went well, 2 for input that does not fit, 130 when interrupted."""
     commands = (
         Annotated[Run, subcommand("run")]
+        | Annotated[Sweep, subcommand("sweep")]
+        | Annotated[Status, subcommand("status")]
+        | Annotated[Plot, subcommand("plot")]
+        | Annotated[StudyCommand, subcommand("study")]
         | Annotated[Reproduce, subcommand("reproduce")]
+        | Annotated[Bench, subcommand("bench")]
         | Annotated[Data, subcommand("data")]
     )
     config = (OmitArgPrefixes, OmitSubcommandPrefixes)
-    description = "Learn features online: run learners, redraw the paper, get data."
+    description = "Learn features online: run, sweep and study learners, redraw the paper, time the engines, get data."
     command = tyro.cli(commands, prog="crossprop", description=description, args=args, config=config)
     try:
         command()
-    except (ValueError, TypeError, OSError) as problem:
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as problem:
         sys.stderr.write(f"crossprop: {problem}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("crossprop: interrupted\n")
+    except KeyboardInterrupt as stopped:
+        sys.stderr.write(f"crossprop: interrupted{': ' * bool(stopped.args)}{stopped}\n")
         sys.exit(130)

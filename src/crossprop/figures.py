@@ -19,7 +19,7 @@ LOOKS = {
     "crossprop-approx": ("#4292c6", "-"),
     "crossprop-approx-0.5": ("#4292c6", "--"),
     "crossprop-projected": ("#41b6c4", "-"),
-    "crossprop-sum": ("#41b6c4", ":"),
+    "crossprop-sum": ("#02818a", ":"),
     "backprop": ("#67000d", "-"),
     "momentum": ("#cb181d", "-"),
     "rmsprop": ("#cb181d", "--"),
@@ -27,6 +27,8 @@ LOOKS = {
     "frozen": ("#a8a8a8", "-"),
 }
 OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
+
+STYLES = {"sgd": "-", "momentum": "--", "rmsprop": ":", "adam": "-."}
 
 TITLES = {
     "squared": "squared error",
@@ -38,11 +40,15 @@ TITLES = {
 
 
 def look(name: str, others: list[str]) -> tuple[str, str]:
-    """The colour and line style of a learner; those without one of their own go round a few."""
+    """The colour and line style of a learner; a rule with an optimizer behind it has the rule's colour and the
+    optimizer's style, and those without one of their own go round a few."""
+    rule, _, optimizer = name.rpartition("-")
+    if name not in LOOKS and rule in LOOKS and optimizer in STYLES:
+        return LOOKS[rule][0], STYLES[optimizer]
     return LOOKS.get(name) or (OTHERS[others.index(name) % len(OTHERS)], "-")
 
 
-def curves(records: "xarray.Dataset", path: str | Path) -> None:
+def curves(records: "xarray.Dataset", path: str | Path, note: str = "") -> None:
     """Draws every curve of `records` over the steps, a panel each, to a file."""
     from matplotlib.figure import Figure
 
@@ -54,7 +60,7 @@ def curves(records: "xarray.Dataset", path: str | Path) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
     seeds = records.sizes["seed"]
     band = "mean and 95% bootstrap band" if seeds > 1 else "one run"
-    figure.suptitle(f"{band}, {seeds} seed{'s' * (seeds > 1)}", fontsize=10, color="#555555")
+    figure.suptitle(f"{note}{': ' * bool(note)}{band}, {seeds} seed{'s' * (seeds > 1)}", fontsize=10, color="#555555")
     figure.savefig(path, dpi=150)
 
 

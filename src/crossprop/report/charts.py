@@ -21,6 +21,7 @@ DARK = {
     "#08306b": "#c6dbef",
     "#4292c6": "#4fa3dc",
     "#41b6c4": "#5fd0dd",
+    "#02818a": "#35c2a9",
     "#67000d": "#ffc4bd",
     "#cb181d": "#f4575c",
     "#fb6a4a": "#ff9d6b",
@@ -69,9 +70,9 @@ def curves(records: "xarray.Dataset") -> list[dict[str, Any]]:
                 "dark": DARK.get(colour, colour),
                 "dash": DASHES[style],
             }
-            line["mean"] = _rounded(estimate.mean[at])
+            line["mean"] = rounded(estimate.mean[at])
             if shared["seeds"] > 1:
-                line |= {"low": _rounded(estimate.low[at]), "high": _rounded(estimate.high[at])}
+                line |= {"low": rounded(estimate.low[at]), "high": rounded(estimate.high[at])}
             lines.append(line)
         charts.append(
             {"variable": variable, "title": title(records, variable), "log": variable == "loss", "lines": lines}
@@ -122,5 +123,5 @@ def _thinned(task: np.ndarray) -> np.ndarray:
         every += 1
 
 
-def _rounded(values: np.ndarray) -> list[float | None]:
+def rounded(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values]

@@ -151,8 +151,81 @@
     });
   }
 
+  /* Lines along an axis of a sweep; what diverged there stands at the top of the plot. */
+  function drawLines(place) {
+    const chart = data.lines[Number(place.dataset.chart)];
+    const x = (line, at) => (chart.numbers ? line.x[at] : line.labels[at]);
+    const curves = chart.lines.map((line) => ({
+      x: line.x.map((_, at) => x(line, at)), y: line.mean, name: plain(line.name), legendgroup: line.name, mode: "lines+markers",
+      line: { color: colour(line), dash: line.dash, width: 1.8 }, marker: { size: 5 },
+      error_y: {
+        type: "data", symmetric: false, thickness: 1, width: 2,
+        array: line.high.map((high, at) => (high === null ? 0 : high - line.mean[at])),
+        arrayminus: line.low.map((low, at) => (low === null ? 0 : line.mean[at] - low)),
+      },
+      customdata: line.low.map((low, at) => [low, line.high[at], line.labels[at]]),
+      hovertemplate: "%{y:.4~g} [%{customdata[0]:.4~g}, %{customdata[1]:.4~g}]",
+    }));
+    const gone = chart.lines.map((line) => ({
+      x: line.diverged.map((at) => x(line, at)), y: line.diverged.map(() => 1), yaxis: "y2", name: plain(line.name) + " diverged",
+      legendgroup: line.name, showlegend: false, mode: "markers", marker: { symbol: "x-thin", size: 8, line: { width: 2, color: colour(line) } },
+      hovertemplate: "diverged", cliponaxis: false,
+    }));
+    const layout = {
+      font: { family: "system-ui, sans-serif", size: 12 },
+      xaxis: { title: { text: plain(chart.along), standoff: 8 }, type: chart.numbers ? (chart.log ? "log" : "linear") : "category", showline: true },
+      yaxis: { title: { text: chart.title }, showline: true, ...(chart.limits ? { range: chart.limits } : {}), exponentformat: "power", minexponent: 5 },
+      yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
+      legend: { xanchor: "left", tracegroupgap: 0, font: { size: 11.5 } }, hoverlabel: { font: { size: 11 } },
+    };
+    if (chart.numbers) {
+      layout.xaxis.tickvals = chart.ticks.map((tick) => tick[0]);
+      layout.xaxis.ticktext = chart.ticks.map((tick) => tick[1]);
+    }
+    const clothes = () => ({ ...dressing(), ...legend(chart) });
+    return Plotly.newPlot(place, [...curves, ...gone], nested(layout, clothes()), CONFIG).then(() => () => {
+      Plotly.update(place, { "line.color": [...chart.lines, ...chart.lines].map(colour), "marker.line.color": [...chart.lines, ...chart.lines].map(colour) }, clothes());
+    });
+  }
+
+  /* A heat map for the learner and the two axes that are chosen above it. */
+  function drawHeat(place) {
+    const [who, which] = place.closest("figure").querySelectorAll("select");
+    const names = data.heats.map((each) => each.name);
+    names.forEach((name) => who.add(new Option(name)));
+    const pairs = () => data.heats[who.selectedIndex].maps;
+    const offer = () => which.replaceChildren(...pairs().map((map) => new Option(`${map.across} × ${map.down}`)));
+    const show = () => {
+      const map = pairs()[which.selectedIndex], seen = map.mean.flat().filter((value) => value !== null);
+      const cells = map.mean.map((row) => row.map((value) => (value === null ? "×" : value.toPrecision(3))));
+      const heat = {
+        type: "heatmap", x: map.columns, y: map.rows, z: map.mean, text: cells, texttemplate: "%{text}", colorscale: "Viridis", reversescale: true,
+        zmin: Math.min(...seen), zmax: data.high, hovertemplate: "%{x}, %{y}: %{text}<extra></extra>", xgap: 1, ygap: 1, colorbar: { thickness: 12 },
+      };
+      const best = {
+        x: [map.best[0]], y: [map.best[1]], mode: "markers", hoverinfo: "skip", showlegend: false,
+        marker: { symbol: "square-open", size: 34, color: "#e6550d", line: { width: 3 } },
+      };
+      const crosses = {
+        x: map.gone.map((at) => at[0]), y: map.gone.map((at) => at[1]), mode: "text", text: map.gone.map(() => "×"), showlegend: false,
+        hovertemplate: "diverged<extra></extra>",
+      };
+      const layout = {
+        height: 420, margin: { l: 110, r: 10, t: 16, b: 90 }, font: { family: "system-ui, sans-serif", size: 12 }, hovermode: "closest",
+        xaxis: { type: "category", title: { text: plain(map.across) } }, yaxis: { type: "category", title: { text: plain(map.down) } },
+      };
+      return Plotly.react(place, [heat, crosses, best], nested(layout, dressing()), CONFIG);
+    };
+    who.addEventListener("change", () => { offer(); show(); });
+    which.addEventListener("change", show);
+    offer();
+    return show().then(() => show);
+  }
+
   async function draw() {
     const dresses = [];
+    for (const place of document.querySelectorAll(".lines")) dresses.push(await drawLines(place));
+    for (const place of document.querySelectorAll(".heat")) dresses.push(await drawHeat(place));
     for (const place of document.querySelectorAll(".curves")) dresses.push(await drawCurves(place));
     const clouds = [...document.querySelectorAll(".cloud")];
     for (const place of clouds) dresses.push(await drawCloud(place));

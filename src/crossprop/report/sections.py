@@ -29,15 +29,16 @@ LONG = 140
 QUICK = "quick version: small, not the paper's full settings"
 
 
-def contents(parts: Sequence[Part], features: "xarray.Dataset | None", verdicts: Sequence[Verdict]) -> str:
+def contents(
+    parts: Sequence[Part], features: "xarray.Dataset | None", verdicts: Sequence[Verdict]
+) -> list[tuple[str, str]]:
     entries = [("summary", "What holds")]
     entries += [(part.name, part.title) for part in parts]
     if _has_features(features, verdicts):
         entries.append(("features", "Features"))
     if _homeless(parts, verdicts):
         entries.append(("others", "Other claims"))
-    entries.append(("again", "Make it again"))
-    return "\n".join(f'<li><a href="#{escape(name)}">{escape(title)}</a></li>' for name, title in entries)
+    return [*entries, ("again", "Make it again")]
 
 
 def banner() -> str:
@@ -57,13 +58,11 @@ def intro() -> str:
 def summary(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
     order = [*PILLS, *sorted(set(counts) - set(PILLS))]
-    tally = " ".join(
-        f'<span class="tally"><b>{counts[name]}</b> {_pill(name)}</span>' for name in order if counts[name]
-    )
+    tally = " ".join(f'<span class="tally"><b>{counts[name]}</b> {pill(name)}</span>' for name in order if counts[name])
     lines = "\n".join(
         f'<li><a class="id" href="#{_anchor(at)}">{escape(verdict.id)}</a>'
         f'<div><p class="claim">{escape(verdict.claim)}</p><p class="why">{escape(verdict.why)}</p></div>'
-        f"{_pill(verdict.verdict)}</li>"
+        f"{pill(verdict.verdict)}</li>"
         for at, verdict in enumerate(verdicts)
     )
     if not verdicts:
@@ -85,7 +84,7 @@ def experiments(
             [
                 f'<section><h2 id="{escape(part.name)}">{escape(part.title)}</h2>',
                 f'<p class="muted">{_about(part)}</p>',
-                *(_chart(part, at, chart, quick) for at, chart in enumerate(figures[part.name])),
+                *(chart_of(part.name, at, chart, quick) for at, chart in enumerate(figures[part.name])),
                 _claims(verdicts, {part.name}, quick),
                 _settings(part.settings, quick),
                 "</section>",
@@ -106,8 +105,8 @@ def again(command: str, facts: Mapping[str, str], quick: bool) -> str:
         f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(str(value))}</td></tr>'
         for name, value in facts.items()
     )
-    table = _table("facts", "What it ran on", "", rows, quick) if facts else ""
-    return f'<div class="scroll" tabindex="0"><pre><code>{escape(command)}</code></pre></div>\n{table}'
+    about = table("facts", "What it ran on", "", rows, quick) if facts else ""
+    return f'<div class="scroll" tabindex="0"><pre><code>{escape(command)}</code></pre></div>\n{about}'
 
 
 def _about(part: Part) -> str:
@@ -116,7 +115,7 @@ def _about(part: Part) -> str:
     shown = "lines are means over seeds, bands 95% bootstrap intervals" if seeds > 1 else "one seed, so no bands"
     text = (
         f"{learners} learners, {seeds} seed{'s' * (seeds > 1)}, {int(records.step.values[-1]):,} examples each; "
-        f"it took {_duration(part.seconds)}. In the charts {shown}; a point stands for {points_of(records):,} "
+        f"it took {duration(part.seconds)}. In the charts {shown}; a point stands for {points_of(records):,} "
         "examples. Click a learner in a legend to hide it in all charts of this experiment, double-click to see it "
         "alone; drag to zoom, double-click to zoom out."
     )
@@ -130,8 +129,8 @@ def _about(part: Part) -> str:
     return text
 
 
-def _chart(part: Part, at: int, chart: dict[str, Any], quick: bool) -> str:
-    name, log, title = escape(part.name), chart["log"], escape(chart["title"])
+def chart_of(name: str, at: int, chart: dict[str, Any], quick: bool) -> str:
+    name, log, title = escape(name), chart["log"], escape(chart["title"])
     switch = "".join(
         f'<button type="button" data-scale="{scale}" aria-pressed="{str(pressed).lower()}">{scale}</button>'
         for scale, pressed in (("log", log), ("linear", not log))
@@ -149,12 +148,12 @@ def _claims(verdicts: Sequence[Verdict], of: set[str], quick: bool) -> str:
         f'<tr id="{_anchor(at)}"><td data-label="claim"><b>{escape(verdict.id)}</b> {escape(verdict.claim)}</td>'
         f'<td data-label="rule">{_folded(verdict.rule)}</td>'
         f'<td data-label="numbers">{_numbers(verdict)}</td>'
-        f'<td data-label="verdict">{_pill(verdict.verdict)}<div class="why">{_folded(verdict.why)}</div></td></tr>'
+        f'<td data-label="verdict">{pill(verdict.verdict)}<div class="why">{_folded(verdict.why)}</div></td></tr>'
         for at, verdict in enumerate(verdicts)
         if verdict.experiment in of
     )
     head = "<tr><th>Claim</th><th>Rule</th><th>Numbers [interval]</th><th>Verdict</th></tr>"
-    return _table("claims stack", "Claims", head, rows, quick) if rows else ""
+    return table("claims stack", "Claims", head, rows, quick) if rows else ""
 
 
 def _settings(settings: Sequence[Setting], quick: bool) -> str:
@@ -165,7 +164,7 @@ def _settings(settings: Sequence[Setting], quick: bool) -> str:
         for setting in settings
     )
     head = "<tr><th>Setting</th><th>Here</th><th>In the paper</th><th>Where they differ, why</th></tr>"
-    return _table("settings stack", "Settings", head, rows, quick) if rows else ""
+    return table("settings stack", "Settings", head, rows, quick) if rows else ""
 
 
 def _why(setting: Setting) -> str:
@@ -183,7 +182,7 @@ def _clouds(features: "xarray.Dataset", clouds: list[dict[str, Any]], quick: boo
     estimate = np.stack(mean_interval(measured.values), axis=-1)
     rows = "\n".join(
         f'<tr><th scope="row">{escape(str(name))}</th>'
-        + "".join(f"<td>{_interval(*map(float, cell))}</td>" for cell in cells)
+        + "".join(f"<td>{interval(*map(float, cell))}</td>" for cell in cells)
         + "</tr>"
         for name, cells in zip(features.representation.values, estimate, strict=True)
     )
@@ -193,11 +192,11 @@ def _clouds(features: "xarray.Dataset", clouds: list[dict[str, Any]], quick: boo
         "learner after one task, and by the pixels themselves. Distances between clusters mean little in such a map: "
         "the table has the numbers, measured in feature space before t-SNE.</p>\n"
         f'<div class="labels" role="group" aria-label="labels shown"></div>\n<div class="clouds">{figures}</div>\n'
-        + _table("neighbours", "How well labels stand apart, mean [95% interval over examples]", head, rows, quick)
+        + table("neighbours", "How well labels stand apart, mean [95% interval over examples]", head, rows, quick)
     )
 
 
-def _table(kind: str, caption: str, head: str, rows: str, quick: bool) -> str:
+def table(kind: str, caption: str, head: str, rows: str, quick: bool) -> str:
     thead = f"<thead>{head}</thead>" if head else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table class="{kind}">'
@@ -209,7 +208,7 @@ def _quick_tag(quick: bool) -> str:
     return '<span class="tag">quick version</span>' if quick else ""
 
 
-def _pill(verdict: str) -> str:
+def pill(verdict: str) -> str:
     return f'<span class="pill {PILLS.get(verdict, "open")}">{escape(verdict)}</span>'
 
 
@@ -234,11 +233,11 @@ def _folded(text: str) -> str:
 
 
 def _number(number: Number) -> str:
-    text = _interval(number.mean, number.low, number.high)
+    text = interval(number.mean, number.low, number.high)
     return f'<span class="number">{text}</span> {escape(number.unit)}'.strip()
 
 
-def _interval(mean: float, low: float, high: float) -> str:
+def interval(mean: float, low: float, high: float) -> str:
     """Mean and interval with as many decimals as the interval's width makes worth reading."""
     known = math.isfinite(low) and math.isfinite(high)
     width = high - low if known and high > low else abs(mean) / 10
@@ -253,7 +252,7 @@ def _interval(mean: float, low: float, high: float) -> str:
     return written.replace("-", "\N{MINUS SIGN}")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

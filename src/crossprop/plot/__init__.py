@@ -1,0 +1,23 @@
+"""`crossprop plot`: what a sweep found, in figures and on one interactive page."""
+
+from pathlib import Path
+
+from crossprop._files import check_writable
+from crossprop.plot import drawings, page
+from crossprop.plot.numbers import read
+
+
+def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
+    """Draws what is in the store of a sweep, and returns the files written.
+
+    **Arguments:**
+
+    - `store`: a folder that `sweep` filled, or is still filling.
+    - `out`: a folder for the PNG files and `sweep.html`; None is `plots` in the store.
+    """
+    store = Path(store)
+    sweep = read(store)
+    folder = store / "plots" if out is None else Path(out)
+    check_writable("out", folder)
+    page.write(sweep, folder / "sweep.html")
+    return [folder / "sweep.html", *drawings.draw(sweep, folder)]

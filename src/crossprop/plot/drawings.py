@@ -1,0 +1,139 @@
+"""The plots of a sweep as PNG files."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossprop.figures import LOOKS, curves, look
+from crossprop.plot.numbers import LINES, TALLEST, Sweep, Swept, groups, text
+
+SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
+"""The lines of one learner, in the order of their values."""
+
+
+def draw(sweep: Sweep, folder: Path) -> list[Path]:
+    """All plots that the sweep's axes give, each to a file."""
+    written = []
+    note = "best settings, " + ("fresh seeds" if sweep.fresh else "the sweep's seeds")
+    for group, names in groups(sweep).items():
+        written.append(folder / f"learning-curves{'-' * bool(group)}{group}.png")
+        curves(sweep.best.sel(learner=names), written[-1], note)
+    if any(swept.axes for swept in sweep.learners.values()):
+        written.append(folder / "sensitivity.png")
+        _learners(sweep, written[-1])
+    if any(LINES in swept.axes for swept in sweep.learners.values()):
+        written.append(folder / f"sensitivity-{LINES}.png")
+        _lines(sweep, written[-1])
+    if any(len(swept.axes) > 1 for swept in sweep.learners.values()):
+        written.append(folder / "heat-maps.png")
+        _maps(sweep, written[-1])
+    return written
+
+
+def _learners(sweep: Sweep, path: Path) -> None:
+    """A line for every learner along its first axis; a panel for every optimizer where they are many."""
+    panels = groups(sweep)
+    figure, places = _panels(len(panels), most=4)
+    for axes, (title, names) in zip(places, panels.items(), strict=True):
+        others = [name for name in names if name not in LOOKS]
+        for name in names:
+            swept = sweep.learners[name]
+            if not swept.axes:
+                continue
+            colour, style = look(name, others)
+            _line(axes, swept, [swept.axes[0]], (), {"color": colour, "linestyle": style, "label": name})
+        _finish(axes, title, sweep.measure, _first(sweep))
+        axes.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    _title(figure, "the best of all other axes at each value,\nmean and 95% bootstrap band; × at the top: diverged")
+    figure.savefig(path, dpi=150)
+
+
+def _lines(sweep: Sweep, path: Path) -> None:
+    """A panel for every learner that has it: a line for every eta."""
+    names = [name for name, swept in sweep.learners.items() if LINES in swept.axes and len(swept.axes) > 1]
+    figure, places = _panels(len(names), most=4)
+    for axes, name in zip(places, names, strict=True):
+        swept = sweep.learners[name]
+        for at, value in enumerate(swept.values(LINES)):
+            colour = SHADES[at % len(SHADES)]
+            _line(axes, swept, [swept.axes[0], LINES], (at,), {"color": colour, "label": f"{LINES} = {text(value)}"})
+        _finish(axes, name, sweep.measure, swept.axes[0])
+    places[0].legend(frameon=False, fontsize=7.5)
+    _title(figure, f"A line for each {LINES}, at the best of all other axes")
+    figure.savefig(path, dpi=150)
+
+
+def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], style: dict[str, Any]) -> None:
+    """A line with its interval along the first axis of `keep`; what diverged stands at the top of the panel."""
+    mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
+    values = swept.values(keep[0])
+    numbers = all(isinstance(value, int | float) for value in values)
+    x = np.array(values, float) if numbers else np.arange(len(values))
+    axes.plot(x, mean, marker="o", markersize=3, linewidth=1.3, **style)
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    if diverged.any():
+        top = {"transform": axes.get_xaxis_transform(), "clip_on": False, "linestyle": "none"}
+        height = np.full(diverged.sum(), 1 + 0.012 * len(axes.lines))
+        axes.plot(x[diverged], height, marker="x", color=style["color"], markersize=5, **top)
+    if numbers and (x > 0).all() and x.max() / x.min() > 3:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(x, [text(value) for value in values], minor=False)
+    axes.minorticks_off()
+
+
+def _maps(sweep: Sweep, path: Path) -> None:
+    """A panel for every learner with two axes or more: its first two; a cross where all diverged, a ring at
+    the best."""
+    learners = {name: swept for name, swept in sweep.learners.items() if len(swept.axes) > 1}
+    figure, places = _panels(len(learners), most=4)
+    profiles = {name: swept.profile(swept.axes[1::-1]) for name, swept in learners.items()}
+    finite = np.concatenate([profile.mean[np.isfinite(profile.mean)] for profile in profiles.values()])
+    limits = {"vmin": finite.min(), "vmax": np.quantile(finite, 0.9)} if len(finite) else {}
+    for axes, (name, swept) in zip(places, learners.items(), strict=True):
+        mean, *_, diverged = profiles[name]
+        image = axes.imshow(mean, origin="lower", aspect="auto", cmap="viridis_r", **limits)
+        down, across = swept.axes[1], swept.axes[0]
+        for row, column in np.argwhere(diverged):
+            axes.text(column, row, "×", ha="center", va="center", color="#999999")
+        best = [swept.values(axis).index(swept.choice.point[axis]) for axis in (across, down)]
+        axes.plot(*best, "o", markersize=11, markerfacecolor="none", markeredgecolor="#e6550d", markeredgewidth=1.8)
+        axes.set_xticks(range(mean.shape[1]), [text(value) for value in swept.values(across)], fontsize=8)
+        axes.set_yticks(range(mean.shape[0]), [text(value) for value in swept.values(down)], fontsize=8)
+        axes.set_xlabel(across, fontsize=8)
+        axes.set_ylabel(down, fontsize=8)
+        edge = f"\nat the edge: {', '.join(swept.choice.edges)}" if swept.choice.edges else ""
+        axes.set_title(name + edge, fontsize=9)
+        figure.colorbar(image, ax=axes, shrink=0.85, extend="max").ax.tick_params(labelsize=7)
+    _title(figure, f"{sweep.measure}, at the best of all other axes. × diverged; ring: the best setting")
+    figure.savefig(path, dpi=150)
+
+
+def _panels(count: int, most: int) -> tuple[Any, list[Any]]:
+    from matplotlib.figure import Figure
+
+    columns = min(count, most)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(max(4.2 * columns, 6), 3.6 * rows + 0.4), layout="constrained")
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in places[count:]:
+        spare.set_visible(False)
+    return figure, places[:count]
+
+
+def _first(sweep: Sweep) -> str:
+    return next(swept.axes[0] for swept in sweep.learners.values() if swept.axes)
+
+
+def _finish(axes: Any, title: str, measure: str, along: str) -> None:
+    axes.set_title(title, fontsize=10, pad=14)
+    axes.set_xlabel(along)
+    axes.set_ylabel(measure)
+    seen = np.concatenate([line.get_ydata() for line in axes.lines if line.get_marker() == "o"] or [np.ones(1)])
+    if np.isfinite(seen).any() and np.nanmax(seen) > TALLEST * np.nanmin(seen) > 0:
+        axes.set_ylim(0.9 * np.nanmin(seen), TALLEST * np.nanmin(seen))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _title(figure: Any, words: str) -> None:
+    figure.suptitle(words, fontsize=9.5, color="#555555")

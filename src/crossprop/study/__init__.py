@@ -1,0 +1,128 @@
+"""`crossprop study`: does crossprop credit help, with which optimizer, and at which settings?"""
+
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from crossprop import _checks as check
+from crossprop._files import check_writable, whole
+from crossprop._version import __version__
+from crossprop.plot import drawings
+from crossprop.plot.numbers import read
+from crossprop.report.sections import duration
+from crossprop.run import cores
+from crossprop.study.answers import Answer, answers, rows_of
+from crossprop.study.output import draw_differences, write_study, write_tables
+from crossprop.sweep import fill
+from crossprop.sweep.toml import arguments
+
+STUDIES = {
+    "geoff": "Does crossprop credit help? GEOFF with six tasks",
+    "mnist": "Does crossprop credit help? Label-shifted MNIST",
+}
+QUICK = {"stream.examples": [60], "network.hidden": [8]}
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A sweep over every credit rule with every optimizer, evaluated on fresh seeds, and what follows from it.
+
+    **Arguments:**
+
+    - `name`: `"geoff"` or `"mnist"`.
+    - `out`: a folder for the sweep's store, the tables, the figures and `study.html`. What is there is not run again.
+    - `full`: the version for a GPU.
+    - `quick`: a tiny version of one optimizer, which shows that all works.
+    - `seeds`, `evaluate`: seeds to tune on, and fresh ones to judge on; None leaves them to the study.
+    """
+
+    name: str
+    out: Path
+    full: bool = False
+    quick: bool = False
+    seeds: int | None = None
+    evaluate: int | None = None
+    engine: str = "auto"
+    command: str = "crossprop study"
+
+    def __post_init__(self):
+        check.choice("name", self.name, STUDIES)
+        if self.full and self.quick:
+            raise ValueError("full and quick must not both be given: they are two versions of one study")
+        for name in ("seeds", "evaluate"):
+            if getattr(self, name) is not None:
+                check.integer(name, getattr(self, name), low=2)
+
+    def run(self, say: Say) -> list[Answer]:
+        """Tunes, evaluates, and writes the tables, the figures and the page."""
+        asked = self._asked()
+        check_writable("out", self.out)
+        say(f"{self.name}: tuning {len(asked['learners'])} learners, then {asked['evaluate']} fresh seeds of each best")
+        began = time.perf_counter()
+        fill(**asked)
+        seconds = self._seconds(time.perf_counter() - began)
+        return self._publish(asked, seconds, say)
+
+    def _publish(self, asked: dict[str, Any], seconds: float, say: Say) -> list[Answer]:
+        sweep = read(asked["store"])
+        rows = rows_of(sweep)
+        found = answers(sweep, rows)
+        figures = self.out / "figures"
+        figures.mkdir(exist_ok=True)
+        write_tables(rows, sweep.measure, self.out)
+        drawings.draw(sweep, figures)
+        draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
+        facts = self._facts(asked, sweep, seconds)
+        write_study(self.out / "study.html", STUDIES[self.name], sweep, rows, found, self.command, facts, self.quick)
+        with whole(self.out / "answers.json") as path:
+            told = {"command": self.command, "facts": facts, "answers": [each._asdict() for each in found]}
+            path.write_text(json.dumps(told, indent=1))
+        say(f"{self.name}: done in {duration(seconds)}; the page is {self.out / 'study.html'}")
+        return found
+
+    def _seconds(self, now: float) -> float:
+        """What all sweeps into this folder took: one that was done before takes no time now."""
+        path = self.out / "seconds.json"
+        before = json.loads(path.read_text()) if path.exists() else 0.0
+        total = round(before + now, 1)
+        path.write_text(json.dumps(total))
+        return total
+
+    def _asked(self) -> dict[str, Any]:
+        with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as path:
+            flags = {"seeds": self.seeds, "evaluate": self.evaluate, "store": self.out / "sweep"}
+            asked = arguments(path, **flags, engine=self.engine)
+        return self._quick(asked) if self.quick else asked
+
+    def _quick(self, asked: dict[str, Any]) -> dict[str, Any]:
+        learners = {name: learner for name, learner in asked["learners"].items() if learner.optimizer == "sgd"}
+        over = {name: values for name, values in asked["over"].items() if not isinstance(values, dict)}
+        over = {axis: values[:1] for axis, values in over.items()} | QUICK
+        own = {name: {"step_size": asked["over"][name]["step_size"][:2]} for name in learners}
+        few = {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
+        return asked | {"learners": learners, "over": over | own} | few
+
+    def _facts(self, asked: dict[str, Any], sweep: Any, seconds: float) -> dict[str, str]:
+        stream, network = asked["stream"], next(iter(asked["learners"].values())).network
+        settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
+        steps = len(stream.schedule) if not self.quick else len(stream.tasks) * QUICK["stream.examples"][0]
+        version = "full" if self.full else "quick" if self.quick else "default"
+        reduced = "" if self.full else "; --full has the paper's sizes, wider grids and more seeds"
+        return {
+            "version": version + reduced,
+            "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {steps // len(stream.tasks):,} examples a task",
+            "hidden units": str(QUICK["network.hidden"][0] if self.quick else network.hidden),
+            "grid": f"{settings:,} settings in all, {len(next(iter(sweep.learners.values())).grid.seeds)} seeds each",
+            "evaluation": f"{sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
+            "time": duration(seconds),
+            "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
+            "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
+        }

@@ -1,0 +1,214 @@
+"""Honest selection: a setting is chosen on the sweep's seeds, and judged on seeds that had no say in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crossprop import _checks as check
+from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_difference, paired_p
+from crossprop.sweep.blocks import Block, Kept
+from crossprop.sweep.grid import Grid
+from crossprop.sweep.labelled import NOT_RUN, labelled
+from crossprop.sweep.store import Folder, read_asked
+
+if TYPE_CHECKING:
+    import xarray
+
+SHARE = 0.1
+PHASES = ("all", "end", "switch")
+"""All steps; the last tenth of every task; the first tenth of every task but the first."""
+LIMITS = {"eta": (0, 1), "memory_eta": (0, 1), "projections": (1,), "network.outgoing_scale": (0,)}
+"""Where an axis cannot go further: to stand there is no fault of the grid."""
+
+
+class Choice(NamedTuple):
+    """The best setting of a learner: its mean over the sweep's seeds, how many of them diverged, and the axes on which
+    it stands at the edge of the grid."""
+
+    point: dict[str, Any]
+    mean: float
+    diverged: int
+    edges: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The best setting of every learner, and its records on fresh seeds, with dims `seed` and `step`."""
+
+    chosen: dict[str, Choice]
+    records: "dict[str, xarray.Dataset]"
+
+    def values(self, phase: str = "all") -> "dict[str, xarray.DataArray]":
+        """A number a seed for every learner: the mean loss, or share misclassified, over a phase."""
+        return {name: phase_mean(records, phase) for name, records in self.records.items()}
+
+
+class Comparison(NamedTuple):
+    """A learner against another: its mean with a bootstrap interval, their paired difference with Student's t
+    interval and the seeds won, and a p-value, corrected for all comparisons that were made together."""
+
+    learner: str
+    reference: str
+    estimate: Estimate
+    difference: Paired
+    p: float
+
+
+def open_evaluation(store: str | Path) -> Evaluation:
+    """What `sweep` with `evaluate` has put into a store. Learners whose best setting has no fresh seeds are not there.
+
+    ```python
+    evaluation = open_evaluation("geoff-sweep")
+    compare(evaluation.values(), {"crossprop": "backprop"})
+    ```
+    """
+    asked, kept = read_asked(Path(store)), Folder(Path(store)).blocks
+    evaluation = evaluated(asked.grids, asked.record_every, kept)
+    if not evaluation.records:
+        raise ValueError(f"{str(store)!r} must hold an evaluation: run the same sweep with --evaluate 60")
+    return evaluation
+
+
+def evaluated(grids: Sequence[Grid], record_every: int, kept: Sequence[Kept]) -> Evaluation:
+    chosen, records = {}, {}
+    for grid in grids:
+        if (choice := choose(grid, kept)) is None:
+            continue
+        alone = replace(grid, over={axis: [value] for axis, value in choice.point.items()}, seeds=grid.evaluation)
+        fresh = labelled(alone, record_every, kept).squeeze(list(alone.over))
+        fresh = fresh.isel(seed=np.flatnonzero(fresh.diverged_at.values != NOT_RUN))
+        if fresh.sizes["seed"]:
+            chosen[grid.name], records[grid.name] = choice, fresh
+    return Evaluation(chosen, records)
+
+
+def finals(grids: Sequence[Grid], blocks: Sequence[Block], kept: Sequence[Kept]) -> list[Block]:
+    """Of the blocks of a sweep, those of the best settings, with the seeds that are set aside."""
+    seeds = {}
+    for grid in grids:
+        choice = choose(grid, kept)
+        assert choice is not None
+        seeds[next(name for name, point in grid.points.items() if point == choice.point)] = grid.evaluation
+    return [block._replace(seeds=seeds[block.identity]) for block in blocks if block.identity in seeds]
+
+
+def choose(grid: Grid, kept: Sequence[Kept]) -> Choice | None:
+    """The setting with the least mean over steps and seeds; one with a diverged seed comes after all without.
+
+    None where no setting has been run.
+    """
+    found = scores(grid, kept)
+    values = found.values.reshape(-1, found.sizes["seed"])
+    ran = ~np.isnan(values).all(axis=1)
+    if not ran.any():
+        return None
+    diverged = np.isinf(values).sum(axis=1)
+    finite = np.where(np.isfinite(values), values, np.nan)
+    means = np.array([np.nanmean(row) if np.isfinite(row).any() else np.inf for row in finite])
+    best = min(np.flatnonzero(ran), key=lambda at: (diverged[at], means[at]))
+    point = list(grid.points.values())[best]
+    return Choice(point, float(means[best]), int(diverged[best]), edges(point, grid.over))
+
+
+def edges(point: Mapping[str, Any], over: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+    """The axes on which a point has the least or the greatest number of several, short of the axis's own limits."""
+    found = []
+    for axis, value in point.items():
+        numbers = [each for each in over[axis] if isinstance(each, int | float) and not isinstance(each, bool)]
+        inside = value not in (min(numbers, default=None), max(numbers, default=None))
+        if len(numbers) > 1 and value is not None and not inside and value not in LIMITS.get(axis, ()):
+            found.append(axis)
+    return tuple(found)
+
+
+def scores(grid: Grid, kept: Sequence[Kept], phase: str = "all") -> "xarray.DataArray":
+    """A number for every setting and seed, with dims of the axes and `seed`: the mean over a phase, infinite where the
+    run diverged, NaN where it is not there."""
+    import xarray
+
+    places = {identity: place for place, identity in enumerate(grid.points)}
+    seeds = {seed: place for place, seed in enumerate(grid.seeds)}
+    values = np.full((len(places), len(seeds)), np.nan)
+    name = "loss"
+    for block in kept:
+        if block.identity not in places or not seeds.keys() & set(block.seeds.tolist()):
+            continue
+        records = block.records()
+        name = "error" if "error" in records else "loss"
+        means = _mean(records[name], phase_weights(block.step, block.task, phase), block.diverged_at)
+        for seed, mean in zip(block.seeds.tolist(), means, strict=True):
+            if seed in seeds:
+                values[places[block.identity], seeds[seed]] = mean
+    sizes = [len(each) for each in grid.over.values()]
+    coords = {axis: [np.nan if each is None else each for each in its] for axis, its in grid.over.items()}
+    dims = (*grid.over, "seed")
+    return xarray.DataArray(values.reshape(*sizes, -1), coords | {"seed": grid.seeds}, dims, name)
+
+
+def phase_mean(records: "xarray.Dataset", phase: str) -> "xarray.DataArray":
+    """The mean loss, or share misclassified, of every run over a phase; infinite where it diverged."""
+    weights = phase_weights(records.step.values, records.task.values, phase)
+    values = records["error" if "error" in records else "loss"].transpose("seed", "step")
+    mean = _mean(values.values, weights, records.diverged_at.values)
+    return records.diverged_at.copy(data=mean)
+
+
+def _mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> np.ndarray:
+    """Over the steps; windows that do not count, whatever is in them, add nothing."""
+    counted = weights > 0
+    if not counted.any():
+        return np.full(len(values), np.nan)
+    means = values[:, counted].astype(np.float64) @ (weights[counted] / weights.sum())
+    return np.where(diverged_at >= 0, np.inf, means)
+
+
+def phase_weights(step: np.ndarray, task: np.ndarray, phase: str) -> np.ndarray:
+    """The steps of each window that count in a phase; a window counts whole or not at all."""
+    check.choice("phase", phase, PHASES)
+    lengths = np.diff(step, prepend=0)
+    if phase == "all":
+        return lengths
+    counts = np.zeros(len(step), bool)
+    firsts = [0, *(np.flatnonzero(np.diff(task)) + 1), len(step)]
+    for visit, (first, end) in enumerate(pairwise(firsts)):
+        begin, over = step[first] - lengths[first], step[end - 1]
+        some = max(SHARE * (over - begin), lengths[first])
+        if phase == "end":
+            counts[first:end] = step[first:end] > over - some
+        elif visit:
+            counts[first:end] = step[first:end] <= begin + some
+    return np.where(counts, lengths, 0)
+
+
+def compare(values: "Mapping[str, xarray.DataArray]", against: Mapping[str, str]) -> list[Comparison]:
+    """Every learner of `against` compared with the one named beside it, seed by seed, over the seeds that both have.
+
+    **Arguments:**
+
+    - `values`: a number a seed for every learner, as `Evaluation.values` gives.
+    - `against`: the name of the reference, by learner.
+
+    Where a seed diverged, the difference is not known: its p-value is 1.
+    """
+    found = []
+    for learner, reference in against.items():
+        check.choice("a learner in against", learner, values)
+        check.choice("a reference in against", reference, values)
+        a, b = _paired(values[learner], values[reference])
+        estimate = mean_interval(a) if np.isfinite(a).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
+        if len(a) and np.isfinite(a).all() and np.isfinite(b).all():
+            difference, p = paired_difference(a, b), paired_p(a, b)
+        else:
+            difference, p = Paired(np.nan, np.nan, np.nan, int((a < b).sum()), len(a)), 1.0
+        found.append(Comparison(learner, reference, estimate, difference, p))
+    corrected = holm(np.array([each.p for each in found]))
+    return [each._replace(p=float(p)) for each, p in zip(found, corrected, strict=True)]
+
+
+def _paired(a: "xarray.DataArray", b: "xarray.DataArray") -> tuple[np.ndarray, np.ndarray]:
+    common = sorted(set(a.seed.values.tolist()) & set(b.seed.values.tolist()))
+    return a.sel(seed=common).values, b.sel(seed=common).values

@@ -1,0 +1,160 @@
+"""The grid of a sweep: its axes, and the learner and the stream at every point of it."""
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from crossprop import _checks as check
+from crossprop.configuration import configuration
+from crossprop.learners import Learner
+from crossprop.run import TAKEN, check_fit
+from crossprop.streams.base import Stream
+
+NETWORK, STREAM = "network.", "stream."
+
+
+def logspace(start: float, stop: float, base: float = 10) -> list[float]:
+    """The powers of `base` between `start` and `stop`, both included.
+
+    ```python
+    logspace(2**-3, 2**-1, base=2)  # [0.125, 0.25, 0.5]
+    ```
+    """
+    check.scalar("base", base, above=1)
+    check.scalar("start", start, above=0)
+    check.scalar("stop", stop, low=start)
+    first, last = (round(math.log(end, base)) for end in (start, stop))
+    for name, end, exponent in (("start", start, first), ("stop", stop, last)):
+        if not math.isclose(end, base**exponent, rel_tol=1e-9):
+            raise ValueError(f"{name} must be a power of base {base:g}, such as {base**exponent:g}, got {end!r}")
+    if float(base).is_integer():
+        return [float(Fraction(int(base)) ** exponent) for exponent in range(first, last + 1)]
+    return [start * (stop / start) ** (place / (last - first or 1)) for place in range(last - first + 1)]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is asked of one learner, in JSON's types: what it and its stream were made with, the axes, and the seeds:
+    those of every setting, and those set aside to evaluate the best."""
+
+    name: str
+    learner: dict[str, Any]
+    stream: dict[str, Any]
+    over: dict[str, list[Any]]
+    seeds: list[int]
+    evaluation: list[int] = field(default_factory=list)
+
+    @cached_property
+    def base(self) -> dict[str, Any]:
+        """Every field, by the name of its axis, with the value that it has where no axis gives another."""
+        own = {name: value for name, value in self.learner.items() if name != "network"}
+        network = {NETWORK + name: value for name, value in self.learner["network"].items()}
+        return own | network | {STREAM + name: value for name, value in self.stream.items()}
+
+    @cached_property
+    def points(self) -> dict[str, dict[str, Any]]:
+        """The values of the axes at every point, in the order of the axes, by the identity of the point's setting."""
+        points = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
+        return {identity(self.name, self.base | point): point for point in points}
+
+
+def after(grid: Grid, earlier: Grid) -> Grid:
+    """The grid, with the seeds that an earlier call set aside, but for those that now choose."""
+    return replace(grid, evaluation=sorted({*grid.evaluation, *earlier.evaluation}.difference(grid.seeds)))
+
+
+def identity(name: str, setting: dict[str, Any]) -> str:
+    """A name for a learner's setting, which is all of its fields: in every process the same, for 1 and 1.0 as well."""
+    same = {field: float(value) if type(value) is int else value for field, value in setting.items()}
+    return hashlib.sha256(json.dumps([name, same], sort_keys=True).encode()).hexdigest()[:20]
+
+
+def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds: list[int]) -> list[Grid]:
+    """A grid for every learner: the axes that it has fields for, and its own."""
+    if not isinstance(over, Mapping):
+        raise TypeError(f"over must be a dict of values by axis, got {over!r}")
+    common = {axis: values for axis, values in over.items() if not isinstance(values, Mapping)}
+    own = {name: axes for name, axes in over.items() if isinstance(axes, Mapping)}
+    axes = {name: _axes(learner, stream) for name, learner in learners.items()}
+    for axis in common:
+        check.choice("an axis in over", axis, dict.fromkeys(itertools.chain(*axes.values())))
+    for name, its in own.items():
+        check.choice("a learner with axes of its own in over", name, learners)
+        for axis in its:
+            check.choice(f"an axis in over[{name!r}]", axis, axes[name])
+    made_stream = configuration(stream)
+    made_stream = made_stream if isinstance(made_stream, dict) else {"type": made_stream}
+    grids = []
+    for name, learner in learners.items():
+        mine = {axis: values for axis, values in common.items() if axis in axes[name]} | dict(own.get(name, {}))
+        checked = {axis: _checked_values(f"over[{axis!r}]", values) for axis, values in mine.items()}
+        grids.append(Grid(name, configuration(learner), made_stream, checked, seeds))
+    return grids
+
+
+def _axes(learner: Learner, stream: Any) -> list[str]:
+    """The names of all axes that a learner can have on a stream: not those that the records' own parts have."""
+    own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN}]
+    network = [NETWORK + field.name for field in fields(learner.network)]
+    return own + network + [STREAM + field.name for field in (fields(stream) if is_dataclass(stream) else ())]
+
+
+def _checked_values(name: str, values: Any) -> list[Any]:
+    listed = values.tolist() if isinstance(values, np.ndarray | jax.Array) else values
+    if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
+        raise TypeError(f"{name} must be a list of values, got {values!r}")
+    if not listed:
+        raise ValueError(f"{name} must not be empty, got {values!r}")
+    plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
+    for value in plain:
+        if value is not None and not isinstance(value, bool | int | float | str):
+            raise TypeError(f"{name} must hold numbers, strings, True, False or None, got {value!r}")
+    if len(set(plain)) < len(plain):
+        raise ValueError(f"{name} must not repeat a value, got {values!r}")
+    return plain
+
+
+def build(
+    point: dict[str, Any], name: str, learner: Learner, stream: Stream, made: dict[Any, Any]
+) -> tuple[Learner, Stream]:
+    """The learner and the stream with the values of a point, checked. Networks and streams are kept in `made`: points
+    that have the same one share it."""
+    own = {axis: value for axis, value in point.items() if not axis.startswith((NETWORK, STREAM))}
+
+    def shared(thing: Any, prefix: str) -> Any:
+        values = {axis.removeprefix(prefix): value for axis, value in point.items() if axis.startswith(prefix)}
+        key = (id(thing), *values.items())
+        if key not in made:
+            made[key] = _replaced(thing, values)
+        return made[key]
+
+    try:
+        stream = shared(stream, STREAM)
+        learner = _replaced(learner, own | {"network": shared(learner.network, NETWORK)})
+        check_fit({name: learner}, stream)
+    except (ValueError, TypeError) as problem:
+        if not point:
+            raise
+        values = ", ".join(f"{axis}={value!r}" for axis, value in point.items())
+        raise type(problem)(f"over has {values} for learners[{name!r}]: {problem}") from None
+    return learner, stream
+
+
+def _replaced(thing: Any, values: dict[str, Any]) -> Any:
+    """Made anew, so that all checks run. A whole number for a float becomes one: to the compiler they are two."""
+    if not values:
+        return thing
+    floats = {field for field in values if type(getattr(thing, field)) is float}
+    return replace(
+        thing,
+        **{field: float(value) if field in floats and type(value) is int else value for field, value in values.items()},
+    )

@@ -1,0 +1,93 @@
+"""Blocks put together: a labelled Dataset for every learner, with its axes as dims."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossprop.sweep.blocks import Kept
+from crossprop.sweep.grid import Grid
+from crossprop.sweep.netcdf import MADE_WITH
+
+if TYPE_CHECKING:
+    import xarray
+
+NOT_RUN = -2
+
+
+def labelled(grid: Grid, record_every: int, kept: Sequence[Kept]) -> "xarray.Dataset":
+    """The records of one learner, with dims of its axes, `seed` and `step`; NaN where a run is not there."""
+    import xarray
+
+    mine = [block for block in kept if block.identity in grid.points]
+    step = np.unique(np.concatenate([np.array([], int), *(block.step for block in mine)]))
+    axes, sizes = list(grid.over), [len(values) for values in grid.over.values()]
+    records, diverged_at, task = _gathered(grid, step, mine)
+    variables = {
+        name: ((*axes, "seed", "step"), values.reshape(*sizes, *values.shape[1:])) for name, values in records.items()
+    }
+    common = task.max(axis=0)
+    if ((task == common[None]) | (task < 0)).all():
+        tasks = ("step", common)
+    else:
+        tasks = ((*axes, "step"), task.reshape(*sizes, len(step)))
+    return xarray.Dataset(
+        variables | {"diverged_at": ((*axes, "seed"), diverged_at.reshape(*sizes, len(grid.seeds)))},
+        coords={axis: [np.nan if value is None else value for value in values] for axis, values in grid.over.items()}
+        | {"learner": grid.name, "seed": grid.seeds, "step": step, "task": tasks},
+        attrs={
+            "learners": json.dumps({grid.name: grid.learner}),
+            "stream": json.dumps(grid.stream),
+            "seeds": json.dumps(grid.seeds),
+            "record_every": json.dumps(record_every),
+        }
+        | {name: _common([block.made_with[name] for block in mine]) for name in MADE_WITH},
+    )
+
+
+def _gathered(
+    grid: Grid, step: np.ndarray, kept: Sequence[Kept]
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `task (points, steps)`."""
+    places = {identity: place for place, identity in enumerate(grid.points)}
+    seeds = {seed: place for place, seed in enumerate(grid.seeds)}
+    records: dict[str, np.ndarray] = {}
+    diverged_at = np.full((len(places), len(seeds)), NOT_RUN)
+    task = np.full((len(places), len(step)), -1)
+    for block in kept:
+        place, when = places[block.identity], np.searchsorted(step, block.step)
+        rows = [row for row, seed in enumerate(block.seeds.tolist()) if seed in seeds]
+        whose = np.array([seeds[seed] for seed in block.seeds[rows].tolist()], int)
+        for name, values in block.records().items():
+            if name not in records:
+                records[name] = np.full((*diverged_at.shape, len(step)), np.nan, values.dtype)
+            records[name][place, whose[:, None], when[None, :]] = values[rows]
+        diverged_at[place, whose] = block.diverged_at[rows]
+        task[place, when] = block.task
+    return records, diverged_at, task
+
+
+def _common(values: list[Any]) -> Any:
+    """The one value, or all of them in JSON where there are several."""
+    distinct = list(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else json.dumps(distinct)
+
+
+def widened(grid: Grid, kept: Sequence[Kept]) -> Grid:
+    """The grid that was asked for, with all that is there besides."""
+    mine = [block for block in kept if block.name == grid.name]
+    over = {}
+    for field, value in grid.base.items():
+        if isinstance(value, dict | list):
+            continue
+        asked = grid.over.get(field, [value])
+        found = {block.setting.get(field, value) for block in mine}.difference(asked)
+        if found or field in grid.over:
+            over[field] = asked + sorted(found, key=lambda each: (each is None, each))
+    seeds = {seed for block in mine for seed in block.seeds.tolist()}.difference(grid.evaluation)
+    order = [*grid.over, *(axis for axis in over if axis not in grid.over)]
+    return replace(
+        grid, over={axis: over[axis] for axis in order}, seeds=grid.seeds + sorted(seeds.difference(grid.seeds))
+    )

@@ -1,0 +1,47 @@
+"""A stream whose lives take their time, and leave a word in a file when they begin and when they end."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from crossprop.streams.base import Life
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Random examples. The log has a line for every begin and end, with the process that it was in."""
+
+    log: str
+    seconds: float = 0.05
+    inputs: int = 6
+    outputs: int = 1
+    one_hot: bool = False
+
+    @property
+    def schedule(self):
+        return np.zeros(40, int)
+
+    def sample(self, key):
+        self._tell("begin")
+        time.sleep(self.seconds)
+        numbers = np.asarray(jax.random.normal(key, (40, 7)))
+        self._tell("end")
+        return Life(numbers[:, 1:], np.arange(40), numbers[:, :1], self.schedule)
+
+    def _tell(self, word):
+        with Path(self.log).open("a") as file:
+            file.write(f"{os.getpid()} {word}\n")
+
+
+def told(log, process):
+    """The words of a process."""
+    lines = [line.split() for line in Path(log).read_text().splitlines()] if Path(log).exists() else []
+    return [word for number, word in lines if int(number) == process]
+
+
+def most_at_a_time(words):
+    return int(np.max(np.cumsum([1 if word == "begin" else -1 for word in words])))

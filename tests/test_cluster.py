@@ -1,0 +1,242 @@
+"""A sweep on a cluster: the same numbers, whatever becomes of its workers, which use no more than they were given."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import dask
+import jax
+import numpy as np
+import pytest
+import xarray
+from distributed import Client
+
+import crossprop as cp
+import crossprop.cli
+from slow import Slow, most_at_a_time, told
+
+NET = cp.Network(inputs=6, hidden=8)
+LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
+NOWHERE = "tcp://127.0.0.1:9"
+BLOCKS = sys.modules["crossprop.sweep.blocks"]
+CLUSTER = sys.modules["crossprop.sweep.cluster"]
+
+
+def sweep(cluster, stream, settings=4, seeds=2, **options):
+    grid = {"step_size": np.linspace(0.01, 0.1, settings)}
+    return cp.sweep(LEARNERS, stream, over=grid, seeds=seeds, record_every=20, cluster=cluster, **options)
+
+
+def blocks(stream, settings, seeds):
+    grids = sys.modules["crossprop.sweep"].checked_grids(
+        LEARNERS, stream, {"step_size": np.linspace(0.01, 0.1, settings)}, list(range(seeds))
+    )
+    return BLOCKS.missing(BLOCKS.settle(grids, LEARNERS, stream, "auto"), [])
+
+
+def assert_same(some, others):
+    assert list(some) == list(others)
+    for name, records in some.items():
+        xarray.testing.assert_identical(records, others[name])
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_the_workers():
+    """Compiled as they compile, for the numbers are to be the same bits."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    """A scheduler and two workers, of one and of two threads, which have no folder in common with the caller."""
+    folder = tmp_path_factory.mktemp("cluster")
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
+
+    def start(*words):
+        command = [sys.executable, "-m", "dask", *words, *where]
+        with (folder / f"{words[0]}.log").open("a") as log:
+            return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+
+    with contextlib.ExitStack() as stack:
+
+        def started(*words):
+            process = start(*words)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        started("scheduler", "--port", "0")
+        workers = [started("worker", "--no-nanny", "--nthreads", str(threads)) for threads in (1, 2)]
+        until((folder / "scheduler.json").exists)
+        client = stack.enter_context(Client(scheduler_file=str(folder / "scheduler.json"), set_as_default=False))
+        client.wait_for_workers(2, timeout=60)
+        yield SimpleNamespace(client=client, address=client.scheduler.address, workers=workers)
+
+
+@pytest.fixture
+def stream(tmp_path):
+    return Slow(str(tmp_path / "log"))
+
+
+# What it gives.
+
+
+def test_records_are_those_of_a_local_sweep_and_workers_keep_to_their_threads(machines, stream, tmp_path):
+    records = sweep(machines.address, stream, settings=8, seeds=4, store=tmp_path / "store")
+    for worker, threads in zip(machines.workers, (1, 2), strict=True):
+        assert most_at_a_time(told(stream.log, worker.pid)) == threads
+    assert not told(stream.log, os.getpid())
+    assert_same(records, sweep(None, stream, settings=8, seeds=4))
+    assert_same(records, cp.open_sweep(tmp_path / "store"))
+
+
+@pytest.mark.usefixtures("x64")
+def test_float64_and_data_go_to_the_workers_and_a_client_that_is_given_stays_open(machines):
+    numbers = np.random.default_rng(0).normal(size=(2000, 7))
+    stream = cp.Arrays(numbers[:, 1:], numbers[:, 0])
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "50 kB"}):
+        records = sweep(machines.client, stream, settings=1)
+    assert records["backprop"].loss.dtype == np.float64 and machines.client.status == "running"
+    assert_same(records, sweep(None, stream, settings=1))
+
+
+def test_few_blocks_are_under_way_and_an_end_before_the_end_stops_them(machines, stream, monkeypatch):
+    monkeypatch.setattr(CLUSTER, "FEWEST", 1)
+    monkeypatch.setattr(CLUSTER, "PER_THREAD", 2)
+    heard = []
+    lived = CLUSTER.live_there(machines.client, blocks(stream, 40, 16), 20, "auto", heard.append)
+    for _ in range(2):
+        next(lived)
+        assert len([key for key in machines.client.futures if key.startswith("_live")]) <= 2 * 3 + 1
+    assert heard == [16 * 40, 16 * 40]
+    lived.close()
+    begun = Path(stream.log).read_text().count("begin")
+    until(lambda: not any(machines.client.processing().values()))
+    time.sleep(10 * stream.seconds)
+    words = Path(stream.log).read_text()
+    assert words.count("begin") == words.count("end") <= begun + 2 * 3
+
+
+def test_blocks_of_one_structure_go_together_where_a_device_takes_many_runs(stream):
+    other = [block._replace(learner=cp.Frozen(NET, 0.1)) for block in blocks(stream, 2, 4)]
+    all_blocks = [*blocks(stream, 5, 4), *other]
+    for width, workers, groups in (
+        (1, 1, [[0], [1], [2], [3], [4], [5], [6]]),
+        (10, 1, [[0, 1, 2], [3, 4], [5, 6]]),
+        (4096, 1, [[0, 1, 2, 3, 4], [5, 6]]),
+        (4096, 4, [[0, 1], [2, 3], [4], [5, 6]]),
+    ):
+        widths = {jax.tree.structure(block.learner): width for block in all_blocks}
+        assert CLUSTER._groups(all_blocks, widths, workers) == groups
+
+
+# What is refused, before anything is written.
+
+
+@pytest.mark.parametrize("address", [NOWHERE, "nowhere", "mail://127.0.0.1:9", "tcp://127.0.0.1:none"])
+def test_a_scheduler_that_is_not_there_is_named_and_nothing_written(tmp_path, stream, capsys, address):
+    with pytest.raises(ConnectionError, match=f"a Dask scheduler that runs, such as tcp://.*, got '{address}'"):
+        sweep(address, stream, store=tmp_path / "store")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(SystemExit):
+        cp.cli.main(["sweep", "--stream", "geoff", "--learners", "frozen", "--store", "no", "--cluster", address])
+    assert f"got '{address}'" in capsys.readouterr().err
+
+
+def test_what_answers_to_an_address_but_is_no_scheduler_is_given_up_soon(stream, monkeypatch):
+    monkeypatch.setattr(CLUSTER, "TIMEOUT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=f"got '{address}'"):
+            sweep(address, stream)
+
+
+def test_without_dask_the_error_says_how_to_install_it(tmp_path, stream, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=rf"cluster='{NOWHERE}' needs Dask.*: pip install 'crossprop\[cluster"
+    ):
+        sweep(NOWHERE, stream, store=tmp_path / "store")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("cluster", ["", 8786, object()])
+def test_what_is_no_address_and_no_client_is_refused(stream, cluster):
+    with pytest.raises(TypeError, match="cluster must be an address such as 'tcp://host:8786', or a dask Client, got"):
+        sweep(cluster, stream)
+
+
+def test_workers_of_other_versions_are_refused(machines, tmp_path, stream, monkeypatch):
+    def versions(crossprop, jax):
+        return {"packages": {"crossprop": crossprop, "jax": jax}}
+
+    for scheduler, worker, error in (
+        (("1", "2"), ("1", "3"), "this process, which has jax 2: tcp://w has 3"),
+        (("1", "2"), (None, "2"), "this process, which has crossprop 1: tcp://w has none"),
+        (("0", "2"), ("1", "2"), "this process, which has crossprop 1: the scheduler has 0"),
+    ):
+        told = {
+            "client": versions("1", "2"),
+            "scheduler": versions(*scheduler),
+            "workers": {"tcp://w": versions(*worker)},
+        }
+        with pytest.raises(ValueError, match=error):
+            CLUSTER._check_versions(SimpleNamespace(get_versions=lambda packages, told=told: told))
+    version = cp.__version__
+    monkeypatch.setattr(CLUSTER, "__version__", "0.0")
+    with pytest.raises(ValueError, match=rf"which has crossprop 0\.0: tcp://127\.0\.0\.1:\d+ has {version}"):
+        sweep(machines.address, stream, store=tmp_path / "store")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_engine_that_the_workers_cannot_use_is_refused(machines, tmp_path, stream):
+    with pytest.raises(ValueError, match=r"engine='kernel' cannot run learners\['backprop'\]: .* needs a GPU"):
+        sweep(machines.address, stream, engine="kernel", store=tmp_path / "store")
+    assert not list(tmp_path.iterdir())
+
+
+# The last test: it costs a worker.
+
+
+def test_the_blocks_of_a_worker_killed_at_work_are_run_again_and_no_number_changes(machines, stream, tmp_path):
+    lost, left = machines.workers
+
+    def at_work():
+        lost.send_signal(signal.SIGSTOP)
+        if told(stream.log, lost.pid)[-1:] == ["begin"]:
+            return True
+        lost.send_signal(signal.SIGCONT)
+        return False
+
+    def kill():
+        until(at_work)
+        lost.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    records = sweep(machines.address, stream, settings=30, store=tmp_path / "store")
+    killer.join()
+    assert lost.wait() == -signal.SIGKILL and told(stream.log, lost.pid)[-1] == "begin"
+    ends = [told(stream.log, worker.pid).count("end") for worker in (lost, left)]
+    assert ends[0] < 60 <= sum(ends)
+    assert len(list((tmp_path / "store" / "blocks").iterdir())) == 30
+    assert_same(records, sweep(None, stream, settings=30))
+    assert_same(records, cp.open_sweep(tmp_path / "store"))

@@ -1,0 +1,110 @@
+"""The plots of a sweep: files that are there, numbers that are the sweep's, and a page that works in a browser."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crossprop as cp
+from browser import Opened
+from crossprop.cli import main
+from crossprop.plot import plot
+from crossprop.plot.numbers import groups, read, text
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+NET = cp.Network(inputs=6, hidden=8)
+STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
+LEARNERS = {"crossprop": cp.Crossprop(NET, 0.01), "frozen-adam": cp.Frozen(NET, 0.01, optimizer="adam")}
+OVER = {"step_size": [0.03125, 0.0625, 1e6], "crossprop": {"eta": [0.5, 0], "memory_step_size": [None, 0.1]}}
+
+
+@pytest.fixture(scope="module")
+def store(made_once):
+    def make(folder):
+        cp.sweep(LEARNERS, STREAM, OVER, seeds=2, record_every=20, store=folder / "store", evaluate=3)
+
+    return made_once("sweep-to-plot", make) / "store"
+
+
+@pytest.fixture(scope="module")
+def plots(store, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plots")
+    plot(store, folder)
+    return folder
+
+
+def data_of(page: Path):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_along_an_axis_stands_the_best_of_the_others(store):
+    swept = read(store).learners["crossprop"]
+    records = cp.open_sweep(store)["crossprop"]
+    means = records.loss.mean("step").mean("seed")
+    along = swept.profile(["step_size"])
+    assert along.mean[:2] == pytest.approx(means.min(["eta", "memory_step_size"]).values[:2], rel=1e-5)
+    assert along.diverged.tolist() == [False, False, True] and np.isnan(along.mean[2])
+    both = swept.profile(["eta", "step_size"])
+    expected = means.min("memory_step_size").transpose("eta", "step_size").sortby("eta").values
+    assert both.mean[:, :2] == pytest.approx(expected[:, :2], rel=1e-5)
+    assert (both.low[:, :2] <= both.mean[:, :2]).all() and (both.mean[:, :2] <= both.high[:, :2]).all()
+
+
+def test_all_plots_are_written(plots):
+    written = {path.name for path in plots.iterdir()}
+    pictures = {"learning-curves.png", "sensitivity.png", "sensitivity-eta.png", "heat-maps.png"}
+    assert written == {"sweep.html", *pictures}
+    assert all((plots / name).stat().st_size > 10_000 for name in pictures)
+
+
+def test_the_page_has_the_numbers_and_flags_edges_and_divergence(plots, store):
+    page = (plots / "sweep.html").read_text()
+    chosen = cp.open_evaluation(store).chosen
+    flags = [f"edge: {', '.join(each.edges)}" for each in chosen.values() if each.edges]
+    assert all(flag in page for flag in flags) and "3 fresh seeds" in page
+    data = data_of(plots / "sweep.html")
+    assert [line["name"] for line in data["lines"][0]["lines"]] == list(LEARNERS)
+    assert data["lines"][0]["lines"][0]["diverged"] == [2]
+    assert [line["name"] for line in data["lines"][1]["lines"]] == ["eta = 0", "eta = 0.5"]
+    pairs = [(each["across"], each["down"]) for each in data["heats"][0]["maps"]]
+    assert pairs == [("step_size", "eta"), ("step_size", "memory_step_size"), ("eta", "memory_step_size")]
+
+
+def test_the_page_works_in_a_browser(plots, chromium):
+    with Opened(chromium, plots / "sweep.html") as opened:
+        assert opened.wrong == []
+        assert opened.page.locator(".lines .main-svg").count() and opened.page.locator(".curves .main-svg").count()
+        opened.page.locator("select").nth(1).select_option(index=2)
+        opened.page.wait_for_function("document.querySelector('.heat').layout.xaxis.title.text === 'eta'")
+        assert opened.wrong == []
+
+
+def test_many_learners_stand_in_a_panel_for_each_optimizer(store):
+    sweep = read(store)
+    assert groups(sweep) == {"": list(LEARNERS)}
+    many = {f"{name}-{at}": swept for at in range(5) for name, swept in sweep.learners.items()}
+    assert set(groups(sweep._replace(learners=many))) == {"sgd", "adam"}
+
+
+def test_a_sweep_without_axes_has_learning_curves_alone(tmp_path):
+    cp.sweep({"frozen": cp.Frozen(NET, 0.01)}, STREAM, {}, seeds=2, record_every=20, store=tmp_path / "s")
+    names = {path.name for path in plot(tmp_path / "s")}
+    assert names == {"sweep.html", "learning-curves.png"} and (tmp_path / "s" / "plots" / "sweep.html").exists()
+
+
+def test_values_are_short():
+    assert [text(value) for value in (None, 2.0**-7, 0.5, 3, "adam")] == ["as step_size", "2⁻⁷", "0.5", "3", "adam"]
+
+
+def test_the_command_draws_and_refuses_what_is_no_store(store, tmp_path, capsys):
+    main(["plot", str(store), "--out", str(tmp_path / "out")])
+    assert f"Wrote {tmp_path / 'out' / 'sweep.html'}." in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["plot", str(tmp_path / "none")])
+    assert stopped.value.code == 2
+    assert "must be a folder that a sweep wrote" in capsys.readouterr().err

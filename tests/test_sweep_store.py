@@ -1,0 +1,466 @@
+"""What a store promises: whole blocks, nothing lost and nothing run twice, whatever ends the process."""
+
+import errno
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+import pytest
+import xarray
+
+import crossprop as cp
+import crossprop.cli
+from crossprop.engines.base import Lived
+from crossprop.sweep.status import status
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+NET = cp.Network(inputs=6, hidden=8)
+STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
+LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
+GRID = {"step_size": [0.01, 0.1], "network.outgoing_scale": [0, 1]}
+QUICK = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+BLOCKS = sys.modules["crossprop.sweep.blocks"]
+SWEEP = sys.modules["crossprop.sweep"]
+
+
+def sweep(store, learners=LEARNERS, stream=STREAM, over=GRID, seeds=2, record_every=20):
+    return cp.sweep(learners, stream, over=over, seeds=seeds, record_every=record_every, store=store)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def assert_same(some, others):
+    assert list(some) == list(others)
+    for name, records in some.items():
+        xarray.testing.assert_identical(records, others[name])
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The cells that were run, as `(step size, outgoing scale, seed)`."""
+    cells, execute = [], BLOCKS.execute
+
+    def spy(given, *rest, **options):
+        cells.extend((cell.learner.step_size, cell.learner.network.outgoing_scale, cell.seed) for cell in given)
+        return execute(given, *rest, **options)
+
+    monkeypatch.setattr(BLOCKS, "execute", spy)
+    return cells
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("filled") / "new" / "store"
+    return folder, sweep(folder)
+
+
+# What is in it.
+
+
+def test_a_store_holds_what_memory_holds(filled):
+    folder, records = filled
+    assert_same(records, sweep(None))
+    assert_same(records, cp.open_sweep(folder))
+
+
+def test_a_block_opens_with_plain_xarray(filled):
+    folder, records = filled
+    assert {path.name for path in folder.iterdir()} == {"store.json", "blocks", "lock"}
+    blocks = sorted((folder / "blocks").iterdir())
+    assert len(blocks) == 4
+    for path in blocks:
+        with xarray.open_dataset(path) as block:
+            assert dict(block.sizes) == {"seed": 2, "step": 4} and block.learner == "backprop"
+            setting = json.loads(block.attrs["setting"])
+            point = {axis: block[axis].item() for axis in GRID}
+            assert all(setting[axis] == value for axis, value in point.items())
+            assert block.attrs["schema"] == 1 and block.attrs["seconds"] > 0 and block.attrs["engine"] == "scan"
+            expected = records["backprop"].sel(point)
+            for name in ("loss", "incoming_drift", "outgoing_drift", "diverged_at", "task", "seed"):
+                np.testing.assert_array_equal(block[name], expected[name])
+
+
+def test_all_kinds_of_values_are_coordinates_of_a_block(tmp_path):
+    point = {"optimizer": ["sgd"], "network.bias": [True], "network.hidden": [4], "incoming_step_size": [None]}
+    records = sweep(tmp_path, {"größer als": cp.Backprop(NET, 0.01)}, over=point, seeds=[2**32 - 1])
+    (path,) = (tmp_path / "blocks").iterdir()
+    with xarray.open_dataset(path) as block:
+        assert (block.learner.item(), block.optimizer.item(), block.seed.item()) == ("größer als", "sgd", 2**32 - 1)
+        assert (
+            block["network.bias"].item() is True and block["network.hidden"] == 4 and np.isnan(block.incoming_step_size)
+        )
+    assert_same(records, cp.open_sweep(tmp_path))
+
+
+@pytest.mark.usefixtures("x64")
+def test_with_x64_on_a_store_holds_float64_and_will_not_mix(tmp_path, filled):
+    records = sweep(tmp_path, over={}, seeds=1)
+    assert cp.open_sweep(tmp_path)["backprop"].loss.dtype == np.float64
+    assert_same(records, cp.open_sweep(tmp_path))
+    with pytest.raises(ValueError, match="float_type is 'float32' there and 'float64' here"):
+        sweep(filled[0])
+
+
+def test_a_block_can_be_sent_to_another_process_and_run_there(filled):
+    records = filled[1]["backprop"]
+    asked = SWEEP.checked_grids(LEARNERS, STREAM, GRID, [0, 1])
+    blocks = BLOCKS.missing(BLOCKS.settle(asked, LEARNERS, STREAM, "auto"), [])
+    for number, finished in BLOCKS.live(pickle.loads(pickle.dumps(blocks)), 20, "auto"):
+        finished = pickle.loads(pickle.dumps(finished))
+        np.testing.assert_array_equal(finished.records["loss"], records.loss.sel(blocks[number].point))
+
+
+# Going on, and extending.
+
+
+def test_what_is_done_is_not_run_again(filled, ran):
+    folder, records = filled
+    before = tree(folder)
+    assert_same(sweep(folder), records)
+    assert not ran and tree(folder).keys() == before.keys()
+
+
+def test_a_block_that_is_gone_is_run_again_and_it_alone(tmp_path, filled, ran):
+    sweep(tmp_path)
+    with xarray.open_dataset(gone := min((tmp_path / "blocks").iterdir())) as block:
+        expected = [(block.step_size.item(), block["network.outgoing_scale"].item(), seed) for seed in (0, 1)]
+    gone.unlink()
+    ran.clear()
+    assert_same(sweep(tmp_path), filled[1])
+    assert ran == expected
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
+    sweep(tmp_path, over={})
+    before = tree(tmp_path).keys()
+    (tmp_path / "blocks" / "0-0.nc.part").write_text("half")
+    (tmp_path / "store.json.part").write_text("half")
+    assert cp.open_sweep(tmp_path)
+    sweep(tmp_path, over={})
+    assert tree(tmp_path).keys() == before
+
+
+def test_more_seeds_values_axes_and_learners_extend_a_store(tmp_path, ran):
+    sweep(tmp_path, over={"step_size": [0.01]})
+    assert ran == [(0.01, 1, 0), (0.01, 1, 1)]
+    ran.clear()
+    sweep(tmp_path, over={"step_size": [0.1, 0.01]}, seeds=[1, 0, 5])
+    assert sorted(ran) == [(0.01, 1, 5), (0.1, 1, 0), (0.1, 1, 1), (0.1, 1, 5)]
+    ran.clear()
+    more = {"other": cp.Backprop(NET, 0.02)} | LEARNERS
+    over = {"backprop": GRID}
+    records = sweep(tmp_path, more, over=over)
+    assert sorted(ran) == [(0.01, 0, 0), (0.01, 0, 1), (0.02, 1, 0), (0.02, 1, 1), (0.1, 0, 0), (0.1, 0, 1)]
+    assert_same(records, sweep(None, more, over=over))
+
+
+def test_all_that_was_ever_run_is_there_and_the_rest_is_nan(tmp_path):
+    sweep(tmp_path, over={"step_size": [0.2, 0.01]}, seeds=[4])
+    sweep(tmp_path, {"backprop": cp.Backprop(NET, 0.1)}, over={"network.outgoing_scale": [0]}, seeds=[3])
+    records = cp.open_sweep(tmp_path)["backprop"]
+    assert records.step_size.values.tolist() == [0.1, 0.01, 0.2] and records.seed.values.tolist() == [3, 4]
+    assert records["network.outgoing_scale"].values.tolist() == [0, 1]
+    there = {(0.2, 1, 4), (0.01, 1, 4), (0.1, 0, 3)}
+    for step_size in records.step_size.values:
+        for scale in (0, 1):
+            for seed in (3, 4):
+                cell = records.sel({"step_size": step_size, "network.outgoing_scale": scale, "seed": seed})
+                assert (cell.diverged_at == -1) == ((step_size, scale, seed) in there)
+                assert np.isnan(cell.loss).all() == ((step_size, scale, seed) not in there)
+                assert (cell.diverged_at == -2) == np.isnan(cell.loss).all()
+
+
+# Refusal.
+
+
+@pytest.mark.parametrize(
+    ("asked", "difference"),
+    [
+        ({"record_every": 10}, "record_every is 20 there and 10 here"),
+        ({"stream": cp.Geoff(6, 10, tasks="AC", examples=40)}, "stream.tasks is 'AB' there and 'AC' here"),
+        ({"stream": cp.Arrays(np.ones((9, 6)), np.ones(9))}, "stream.type is 'Geoff' there and 'Arrays' here"),
+        (
+            {"learners": {"new": cp.Backprop(NET, 0.01)}, "stream": cp.Geoff(6, 11, tasks="AB", examples=40)},
+            "stream.features is 10 there and 11 here",
+        ),
+        (
+            {"learners": {"backprop": cp.Frozen(NET, 0.01)}},
+            "learners.backprop.type is 'Backprop' there and 'Frozen' here",
+        ),
+        (
+            {"learners": {"backprop": cp.Backprop(NET, 0.01, incoming_step_size=0.1)}},
+            "learners.backprop.incoming_step_size is None there and 0.1 here",
+        ),
+        (
+            {"learners": {"backprop": cp.Backprop(cp.Network(6, 9), 0.01)}},
+            "learners.backprop.network.hidden is 8 there and 9 here",
+        ),
+    ],
+)
+def test_another_sweep_is_refused_and_the_difference_named(filled, asked, difference):
+    folder, before = filled[0], tree(filled[0])
+    with pytest.raises(ValueError, match=difference) as caught:
+        sweep(folder, **asked)
+    assert str(folder) in str(caught.value)
+    assert tree(folder).keys() == before.keys()
+    assert tree(folder)["store.json"] == before["store.json"]
+
+
+def test_what_is_or_was_an_axis_may_differ(tmp_path, ran):
+    sweep(tmp_path)
+    ran.clear()
+    sweep(tmp_path, {"backprop": cp.Backprop(NET, 0.1)}, over={"network.outgoing_scale": [1]})
+    assert not ran
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("mine.txt", "mine"), ("store.json", "{"), ("store.json", "[]"), ("store.json", '{"schema": 9}')],
+)
+def test_a_folder_that_is_no_store_is_left_alone(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=r"mine.txt|a folder that a sweep wrote|schema 9, this version .* reads 1"):
+        sweep(tmp_path)
+    assert (tmp_path / name).read_text() == content and not (tmp_path / "blocks").exists()
+
+
+def test_a_damaged_block_is_named(tmp_path):
+    sweep(tmp_path)
+    path = min((tmp_path / "blocks").iterdir())
+    for content in (path.read_bytes()[:300], b"", b"CDF\x01"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path} is damaged: delete it"):
+            cp.open_sweep(tmp_path)
+
+
+@pytest.mark.parametrize("optimizer", [lambda step_size: optax.sgd(2 * step_size), jax.tree_util.Partial(optax.sgd)])
+def test_an_optimizer_without_a_name_is_not_kept(tmp_path, optimizer):
+    with pytest.raises(ValueError, match=r"optimizer of learners\['backprop'\] must have a name"):
+        sweep(tmp_path / "store", {"backprop": cp.Backprop(NET, 0.01, optimizer=optimizer)})
+    assert not list(tmp_path.iterdir())
+    assert sweep(None, {"backprop": cp.Backprop(NET, 0.01, optimizer=optax.sgd)}, over={}, seeds=1)
+
+
+# Status.
+
+
+def test_status_tells_what_is_done_missing_and_diverged_and_the_time_left(tmp_path):
+    over = {"step_size": [0.01, 1e4]}
+    sweep(tmp_path, over=over)
+    assert status(tmp_path) == ([("backprop", 4, 0, 2, 0)], None)
+    asked = json.loads((tmp_path / "store.json").read_text())
+    asked["learners"]["backprop"]["seeds"] = [1, 2, 3, 4]
+    asked["learners"]["new"] = asked["learners"]["backprop"] | {"over": {}}
+    (tmp_path / "store.json").write_text(json.dumps(asked))
+    (backprop, new), writer = status(tmp_path)
+    seconds = sum(block.seconds for block in SWEEP.Folder(tmp_path).blocks) / 4
+    assert backprop[:4] == ("backprop", 2, 6, 1) and backprop.seconds_left == pytest.approx(6 * seconds)
+    assert new[:4] == ("new", 0, 4, 0) and new.seconds_left == pytest.approx(4 * seconds) and writer is None
+    for path in (tmp_path / "blocks").iterdir():
+        path.unlink()
+    assert status(tmp_path).learners[1] == ("new", 0, 4, 0, None)
+
+
+# Whatever ends the process.
+
+
+def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(tmp_path, filled, monkeypatch, capsys):
+    live = BLOCKS.live
+
+    def interrupted(blocks, *rest):
+        yield from live(blocks[:2], *rest)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SWEEP, "live", interrupted)
+        with pytest.raises(KeyboardInterrupt, match=f"{tmp_path}: .* is kept, and the same sweep goes on from there"):
+            sweep(tmp_path)
+    assert len(list((tmp_path / "blocks").iterdir())) == 2 and status(tmp_path).learners[0].missing == 4
+    monkeypatch.setattr(cp.cli, "fill", lambda **_: interrupted_by("kept"))
+    with pytest.raises(SystemExit):
+        cp.cli.main(["sweep", "--stream", "geoff", "--learners", "frozen", "--store", "kept"])
+    assert capsys.readouterr().err == "crossprop: interrupted: kept\n"
+    assert_same(sweep(tmp_path), filled[1])
+
+
+def interrupted_by(text):
+    raise KeyboardInterrupt(text)
+
+
+def test_a_disk_that_fills_is_told_and_what_was_written_before_stays(tmp_path):
+    """No file may grow past 16 KiB: the blocks of two seeds fit, that of thirty-two does not."""
+    before = sweep(tmp_path, record_every=1)
+    files = tree(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, limits[1]))
+    try:
+        with pytest.raises(
+            OSError, match=r"cannot be written: File too large\. What was written before is kept"
+        ) as caught:
+            sweep(tmp_path, record_every=1, seeds=34)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG and str(tmp_path / "blocks") in str(caught.value)
+    after = tree(tmp_path)
+    assert after.keys() == files.keys() and all(after[name] == files[name] for name in files if "blocks" in name)
+    there = cp.open_sweep(tmp_path)["backprop"]
+    assert (
+        there.sel(seed=[0, 1]).equals(before["backprop"]) and (there.diverged_at.sel(seed=slice(2, None)) == -2).all()
+    )
+    assert_same(sweep(tmp_path, record_every=1, seeds=34), sweep(None, record_every=1, seeds=34))
+
+
+def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
+    def execute(cells, record_every, engines, **options):
+        for number, _ in enumerate(cells):
+            yield number, Lived({"loss": np.zeros(2**18, np.float32)}, -1)
+
+    monkeypatch.setattr(BLOCKS, "execute", execute)
+    long = cp.Geoff(inputs=6, features=10, tasks="A", examples=2**18)
+    peaks = []
+    for blocks in (20, 80):
+        tracemalloc.start()
+        grid = {"step_size": np.linspace(0.1, 0.2, blocks)}
+        SWEEP.fill(LEARNERS, long, grid, 1, 1, "auto", tmp_path / str(blocks))
+        peaks.append(tracemalloc.get_traced_memory()[1] / 2**20)
+        tracemalloc.stop()
+        assert len(list((tmp_path / str(blocks) / "blocks").iterdir())) == blocks
+    assert peaks[1] < peaks[0] + 10
+
+
+HOLDING = """
+import sys, scipy.io
+import crossprop as cp
+
+class Waiting(scipy.io.netcdf_file):
+    def _write_var_array(self):
+        print("writing", flush=True)
+        sys.stdin.readline()
+        super()._write_var_array()
+
+scipy.io.netcdf_file = Waiting
+net = cp.Network(inputs=6, hidden=8)
+stream = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
+grid = {"step_size": [0.01], "network.outgoing_scale": [1]}
+cp.sweep({"backprop": cp.Backprop(net, 0.01)}, stream, over=grid, seeds=2, record_every=20, store=sys.argv[1])
+"""
+
+
+def test_a_second_process_is_told_and_spoils_nothing(tmp_path, capsys):
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
+    first = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=QUICK)
+    assert first.stdout is not None and first.stdout.readline() == "writing\n"
+    before = tree(tmp_path)
+    assert any(name.endswith(".part") for name in before)
+    with pytest.raises(BlockingIOError, match=f"{tmp_path} is being written to by process {first.pid} on "):
+        sweep(tmp_path)
+    assert status(tmp_path).learners == [("backprop", 0, 2, 0, None)]
+    cp.cli.main(["status", str(tmp_path)])
+    assert f"Running now: process {first.pid} on " in capsys.readouterr().out
+    assert tree(tmp_path) == before
+    first.communicate("go\n", timeout=60)
+    assert first.returncode == 0 and status(tmp_path) == ([("backprop", 2, 0, 0, 0)], None)
+    assert sorted(path.suffix for path in (tmp_path / "blocks").iterdir()) == [".nc"]
+
+
+# One process imports once and forks for every attempt, before JAX has started: an attempt costs a second.
+KILLING = """
+import json, os, random, signal, sys, time, warnings
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+import jax, numpy, scipy.io
+import crossprop as cp
+
+folder = Path(sys.argv[1])
+jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+BLOCKS, DAWDLE, KILLS, MIDWAY = 120, 0.06, 20, 5
+
+
+class Dawdling(scipy.io.netcdf_file):
+    def _write_var_array(self):
+        name = Path(self.filename).name
+        os.write(log, f"first {name}\\n".encode())
+        self.fp.flush()
+        time.sleep(DAWDLE)
+        super()._write_var_array()
+        self.fp.flush()
+        os.write(log, f"last {name}\\n".encode())
+
+
+def sweep(store):
+    net = cp.Network(inputs=6, hidden=8)
+    numbers = numpy.random.default_rng(0).normal(size=(80, 7))
+    stream = cp.Arrays(numbers[:, 1:], numbers[:, 0])
+    grid = {"step_size": numpy.geomspace(1e-3, 1e-1, BLOCKS)}
+    cp.sweep({"backprop": cp.Backprop(net, 0.01)}, stream, over=grid, seeds=2, record_every=20, store=store)
+
+
+def attempt(store):
+    child = os.fork()
+    if not child:
+        scipy.io.netcdf_file = Dawdling
+        sweep(store)
+        os._exit(0)
+    return child
+
+
+def writes():
+    lines = [line.split() for line in (folder / "log").read_text().splitlines()]
+    return [name for word, name in lines if word == "first"], {name for word, name in lines if word == "last"}
+
+
+log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+assert os.waitpid(attempt(folder / "whole"), 0)[1] == 0
+rng = random.Random(0)
+kills, midway, twice = 0, 0, 0
+while kills < KILLS or midway < MIDWAY:
+    os.truncate(folder / "log", 0)
+    there = {path.name for path in folder.glob("killed/blocks/*.nc")}
+    child = attempt(folder / "killed")
+    if kills % 2:
+        while not writes()[0]:
+            assert not os.waitpid(child, os.WNOHANG)[0]
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 1.5 * DAWDLE))
+    else:
+        time.sleep(rng.uniform(0, 0.8))
+    os.kill(child, signal.SIGKILL)
+    if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+        break
+    first, last = writes()
+    kills += 1
+    midway += bool(set(first) - last) and any(folder.glob("killed/blocks/*.part"))
+    twice += sum(name.removesuffix(".part") in there for name in first) + len(first) - len(set(first))
+left = BLOCKS - len(list(folder.glob("killed/blocks/*.nc")))
+assert os.waitpid(attempt(folder / "killed"), 0)[1] == 0
+print(json.dumps({"kills": kills, "midway": midway, "twice": twice, "left": left}))
+"""
+
+
+def test_a_sweep_killed_at_random_moments_ends_bit_equal_to_one_never_killed(tmp_path):
+    command = [sys.executable, "-c", KILLING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=QUICK, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["kills"] >= 20 and told["midway"] >= 5 and told["left"] > 0, told
+    assert told["twice"] == 0
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert tree(killed).keys() == tree(whole).keys() and len(tree(killed)) == 122
+    assert_same(cp.open_sweep(killed), cp.open_sweep(whole))
+    runs = [(block.identity, seed) for block in SWEEP.Folder(killed).blocks for seed in block.seeds.tolist()]
+    assert len(runs) == len(set(runs)) == 240
+    assert (cp.open_sweep(killed)["backprop"].diverged_at == -1).all()
