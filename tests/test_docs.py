@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {
     **{"seeds=30": "seeds=2", "seeds=5": "seeds=2", "seeds=3": "seeds=1", "hidden=500": "hidden=20"},
-    **{"hidden=100": "hidden=20", "evaluate=60": "evaluate=3", "cp.Geoff()": "cp.Geoff(examples=200)", "size=(2000, 8)": "size=(400, 8)"},
+    **{"evaluate=60": "evaluate=3", "hidden=100": "hidden=20"},
+    **{"cp.Geoff()": "cp.Geoff(examples=200)", "size=(2000, 8)": "size=(400, 8)"},
 }
 SHORT = {
     "run": ["--seeds", "2", "--hidden", "10", "--examples", "60"],
