@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 
 from crossprop.learners import Learner, State
-from crossprop.learners.base import Work
-from crossprop.network import float_type
+from crossprop.learners.base import Outcome, Work
+from crossprop.network import Network, float_type
 from crossprop.streams.base import Life
 
 Probe = Callable[[State, State], Any]
@@ -61,10 +61,10 @@ class Sums(NamedTuple):
     error: jax.Array
     diverged_at: jax.Array
 
-    def add(self, at: Any, loss: jax.Array, outputs: jax.Array, y: jax.Array) -> "Sums":
-        diverged = (self.diverged_at < 0) & ~jnp.isfinite(loss)
-        wrong = jnp.argmax(outputs) != jnp.argmax(y)
-        return Sums(self.loss + loss, self.error + wrong, jnp.where(diverged, at, self.diverged_at))
+    def add(self, network: Network, at: Any, outcome: Outcome, y: jax.Array) -> "Sums":
+        diverged = (self.diverged_at < 0) & ~jnp.isfinite(outcome.loss)
+        wrong = jnp.argmax(outcome.outputs) != jnp.argmax(y) if network.loss == "softmax" else 0
+        return Sums(self.loss + outcome.loss, self.error + wrong, jnp.where(diverged, at, self.diverged_at))
 
 
 class Method(NamedTuple):

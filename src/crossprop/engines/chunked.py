@@ -110,7 +110,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
             target, step = targets[begin + i], at + begin + i
             work, credit, outcome = learner.respond(before, before.incoming[i], target)
             work = learner.follow(work, credit, own[:, i], outcome.loss)
-            after = (work, sums.add(start + step, outcome.loss, outcome.outputs, target))
+            after = (work, sums.add(learner.network, start + step, outcome, target))
             there_is_one = step < until
             carry = jax.tree.map(lambda new, old: jnp.where(there_is_one, new, old), after, carry)
             return carry, _masked(credit, there_is_one)

@@ -45,7 +45,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     def example(at, carry):
         work, sums = carry
         work, outcome = learner.learn(work, learner.network.with_constant(x[at]), y[at])
-        return work, sums.add(start + at, outcome.loss, outcome.outputs, y[at])
+        return work, sums.add(learner.network, start + at, outcome, y[at])
 
     if stride is None:
         return lax.fori_loop(at, until, example, (work, sums))

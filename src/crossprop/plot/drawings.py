@@ -36,14 +36,14 @@ def _learners(sweep: Sweep, path: Path) -> None:
     panels = groups(sweep)
     figure, places = _panels(len(panels), most=4)
     for axes, (title, names) in zip(places, panels.items(), strict=True):
-        others = [name for name in names if name not in LOOKS]
+        others, ticks = [name for name in names if name not in LOOKS], {}
         for name in names:
             swept = sweep.learners[name]
             if not swept.axes:
                 continue
             colour, style = look(name, others)
-            _line(axes, swept, [swept.axes[0]], (), {"color": colour, "linestyle": style, "label": name})
-        _finish(axes, title, sweep.measure, _first(sweep))
+            ticks |= _line(axes, swept, swept.axes[:1], (), {"color": colour, "linestyle": style, "label": name})
+        _finish(axes, title, sweep.measure, _first(sweep), ticks)
         axes.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     _title(figure, "the best of all other axes at each value,\nmean and 95% bootstrap band; × at the top: diverged")
     figure.savefig(path, dpi=150)
@@ -54,18 +54,19 @@ def _lines(sweep: Sweep, path: Path) -> None:
     names = [name for name, swept in sweep.learners.items() if LINES in swept.axes and len(swept.axes) > 1]
     figure, places = _panels(len(names), most=4)
     for axes, name in zip(places, names, strict=True):
-        swept = sweep.learners[name]
+        swept, ticks = sweep.learners[name], {}
         for at, value in enumerate(swept.values(LINES)):
-            colour = SHADES[at % len(SHADES)]
-            _line(axes, swept, [swept.axes[0], LINES], (at,), {"color": colour, "label": f"{LINES} = {text(value)}"})
-        _finish(axes, name, sweep.measure, swept.axes[0])
+            style = {"color": SHADES[at % len(SHADES)], "label": f"{LINES} = {text(value)}"}
+            ticks |= _line(axes, swept, [swept.axes[0], LINES], (at,), style)
+        _finish(axes, name, sweep.measure, swept.axes[0], ticks)
     places[0].legend(frameon=False, fontsize=7.5)
     _title(figure, f"A line for each {LINES}, at the best of all other axes")
     figure.savefig(path, dpi=150)
 
 
-def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], style: dict[str, Any]) -> None:
-    """A line with its interval along the first axis of `keep`; what diverged stands at the top of the panel."""
+def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], style: dict[str, Any]) -> dict[float, str]:
+    """A line with its interval along the first axis of `keep`; what diverged stands at the top of the panel. Returns
+    the places on that axis, with their names."""
     mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
     values = swept.values(keep[0])
     numbers = all(isinstance(value, int | float) for value in values)
@@ -78,8 +79,7 @@ def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], styl
         axes.plot(x[diverged], height, marker="x", color=style["color"], markersize=5, **top)
     if numbers and (x > 0).all() and x.max() / x.min() > 3:
         axes.set_xscale("log", base=2)
-    axes.set_xticks(x, [text(value) for value in values], minor=False)
-    axes.minorticks_off()
+    return dict(zip(x.tolist(), map(text, values), strict=True))
 
 
 def _maps(sweep: Sweep, path: Path) -> None:
@@ -125,8 +125,10 @@ def _first(sweep: Sweep) -> str:
     return next(swept.axes[0] for swept in sweep.learners.values() if swept.axes)
 
 
-def _finish(axes: Any, title: str, measure: str, along: str) -> None:
+def _finish(axes: Any, title: str, measure: str, along: str, ticks: dict[float, str]) -> None:
     axes.set_title(title, fontsize=10, pad=14)
+    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=8)
+    axes.minorticks_off()
     axes.set_xlabel(along)
     axes.set_ylabel(measure)
     seen = np.concatenate([line.get_ydata() for line in axes.lines if line.get_marker() == "o"] or [np.ones(1)])

@@ -74,6 +74,8 @@ class Sweep(NamedTuple):
     """The records of the best settings: on fresh seeds where all have them, else on the sweep's."""
     fresh: bool
     measure: str
+    seconds: float
+    """What all runs in the store took."""
 
 
 def read(store: Path) -> Sweep:
@@ -89,7 +91,8 @@ def read(store: Path) -> Sweep:
     own = [_alone(swept, asked.record_every, kept) for swept in learners.values()]
     best = _together(list(evaluation.records.values()) if fresh else own)
     error = next(iter(learners.values())).scores.name == "error"
-    return Sweep(learners, evaluation, best, fresh, TITLES["error" if error else "squared"])
+    seconds = sum(block.seconds for block in kept)
+    return Sweep(learners, evaluation, best, fresh, TITLES["error" if error else "squared"], seconds)
 
 
 def _alone(swept: Swept, record_every: int, kept: Any) -> "xarray.Dataset":

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -15,7 +14,7 @@ from crossprop import _checks as check
 from crossprop._files import check_writable, whole
 from crossprop._version import __version__
 from crossprop.plot import drawings
-from crossprop.plot.numbers import read
+from crossprop.plot.numbers import Sweep, read
 from crossprop.report.sections import duration
 from crossprop.run import cores
 from crossprop.study.answers import Answer, answers, rows_of
@@ -66,12 +65,10 @@ class Study:
         asked = self._asked()
         check_writable("out", self.out)
         say(f"{self.name}: tuning {len(asked['learners'])} learners, then {asked['evaluate']} fresh seeds of each best")
-        began = time.perf_counter()
         fill(**asked)
-        seconds = self._seconds(time.perf_counter() - began)
-        return self._publish(asked, seconds, say)
+        return self._publish(asked, say)
 
-    def _publish(self, asked: dict[str, Any], seconds: float, say: Say) -> list[Answer]:
+    def _publish(self, asked: dict[str, Any], say: Say) -> list[Answer]:
         sweep = read(asked["store"])
         rows = rows_of(sweep)
         found = answers(sweep, rows)
@@ -80,21 +77,13 @@ class Study:
         write_tables(rows, sweep.measure, self.out)
         drawings.draw(sweep, figures)
         draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
-        facts = self._facts(asked, sweep, seconds)
+        facts = self._facts(asked, sweep)
         write_study(self.out / "study.html", STUDIES[self.name], sweep, rows, found, self.command, facts, self.quick)
         with whole(self.out / "answers.json") as path:
             told = {"command": self.command, "facts": facts, "answers": [each._asdict() for each in found]}
             path.write_text(json.dumps(told, indent=1))
-        say(f"{self.name}: done in {duration(seconds)}; the page is {self.out / 'study.html'}")
+        say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.out / 'study.html'}")
         return found
-
-    def _seconds(self, now: float) -> float:
-        """What all sweeps into this folder took: one that was done before takes no time now."""
-        path = self.out / "seconds.json"
-        before = json.loads(path.read_text()) if path.exists() else 0.0
-        total = round(before + now, 1)
-        path.write_text(json.dumps(total))
-        return total
 
     def _asked(self) -> dict[str, Any]:
         with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as path:
@@ -110,7 +99,7 @@ class Study:
         few = {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
         return asked | {"learners": learners, "over": over | own} | few
 
-    def _facts(self, asked: dict[str, Any], sweep: Any, seconds: float) -> dict[str, str]:
+    def _facts(self, asked: dict[str, Any], sweep: Sweep) -> dict[str, str]:
         stream, network = asked["stream"], next(iter(asked["learners"].values())).network
         settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
         steps = len(stream.schedule) if not self.quick else len(stream.tasks) * QUICK["stream.examples"][0]
@@ -122,7 +111,7 @@ class Study:
             "hidden units": str(QUICK["network.hidden"][0] if self.quick else network.hidden),
             "grid": f"{settings:,} settings in all, {len(next(iter(sweep.learners.values())).grid.seeds)} seeds each",
             "evaluation": f"{sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
-            "time": duration(seconds),
+            "time": duration(sweep.seconds),
             "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
             "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
         }

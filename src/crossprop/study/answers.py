@@ -11,6 +11,7 @@ from crossprop.sweep.evaluate import PHASES, Comparison, compare
 
 BACKPROP, FROZEN = "backprop", "frozen"
 IN_WORDS = {"all": "over all steps", "end": "at the end of tasks", "switch": "just after a switch"}
+VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 LEVEL = 0.05
 
 
@@ -82,27 +83,19 @@ def answers(sweep: Sweep, rows: list[Row]) -> list[Answer]:
     """The questions of the study, answered in plain words. Which rule stands for crossprop is chosen on the sweep's
     seeds; all numbers are from fresh ones."""
     optimizers = list(dict.fromkeys(row.optimizer for row in rows))
-    found = []
-    for optimizer in optimizers:
-        mine = [row for row in rows if row.optimizer == optimizer]
-        if best := _best([row for row in mine if row.crossprop and BACKPROP in row.versus]):
-            found.append(_against(f"Does crossprop credit help with {optimizer}?", best, BACKPROP, "all"))
+    of_optimizer = [[row for row in rows if row.optimizer == optimizer and row.crossprop] for optimizer in optimizers]
+    bests = [best for mine in of_optimizer if (best := _best(mine)) and BACKPROP in best.versus]
+    found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP, "all") for row in bests]
     tuned = _best([row for row in rows if row.crossprop])
     plain = _best([row for row in rows if row.rule == BACKPROP])
     if tuned and plain:
         values = sweep.evaluation.values()
         overall = compare(values, {tuned.learner: plain.learner})[0]
-        found.append(
-            _answer(
-                "Is the best crossprop better than the best backprop, each with its best optimizer?", overall, "all"
-            )
-        )
+        question = "Is the best crossprop better than the best backprop, each with its best optimizer?"
+        found.append(_answer(question, overall, "all"))
     if tuned and FROZEN in tuned.versus:
         found.append(_against("Is it better than not learning features at all?", tuned, FROZEN, "all"))
-    if tuned and BACKPROP in tuned.versus:
-        found.append(_against("Does it adapt faster when the task changes?", tuned, BACKPROP, "switch"))
-        found.append(_moves(rows, tuned))
-    return found
+    return [*found, _adapts(bests), _moves(bests, rows)] if bests else found
 
 
 def _best(rows: list[Row]) -> Row | None:
@@ -116,23 +109,39 @@ def _against(question: str, row: Row, reference: str, phase: str) -> Answer:
 
 def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
     relative, difference = percent(comparison), comparison.difference
-    words = {"yes": "less", "no": "more", "open": "less" if difference.mean < 0 else "more"}[verdict(comparison)]
+    if not np.isfinite(difference.mean):
+        why = f"A fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared."
+        return Answer(question, VERDICTS["open"], why)
+    words = "less" if difference.mean < 0 else "more"
     why = (
         f"{comparison.learner} has {abs(relative.mean):.1f}% {words} error {IN_WORDS[phase]} than "
         f"{comparison.reference} (between {relative.low:+.1f}% and {relative.high:+.1f}%); it wins {difference.won} of "
         f"{difference.pairs} seeds, {p_text(comparison.p)}."
     )
-    return Answer(question, {"yes": "yes", "no": "no", "open": "no difference shown"}[verdict(comparison)], why)
+    return Answer(question, VERDICTS[verdict(comparison)], why)
 
 
-def _moves(rows: list[Row], tuned: Row) -> Answer:
-    other = next(row for row in rows if row.learner == f"{BACKPROP}-{tuned.optimizer}")
-    ratio = float(tuned.moved.mean / other.moved.mean)
-    why = (
-        f"At the end the incoming weights of {tuned.learner} are {float(tuned.moved.mean):.3g} from their start, those "
-        f"of {other.learner} {float(other.moved.mean):.3g}: {ratio:.2g} times as far."
-    )
-    return Answer("Do its features move less?", "yes" if ratio < 1 else "no", why)
+def _adapts(bests: list[Row]) -> Answer:
+    comparisons = [row.versus[BACKPROP]["switch"] for row in bests]
+    words = []
+    for each in comparisons:
+        mean, low, high, won, pairs = percent(each)
+        words.append(f"{each.learner} {mean:+.1f}% [{low:+.1f}, {high:+.1f}], {won} of {pairs} won, {p_text(each.p)}")
+    why = f"Error {IN_WORDS['switch']}, against backprop with the same optimizer: {'; '.join(words)}."
+    verdicts = [VERDICTS[verdict(each)] for each in comparisons]
+    return Answer("Does it adapt faster when the task changes?", _all(verdicts), why)
+
+
+def _moves(bests: list[Row], rows: list[Row]) -> Answer:
+    moved = {row.learner: float(row.moved.mean) for row in rows}
+    pairs = [(row.learner, f"{BACKPROP}-{row.optimizer}") for row in bests]
+    words = [f"{mine} {moved[mine]:.3g}, {other} {moved[other]:.3g}" for mine, other in pairs]
+    why = f"How far the incoming weights are from their start at the end: {'; '.join(words)}."
+    return Answer("Do its features move less?", _all(["yes" if moved[a] < moved[b] else "no" for a, b in pairs]), why)
+
+
+def _all(verdicts: list[str]) -> str:
+    return verdicts[0] if len(set(verdicts)) == 1 else "it depends"
 
 
 def p_text(p: float) -> str:

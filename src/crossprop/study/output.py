@@ -28,7 +28,7 @@ from crossprop.study.answers import (
 )
 from crossprop.sweep.evaluate import Comparison
 
-PILLS = {"yes": "yes", "no": "no", "no difference shown": "open"}
+PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 INTRO = (
     "Crossprop credits the incoming weights U through their past effect on the outgoing ones; backprop through the "
     "example at hand; the control, <em>frozen</em>, leaves U alone. Each credit rule was tuned with each optimizer on "
