@@ -66,6 +66,7 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
         axes.axvline(0, color="#67000d", linewidth=1)
         axes.set_title(IN_WORDS[phase], fontsize=10)
         axes.xaxis.set_major_formatter("{x:+g}%")
+        axes.locator_params(axis="x", nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(shown)), [row.learner for row in shown], fontsize=8.5)
     panels[0].invert_yaxis()
