@@ -1,6 +1,7 @@
 """Crossprop, exact and projected."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from crossprop import _checks as check
@@ -58,8 +59,8 @@ class Crossprop(Learner):
         phi, slope = units.phi[None, :], units.slope[None, :]
         error, weights = delta[:, None], units.outgoing
         if units.signs is not None and units.signs.shape[:2] != (1, 1):
-            error = jnp.sum(units.signs * delta[None, :, None], axis=1)
-            weights = jnp.sum(units.signs * units.outgoing[None], axis=1)
+            each = jax.vmap(self.network.weigh, in_axes=(None, 0))
+            error, weights = each(delta, units.signs), each(jnp.ones_like(delta), units.signs * units.outgoing[None])
         return Credit(
             from_memory=mix / (self.projections or 1) * phi * error,
             from_input=self.eta * self.network.weigh(delta, units.outgoing) * units.slope,
