@@ -196,7 +196,7 @@ def _geoff_stream(steps: int) -> Kept:
 
 
 def _mnist_network(scale: Scale) -> Network:
-    """Weights start small: with the paper's, softmax gives numbers so near 0 that NumPy and PyTorch slow down."""
+    """Weights start small, so that classes are not certain from the start and every product has work to do."""
     inputs, hidden = 64 if scale.quick else 784, scale.hidden(1024)
     return Network(inputs, hidden, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1)
 
