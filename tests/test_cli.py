@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,8 +13,10 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
+from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.store import read_records, write_records
+from terminal import Answer
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -22,28 +24,6 @@ SMALL = ("--hidden", "10", "--examples", "60", "--seeds", "2", "--record-every",
 GEOFF = ("run", "geoff", *SMALL)
 ONE = ("--learners", "frozen")
 INTERVAL = r"[\d.]+ \[[\d.]+, [\d.]+\]"
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsys, monkeypatch):
-    """Calls the command line as a terminal of 80 columns would."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*words) -> Answer:
-        code = 0
-        try:
-            cp.cli.main([str(word) for word in words])
-        except SystemExit as ended:
-            code = ended.code
-        return Answer(code, *capsys.readouterr())
-
-    return call
 
 
 def row(answer: Answer, learner: str) -> str:
@@ -63,6 +43,13 @@ def refused(answer: Answer) -> str:
 
 
 # run
+
+
+def test_every_engine_can_be_asked_for_and_one_that_cannot_says_why(call, tmp_path):
+    assert get_args(cp.cli.EngineName) == ("auto", *ENGINES)
+    assert call(*GEOFF, *ONE, "--engine", "chunked", "--out", tmp_path).code == 0
+    assert read_records(tmp_path / "records.zarr").attrs["engine"] == "chunked"
+    assert "needs a GPU, and this device is a cpu" in refused(call(*GEOFF, *ONE, "--engine", "kernel"))
 
 
 def test_run_prints_every_learner_with_an_interval_and_writes_records_and_a_figure(call, tmp_path):

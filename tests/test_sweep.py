@@ -4,13 +4,11 @@ import itertools
 import json
 import math
 import re
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import crossprop as cp
-import crossprop.cli
 from crossprop.engines import base
 from crossprop.learners import LEARNERS
 from crossprop.sweep.toml import arguments
@@ -327,26 +325,9 @@ def test_a_typo_in_the_file_is_named_with_the_nearest_that_would_do(call, tmp_pa
 # The command line.
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def call(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-
-    def call(*words) -> Answer:
-        code = 0
-        try:
-            cp.cli.main([str(word) for word in words])
-        except SystemExit as ended:
-            code = ended.code
-        return Answer(code, *capsys.readouterr())
-
-    return call
 
 
 def test_flags_run_what_python_runs_and_status_tells_of_it(call, tmp_path):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import xarray
 
 StreamName = Literal["geoff", "digits", "mnist5k", "mnist"]
+EngineName = Literal["auto", "scan", "chunked", "kernel"]
 OVER = (
     "An axis, as often as there are: a hyperparameter, or network. or stream. and a field of theirs; and its values. "
     "eta=0,0.5,1 is a list, network.hidden=100 one value, step_size=2**-14..2**-6 the powers of 2 between two ends, "
@@ -89,8 +90,8 @@ class Run:
     """Examples a task; unset, 5000 for GEOFF and the whole data set otherwise."""
     record_every: int = 50
     """The steps that one record sums up."""
-    engine: Literal["auto", "scan"] = "auto"
-    """How to execute the runs; it changes no number."""
+    engine: EngineName = "auto"
+    """How to execute the runs; auto picks by device, sizes and rule."""
     out: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """A folder for records.zarr and figure.png; unset, nothing is written."""
 
@@ -281,8 +282,8 @@ class Reproduce:
     """A small version, which says so on every figure and table."""
     exact_mnist: bool | None = None
     """Add exact and projected crossprop on MNIST, which the paper could not afford; unset, where there is a GPU."""
-    engine: Literal["auto", "scan"] = "auto"
-    """How to execute the runs."""
+    engine: EngineName = "auto"
+    """How to execute the runs; auto picks by device, sizes and rule."""
     out: Annotated[Path, arg(metavar="FOLDER")] = Path("reproduction")
     """Where records, figures, claims.json and report.html go; what is there already is not run again."""
     force: Annotated[bool, FlagCreatePairsOff] = False
