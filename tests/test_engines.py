@@ -13,6 +13,7 @@ import pytest
 
 import crossprop as cp
 from crossprop.engines import ENGINES, base, choose, chunked, kernel, scan
+from crossprop.engines.fused import fused, plainly
 from crossprop.learners import LEARNERS
 from crossprop.learners.base import Work
 from crossprop.run import key_data
@@ -131,7 +132,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     pieces = kernel._work(learner, *kernel._initial(learner, cp.keys(0)[1]))
     whole = Work.of(learner.init(cp.keys(0)[1]))
     rows = [piece for piece in kernel._pieces(network) if piece.start < inputs]
-    step = jax.jit(kernel._fused(padded.learn, kernel._plainly))
+    step = jax.jit(fused(padded.learn, plainly))
     plain = jax.jit(learner.learn)
     for x, y in zip(life.x, life.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias
@@ -158,6 +159,25 @@ def test_every_kernel_lowers_for_cuda(rule, optimizer):
         if "CROSSPROP_FULL_GRID" in os.environ or (i + j + bias + OPTIMIZERS.index(optimizer)) % 2 == 0:
             learner = RULES[rule](cp.Network(2, 2, 2, activation, loss, bias), 1e-3, optimizer=optimizer)
             assert "triton" in kernel.traced(learner).lower(lowering_platforms=("cuda",)).as_text()
+
+
+def test_products_are_joined_with_the_sums_they_are_used_in():
+    def function(a, b, c, n):
+        used_twice = a * b
+        return {
+            "sum": a * b + c,
+            "difference": c - a * b,
+            "rest": (a * b)[None] - c[None],
+            "twice": used_twice + used_twice,
+            "share": a / n + c,
+        }
+
+    arguments = (*np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32), np.float32(3))
+    joined = []
+    count = lambda *parts: joined.append(parts) or plainly(*parts)
+    for name, values in fused(function, count)(*map(jnp.asarray, arguments)).items():
+        np.testing.assert_allclose(values, function(*arguments)[name], rtol=1e-6, err_msg=name)
+    assert len(joined) == 4
 
 
 def test_multiply_adds_are_one_instruction():

@@ -11,7 +11,8 @@ ENGINES: dict[str, ModuleType] = {"scan": scan, "chunked": chunked, "kernel": ke
 
 def choose(learner: Learner, platform: str, probes: Probes) -> str:
     """The engine for a job, by device, sizes and rule, never by the number of runs."""
-    for name in ("kernel", "chunked"):
-        if ENGINES[name].pays(learner) and ENGINES[name].unfit(learner, platform, probes) is None:
-            return name
+    if kernel.unfit(learner, platform, probes) is None:
+        return "kernel"
+    if chunked.pays(learner) and chunked.unfit(learner, platform, probes) is None:
+        return "chunked"
     return "scan"

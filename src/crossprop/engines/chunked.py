@@ -142,8 +142,8 @@ def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: 
     following = count - 1 - jnp.arange(steps)
     left = jnp.where(following >= 0, jnp.asarray(decay, incoming.dtype) ** jnp.maximum(following, 0), 0)
     moved = jnp.where(following >= 0, step_size * (1 - decay * left) / (1 - decay), 0)
-    for velocity in velocities:
-        remaining = decay ** count.astype(incoming.dtype)
+    if velocities:
+        (velocity,), remaining = velocities, decay ** count.astype(incoming.dtype)
         incoming = incoming - step_size * decay * (1 - remaining) / (1 - decay) * velocity
         velocities = [remaining * velocity]
     totals, weights = [incoming, *velocities], [moved, -left][: 1 + len(velocities)]

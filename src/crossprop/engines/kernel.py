@@ -5,8 +5,7 @@ are powers of two: the rows of U come in such pieces (20 inputs are 16 and 4), h
 what is padding stays 0 and is never seen.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
@@ -17,9 +16,9 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jax.extend.core import Literal, Var
 
 from crossprop.engines import base
+from crossprop.engines.fused import fused, in_one, plainly
 from crossprop.learners import Learner
 from crossprop.learners.base import Work
 from crossprop.learners.optimizers import OPTIMIZERS
@@ -55,10 +54,6 @@ def too_much(learner: Learner, probes: base.Probes) -> str | None:
             f"this learner has {numbers:,}"
         )
     return None
-
-
-def pays(learner: Learner) -> bool:
-    return True
 
 
 def width(learner: Learner, platform: str) -> int:
@@ -260,8 +255,8 @@ def _initials(learner: Learner, numbers: jax.Array, keys: jax.Array) -> tuple[An
 
 
 def _with_numbers(learner: Learner, numbers: Any) -> Learner:
-    """The learner with hyperparameters of a run."""
-    return jax.tree.unflatten(jax.tree.structure(learner), [numbers[i] for i in range(numbers.shape[-1])])
+    """The learner with the hyperparameters of a run."""
+    return jax.tree.unflatten(jax.tree.structure(learner), list(numbers))
 
 
 @partial(jax.jit, static_argnames="windows")
@@ -303,8 +298,8 @@ def _segment(
 def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: Any, progress: base.Progress) -> None:
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     run = pl.program_id(0)
-    network, leaves = learner.network, jax.tree.leaves(learner)
-    learner = jax.tree.unflatten(jax.tree.structure(learner), [own.numbers[run, i] for i in range(len(leaves))])
+    network, count = learner.network, own.numbers.shape[1]
+    learner = _with_numbers(learner, [own.numbers[run, i] for i in range(count)])
     learner = eqx.tree_at(lambda each: each.network, learner, _Padded.of(network))
     life, value, alive = own.place[run, 0], own.place[run, 1], own.place[run, 2]
     start, record_every = bounds[0], bounds[2]
@@ -321,7 +316,7 @@ def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: 
         work, loss, error, diverged_at, (x, y) = carry
         following = example(jnp.minimum(step + 1, final))
         inputs = (*x, jnp.ones(1, y.dtype)) if network.bias else x
-        work, outcome = _fused(learner.learn, _plainly if interpret else _in_one)(work, inputs, y)
+        work, outcome = fused(learner.learn, plainly if interpret else in_one)(work, inputs, y)
         finite = jnp.abs(outcome.loss) < jnp.inf
         diverged_at = jnp.where((diverged_at < 0) & ~finite, step, diverged_at)
         if network.loss == "softmax":
@@ -368,78 +363,3 @@ def traced(learner: Learner) -> Any:
     own = Runs(number((1, len(jax.tree.leaves(learner)))), whole((1, 3)))
     progress = jax.eval_shape(partial(_begin, learner, windows=1), data, own, signs)
     return _segment.trace(learner, False, data, own, progress, whole((3,)))
-
-
-# Multiply-adds.
-
-
-class _Product(NamedTuple):
-    """A product that is not computed yet, for who adds to it."""
-
-    left: Any
-    right: Any
-
-
-def _fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum, and without dividing
-    each of many numbers by the same one. Triton's compiler, as JAX calls it, does neither."""
-
-    def fused(*arguments):
-        jaxpr, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        values = dict(zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True))
-        values |= zip(jaxpr.jaxpr.invars, jax.tree.leaves(arguments), strict=True)
-        uses = Counter(v for equation in jaxpr.eqns for v in equation.invars if isinstance(v, Var))
-        uses.update(v for v in jaxpr.jaxpr.outvars if isinstance(v, Var))
-
-        def pending(atom):
-            return values[atom] if isinstance(atom, Var) and isinstance(values[atom], _Product) else None
-
-        def read(atom):
-            if isinstance(atom, Literal):
-                return atom.val
-            if isinstance(values[atom], _Product):
-                values[atom] = lax.mul(*values[atom])
-            return values[atom]
-
-        for equation in jaxpr.eqns:
-            name, atoms, out = equation.primitive.name, equation.invars, equation.outvars[0]
-            product = next(filter(None, map(pending, atoms)), None)
-            bind = partial(equation.primitive.bind, **equation.params)
-            if name == "mul" and out.aval.shape and out.aval.dtype == jnp.float32 and uses[out] == 1:
-                values[out] = _Product(*(jnp.broadcast_to(read(atom), out.aval.shape) for atom in atoms))
-            elif name == "div" and out.aval.shape and not atoms[1].aval.shape and uses[out] == 1:
-                values[out] = _Product(read(atoms[0]), jnp.broadcast_to(1 / read(atoms[1]), out.aval.shape))
-            elif name in ("squeeze", "reshape", "broadcast_in_dim") and product is not None:
-                values[out] = _Product(*map(bind, product))
-            elif name == "reduce_sum" and product is not None and out.aval.size == product.left.size:
-                squeezed = partial(lax.squeeze, dimensions=equation.params["axes"])
-                values[out] = _Product(*map(squeezed, product))
-            elif name in ("add", "sub") and product is not None:
-                first = pending(atoms[0]) is product
-                other = jnp.broadcast_to(read(atoms[1] if first else atoms[0]), out.aval.shape)
-                minus = name == "sub"
-                left = -product.left if minus and not first else product.left
-                values[out] = multiply_add(left, product.right, -other if minus and first else other)
-            else:
-                answers = bind(*map(read, atoms))
-                values |= zip(
-                    equation.outvars, answers if equation.primitive.multiple_results else [answers], strict=True
-                )
-        return jax.tree.unflatten(jax.tree.structure(result), [read(atom) for atom in jaxpr.jaxpr.outvars])
-
-    return fused
-
-
-def _in_one(left, right, other):
-    (result,) = triton.elementwise_inline_asm(
-        "fma.rn.f32 $0, $1, $2, $3;",
-        args=[left, right, other],
-        constraints="=f,f,f,f",
-        pack=1,
-        result_shape_dtypes=[jax.ShapeDtypeStruct(left.shape, left.dtype)],
-    )
-    return result
-
-
-def _plainly(left, right, other):
-    return left * right + other
