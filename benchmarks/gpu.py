@@ -1,7 +1,8 @@
 """What only a GPU can show, on a GPU: `python benchmarks/gpu.py`.
 
 Prints a digest of one run's records in different company, on every engine (run it twice: the digests of two processes
-must be the same), the seconds of a sweep of 10,000 whole GEOFF lives, and the device memory of one of 4,096.
+must be the same), the kernel's own rate, the seconds of a sweep of 10,000 whole GEOFF lives, and the device memory of
+one of 4,096. `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel.
 """
 
 import hashlib
@@ -13,6 +14,8 @@ import jax
 import numpy as np
 
 import crossprop as cp
+from crossprop.engines import base, kernel
+from crossprop.run import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
 
@@ -49,6 +52,21 @@ def all_identities():
     )
 
 
+def kernel_alone(runs=1056, steps=30_000, every=50):
+    """Seconds of one call of the kernel, everything that it needs on the device already."""
+    learner, stream, data = cp.Crossprop(cp.Network(20, 500), 5e-4), cp.Geoff(tasks="ABCABC"), key_data(range(32))
+    lives = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
+    shared, signs, own = kernel._gather([base.Run(learner, lives[i % 32], data[i % 32]) for i in range(runs)])
+    seconds = []
+    for _ in range(4):
+        progress = jax.block_until_ready(kernel._begin(learner, shared, own, signs, steps // every))
+        began = time.perf_counter()
+        bounds = np.array([0, steps, every], np.int32)
+        jax.block_until_ready(kernel._segment(learner, False, shared, own, progress, bounds))
+        seconds.append(time.perf_counter() - began)
+    return runs * steps / min(seconds)
+
+
 def sweep(settings, seeds, record_every):
     learner = cp.Crossprop(cp.Network(20, 500), 5e-4)
     over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
@@ -60,8 +78,12 @@ def sweep(settings, seeds, record_every):
 
 if __name__ == "__main__":
     print(jax.devices(), "JAX", jax.__version__, flush=True)
+    if "--kernel" in sys.argv:
+        kernel_alone(264, 1000)
+        sys.exit()
     same = all_identities()
     if "--identity" not in sys.argv:
+        print(f"the kernel alone: {kernel_alone() / 1e6:.0f} million run-steps/s", flush=True)
         sweep(16, 256, 500)
         gigabytes = jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 1e9
         print(f"peak device memory after a sweep of 4,096 lives of 256 seeds: {gigabytes:.2f} GB", flush=True)
