@@ -3,12 +3,10 @@
 import shlex
 import sys
 import time
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 import tyro
 from rich import box
 from rich.console import Console
@@ -27,6 +25,7 @@ from crossprop import _checks as check
 from crossprop import datasets
 from crossprop._files import check_writable
 from crossprop.bench import WORKLOADS, Benchmark
+from crossprop.cli.tables import Clock, print_status, results
 from crossprop.figures import curves
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
@@ -34,16 +33,11 @@ from crossprop.plot import plot
 from crossprop.progress import bar
 from crossprop.reproduce import Reproduction
 from crossprop.run import ENGINES, Heard, experiment, run
-from crossprop.statistics import mean_interval
 from crossprop.store import check_replaceable, write_records
 from crossprop.streams import Geoff, LabelShift, Stream
 from crossprop.study import Study
 from crossprop.sweep import fill
-from crossprop.sweep.status import status
 from crossprop.sweep.toml import arguments
-
-if TYPE_CHECKING:
-    import xarray
 
 StreamName = Literal["geoff", "digits", "mnist5k", "mnist"]
 EngineName = Literal["auto", "scan", "chunked", "kernel"]
@@ -52,8 +46,6 @@ OVER = (
     "eta=0,0.5,1 is a list, network.hidden=100 one value, step_size=2**-14..2**-6 the powers of 2 between two ends, "
     "1e-4..1e-1 those of 10. crossprop:eta=0,1 is an axis of one learner."
 )
-FINAL = 0.2
-"""The share of the last task, at its end, that counts as final: the paper's asymptotic error."""
 
 
 @dataclass
@@ -110,7 +102,7 @@ class Run:
             check_writable("out", self.out)
             asked = experiment(learners, stream, list(range(self.seeds)), self.record_every)
             check_replaceable(self.out / "records.zarr", asked)
-        console, clock = Console(), _Clock()
+        console, clock = Console(), Clock()
         began = time.perf_counter()
         with bar(self.stream, len(learners) * self.seeds * len(stream.schedule)) as advance:
 
@@ -120,7 +112,7 @@ class Run:
 
             records = run(learners, stream, self.seeds, self.record_every, self.engine, progress=hear)
         seconds = time.perf_counter() - began
-        console.print(_table(records, clock))
+        console.print(results(records, clock))
         total = clock.total_steps()
         console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
         console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} a second, compilation included.")
@@ -193,7 +185,7 @@ class Sweep:
         if asked["store"] is None:
             raise ValueError("store must be a folder for the records: give --store FOLDER, or store in the file")
         fill(**asked, cluster=self.cluster)
-        _print_status(asked["store"])
+        print_status(asked["store"])
         Console().print(
             f"The records are in {asked['store']}: crossprop.open_sweep({str(asked['store'])!r}) reads them"
             + (", open_evaluation those of the fresh seeds." if asked["evaluate"] else "."),
@@ -213,7 +205,7 @@ class Status:
     """The folder that a sweep writes to."""
 
     def __call__(self) -> None:
-        _print_status(self.store)
+        print_status(self.store)
 
 
 @dataclass
@@ -384,98 +376,6 @@ class Data:
 
     def __call__(self) -> None:
         self.action()
-
-
-def _print_status(store: str | Path) -> None:
-    learners, writer = status(store)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("learner", overflow="fold")
-    for title in ("done", "missing", "diverged", "time left"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for each in learners:
-        table.add_row(
-            each.learner, f"{each.done:,}", f"{each.missing:,}", f"{each.diverged:,}", _time(each.seconds_left)
-        )
-    console = Console()
-    console.print(table)
-    known = [each.seconds_left for each in learners if each.seconds_left is not None]
-    left = _time(sum(known) if len(known) == len(learners) else None)
-    now = "Nothing runs now: the same sweep again goes on from here." if writer is None else f"Running now: {writer}."
-    if writer is not None or any(each.missing for each in learners):
-        console.print(f"{now} Time left in all: {left}.", soft_wrap=True, markup=False)
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "not known yet"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-class _Clock:
-    """How many steps each run took and how long a core worked on them."""
-
-    def __init__(self):
-        self.steps: dict[str, Counter[int]] = defaultdict(Counter)
-        self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
-
-    def hear(self, heard: Heard) -> None:
-        self.steps[heard.learner][heard.seed] += heard.steps
-        self.seconds[heard.learner][heard.seed] += heard.seconds  # pyright: ignore[reportArgumentType]
-
-    def core_seconds(self, learner: str) -> float:
-        return sum(self.seconds[learner].values())
-
-    def rate(self, learner: str) -> float:
-        """Run-steps a second on one core, of the median run: the first one compiles."""
-        return float(np.median([self.steps[learner][seed] / s for seed, s in self.seconds[learner].items()]))
-
-    def total_steps(self) -> int:
-        return sum(steps.total() for steps in self.steps.values())
-
-
-def _table(records: "xarray.Dataset", clock: _Clock) -> Table:
-    measure = "error" if "error" in records else "loss"
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
-    table.add_column("\nlearner", no_wrap=True)
-    final_title = "share misclassified" if measure == "error" else "squared error"
-    for title in (
-        f"final {final_title}\n[95% interval]",
-        "U\nmoved",
-        "W\nmoved",
-        "core\nseconds",
-        "run-steps/s\na core",
-    ):
-        table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
-    final = _final(records)
-    for learner in map(str, records.learner.values):
-        mine = final.sel(learner=learner)
-        table.add_row(
-            learner,
-            _error(mine, measure),
-            *(f"{mine[name].isel(step=-1).mean().item():.3g}" for name in ("incoming_drift", "outgoing_drift")),
-            f"{clock.core_seconds(learner):.2f}",
-            f"{clock.rate(learner):,.0f}",
-        )
-    return table
-
-
-def _error(final: "xarray.Dataset", measure: str) -> str:
-    if diverged := int((final.diverged_at >= 0).sum()):
-        return f"{diverged} of {final.sizes['seed']} diverged"
-    mean, low, high = mean_interval(final[measure].mean("step").values)
-    return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"
-
-
-def _final(records: "xarray.Dataset") -> "xarray.Dataset":
-    """The last fifth of the last task visited."""
-    task = records.task.values
-    switches = np.flatnonzero(np.diff(task))
-    first = switches[-1] + 1 if len(switches) else 0
-    count = max(1, round(FINAL * (len(task) - first)))
-    return records.isel(step=slice(-count, None))
 
 
 def main(args: list[str] | None = None) -> None:

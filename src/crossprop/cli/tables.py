@@ -1,0 +1,112 @@
+"""What the command line prints of runs and of sweeps."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from crossprop.run import Heard
+from crossprop.statistics import mean_interval
+from crossprop.sweep.status import status
+
+if TYPE_CHECKING:
+    import xarray
+
+FINAL = 0.2
+"""The share of the last task, at its end, that counts as final: the paper's asymptotic error."""
+
+
+def print_status(store: str | Path) -> None:
+    learners, writer = status(store)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("learner", overflow="fold")
+    for title in ("done", "missing", "diverged", "time left"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in learners:
+        table.add_row(
+            each.learner, f"{each.done:,}", f"{each.missing:,}", f"{each.diverged:,}", _time(each.seconds_left)
+        )
+    console = Console()
+    console.print(table)
+    known = [each.seconds_left for each in learners if each.seconds_left is not None]
+    left = _time(sum(known) if len(known) == len(learners) else None)
+    now = "Nothing runs now: the same sweep again goes on from here." if writer is None else f"Running now: {writer}."
+    if writer is not None or any(each.missing for each in learners):
+        console.print(f"{now} Time left in all: {left}.", soft_wrap=True, markup=False)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "not known yet"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class Clock:
+    """How many steps each run took and how long a core worked on them."""
+
+    def __init__(self):
+        self.steps: dict[str, Counter[int]] = defaultdict(Counter)
+        self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
+
+    def hear(self, heard: Heard) -> None:
+        self.steps[heard.learner][heard.seed] += heard.steps
+        self.seconds[heard.learner][heard.seed] += heard.seconds  # pyright: ignore[reportArgumentType]
+
+    def core_seconds(self, learner: str) -> float:
+        return sum(self.seconds[learner].values())
+
+    def rate(self, learner: str) -> float:
+        """Run-steps a second on one core, of the median run: the first one compiles."""
+        return float(np.median([self.steps[learner][seed] / s for seed, s in self.seconds[learner].items()]))
+
+    def total_steps(self) -> int:
+        return sum(steps.total() for steps in self.steps.values())
+
+
+def results(records: "xarray.Dataset", clock: Clock) -> Table:
+    measure = "error" if "error" in records else "loss"
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
+    table.add_column("\nlearner", no_wrap=True)
+    final_title = "share misclassified" if measure == "error" else "squared error"
+    for title in (
+        f"final {final_title}\n[95% interval]",
+        "U\nmoved",
+        "W\nmoved",
+        "core\nseconds",
+        "run-steps/s\na core",
+    ):
+        table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
+    final = _final(records)
+    for learner in map(str, records.learner.values):
+        mine = final.sel(learner=learner)
+        table.add_row(
+            learner,
+            _error(mine, measure),
+            *(f"{mine[name].isel(step=-1).mean().item():.3g}" for name in ("incoming_drift", "outgoing_drift")),
+            f"{clock.core_seconds(learner):.2f}",
+            f"{clock.rate(learner):,.0f}",
+        )
+    return table
+
+
+def _error(final: "xarray.Dataset", measure: str) -> str:
+    if diverged := int((final.diverged_at >= 0).sum()):
+        return f"{diverged} of {final.sizes['seed']} diverged"
+    mean, low, high = mean_interval(final[measure].mean("step").values)
+    return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"
+
+
+def _final(records: "xarray.Dataset") -> "xarray.Dataset":
+    """The last fifth of the last task visited."""
+    task = records.task.values
+    switches = np.flatnonzero(np.diff(task))
+    first = switches[-1] + 1 if len(switches) else 0
+    count = max(1, round(FINAL * (len(task) - first)))
+    return records.isel(step=slice(-count, None))
