@@ -56,7 +56,7 @@ def kernel_alone(runs=1056, steps=30_000, every=50):
     """Seconds of one call of the kernel, everything that it needs on the device already."""
     learner, stream, data = cp.Crossprop(cp.Network(20, 500), 5e-4), cp.Geoff(tasks="ABCABC"), key_data(range(32))
     lives = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
-    shared, signs, own = kernel._gather([base.Run(learner, lives[i % 32], data[i % 32]) for i in range(runs)])
+    shared, signs, own = kernel._gather([base.Run(learner, lives[i % 32], data[i % 32][1]) for i in range(runs)])
     seconds = []
     for _ in range(4):
         progress = jax.block_until_ready(kernel._begin(learner, shared, own, signs, steps // every))

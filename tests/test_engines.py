@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+from collections import Counter
 from functools import partial
 
 import jax
@@ -13,7 +14,7 @@ import pytest
 
 import crossprop as cp
 from crossprop.engines import ENGINES, base, choose, chunked, kernel, scan
-from crossprop.engines.fused import fused, plainly
+from crossprop.engines.fused import PLAIN, fused
 from crossprop.learners import LEARNERS
 from crossprop.learners.base import Work
 from crossprop.run import key_data
@@ -28,7 +29,7 @@ RULES = {
 }
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam")
 ACTIVATIONS = ("tanh", "sigmoid", "relu")
-KEYS = key_data(range(8))
+KEYS = {seed: data[1] for seed, data in key_data(range(8)).items()}
 STEP_SIZES = (5e-5, 5e-4, 5e-3)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -108,11 +109,13 @@ def test_kernel_takes_lives_that_are_too_large_together_one_by_one(monkeypatch):
     assert sum(heard) == 60 and len(heard) == 2
 
 
+@pytest.mark.parametrize("engine", [scan, chunked])
 @pytest.mark.parametrize("tile", [2, 64])
-def test_scan_side_by_side_agrees_with_one_at_a_time(tile, monkeypatch):
-    monkeypatch.setattr(scan, "width", lambda learner, platform: 1 if platform == "cpu" else tile)
-    runs = runs_of(cp.Crossprop(cp.Network(5, 6, 2), 5e-3), 210, seeds=[1, 2])
-    for number, lived in enumerate(scan.live(runs, "gpu", 70)):
+def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
+    monkeypatch.setattr(engine, "TILE_BYTES", tile * 4 * 5 * 6)
+    runs = runs_of(cp.Crossprop(cp.Network(5, 6, 2), 5e-3), 230, seeds=[1, 2])
+    assert engine.width(runs[0].learner, "gpu") == tile
+    for number, lived in enumerate(engine.live(runs, "gpu", 70)):
         assert_agree(lived, scan.live([runs[number]], "cpu", 70)[0], loss=1e-5, drift=1e-4)
 
 
@@ -132,7 +135,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     pieces = kernel._work(learner, *kernel._initial(learner, cp.keys(0)[1]))
     whole = Work.of(learner.init(cp.keys(0)[1]))
     rows = [piece for piece in kernel._pieces(network) if piece.start < inputs]
-    step = jax.jit(fused(padded.learn, plainly))
+    step = jax.jit(fused(padded.learn, PLAIN))
     plain = jax.jit(learner.learn)
     for x, y in zip(life.x, life.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias
@@ -170,35 +173,48 @@ def test_products_are_joined_with_the_sums_they_are_used_in():
             "rest": (a * b)[None] - c[None],
             "twice": used_twice + used_twice,
             "share": a / n + c,
+            "ratio": jnp.sqrt(a * a) / c,
         }
 
     arguments = (*np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32), np.float32(3))
-    joined = []
-    count = lambda *parts: joined.append(parts) or plainly(*parts)
-    for name, values in fused(function, count)(*map(jnp.asarray, arguments)).items():
+    used = Counter()
+
+    def counting(kind):
+        def instruction(*parts):
+            used[kind] += 1
+            return getattr(PLAIN, kind)(*parts)
+
+        return instruction
+
+    counted = type(PLAIN)(*map(counting, PLAIN._fields))
+    for name, values in fused(function, counted)(*map(jnp.asarray, arguments)).items():
         np.testing.assert_allclose(values, function(*arguments)[name], rtol=1e-6, err_msg=name)
-    assert len(joined) == 4
+    assert used == {"multiply_add": 4, "divide": 1, "square_root": 1}
 
 
 def test_multiply_adds_are_one_instruction():
     program = str(kernel.traced(cp.Crossprop(cp.Network(16, 500), 1e-3)).jaxpr)
     # U from H and from x, H from x, W, and the sum of the losses stays what it is.
     assert program.count("fma.rn.f32") >= 4
+    program = str(kernel.traced(cp.Backprop(cp.Network(16, 500), 1e-3, optimizer="adam")).jaxpr)
+    assert program.count("sqrt.approx.f32") == program.count("div.full.f32") == 2
 
 
 # Identity and isolation.
 
 
-@pytest.fixture(params=["scan", "scan side by side", "chunked", "kernel"])
+@pytest.fixture(params=["scan", "scan side by side", "chunked", "chunked side by side", "kernel"])
 def live(request):
-    return {
-        "scan": lambda runs: [scan.live([run], "cpu", 30)[0] for run in runs],
-        "scan side by side": lambda runs: [
-            lived for i in range(0, len(runs), 64) for lived in scan.live(runs[i : i + 64], "gpu", 30)
-        ],
-        "chunked": partial(chunked.live, platform="cpu", record_every=30),
-        "kernel": partial(kernel.live, platform="gpu", record_every=30, interpret=True),
-    }[request.param]
+    if request.param == "kernel":
+        return partial(kernel.live, platform="gpu", record_every=30, interpret=True)
+    engine, platform = ENGINES[request.param.split()[0]], "gpu" if "side by side" in request.param else "cpu"
+
+    def in_batches(runs):
+        width = engine.width(runs[0].learner, platform)
+        batches = [runs[i : i + width] for i in range(0, len(runs), width)]
+        return [lived for batch in batches for lived in engine.live(batch, platform, 30)]
+
+    return in_batches
 
 
 def test_a_run_is_the_same_in_any_company_on_every_engine(live):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
@@ -19,7 +20,7 @@ from crossprop._files import cache_folder
 from crossprop._version import __version__
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES, choose
-from crossprop.engines.base import Lived, Probe, Probes, Run
+from crossprop.engines.base import Lived, Probe, Probes, Run, window_ends
 from crossprop.learners import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-SUMMED = {"loss", "error"}
-TAKEN = {*SUMMED, "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
+TAKEN = {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
 
 
 class Heard(NamedTuple):
@@ -50,15 +50,14 @@ def keys(seed: int) -> tuple[jax.Array, jax.Array]:
 
 
 def key_data(seeds: Iterable[int]) -> dict[int, np.ndarray]:
-    """The data of the second of `keys`, of many seeds at once."""
+    """The data of `keys`, a row each, of many seeds at once."""
     chosen = list(seeds)
-    data = _split_all(np.array(chosen, np.uint32))
-    return dict(zip(chosen, np.asarray(data), strict=True))
+    return dict(zip(chosen, np.asarray(_split_all(np.array(chosen, np.uint32))), strict=True))
 
 
 @jax.jit
 def _split_all(seeds: jax.Array) -> jax.Array:
-    return jax.random.key_data(jax.vmap(_split)(seeds)[:, 1])
+    return jax.random.key_data(jax.vmap(_split)(seeds))
 
 
 @jax.jit
@@ -161,9 +160,9 @@ def execute(
     """
     _use_compilation_cache()
     batches = _batches(cells, engines)
-    lives = _Lives(cells)
+    data = key_data({cell.seed for cell in cells})
+    lives = _Lives(cells, data)
     stop = threading.Event()
-    initial_keys = key_data({cell.seed for cell in cells})
 
     # What the caller set with JAX's context managers holds for its own thread alone; the workers are told of it.
     wide, slots = jax.config.values["jax_enable_x64"], slots or Slots()
@@ -188,11 +187,8 @@ def execute(
                 hear(number, steps, (now - began) / len(batch))
             began = now
 
-        runs = [Run(cells[i].learner, lives.take(cells[i]), initial_keys[cells[i].seed]) for i in batch]
-        lived = ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
-        ends = window_ends(len(runs[0].life.y), record_every)
-        lengths = np.diff(ends, prepend=0)
-        return [_finished(one, ends, lengths) for one in lived]
+        runs = [Run(cells[i].learner, lives.take(cells[i]), data[cells[i].seed][1]) for i in batch]
+        return ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
 
     with ThreadPoolExecutor(slots.count) as pool:
         futures: dict[Future[list[Lived]], list[int]] = {}
@@ -237,22 +233,6 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str]) -> list[list[int]]:
     return batches
 
 
-def _finished(lived: Lived, ends: np.ndarray, lengths: np.ndarray) -> Lived:
-    """Sums over windows become means, and records after a divergence NaN."""
-    records = dict(lived.records)
-    for name in SUMMED & records.keys():
-        records[name] = (records[name] / lengths).astype(records[name].dtype)
-    if lived.diverged_at >= 0:
-        gone = ends > lived.diverged_at
-        records = {name: np.where(gone, np.nan, values).astype(values.dtype) for name, values in records.items()}
-    return Lived(records, lived.diverged_at)
-
-
-def window_ends(steps: int, record_every: int) -> np.ndarray:
-    """The coordinate `step` of the records: how many examples were learned from at each window's end."""
-    return np.append(np.arange(record_every, steps, record_every), steps)
-
-
 class _Stopped(Exception):
     """Another run failed, or the user interrupted: this one ends at its segment."""
 
@@ -260,7 +240,8 @@ class _Stopped(Exception):
 class _Lives:
     """The life of each stream and seed: sampled once, lent to all cells, let go after the last of them."""
 
-    def __init__(self, cells: Sequence[Cell]):
+    def __init__(self, cells: Sequence[Cell], data: dict[int, np.ndarray]):
+        self.data = data
         self.left = Counter((id(cell.stream), cell.seed) for cell in cells)
         self.locks = {which: threading.Lock() for which in self.left}
         self.lives: dict[tuple[int, int], Life] = {}
@@ -269,13 +250,13 @@ class _Lives:
         which = id(cell.stream), cell.seed
         with self.locks[which]:
             if which not in self.lives:
-                self.lives[which] = _sample(cell.stream, cell.seed)
+                self.lives[which] = _sample(cell.stream, self.data[cell.seed][0])
             self.left[which] -= 1
             return self.lives[which] if self.left[which] else self.lives.pop(which)
 
 
-def _sample(stream: Stream, seed: int) -> Life:
-    life, steps = stream.sample(keys(seed)[0]), len(stream.schedule)
+def _sample(stream: Stream, key: np.ndarray) -> Life:
+    life, steps = stream.sample(jax.random.wrap_key_data(jnp.asarray(key))), len(stream.schedule)
     check.shape("the stream's x", life.pool[:1], (1, stream.inputs))
     check.shape("the stream's order", life.order, (steps,))
     check.shape("the stream's y", life.y, (steps, stream.outputs))

@@ -23,6 +23,7 @@ Probes = tuple[tuple[str, Probe], ...]
 AfterSegment = Callable[[int], None]
 
 SECONDS_PER_SEGMENT = 0.25
+SUMMED = {"loss", "error"}
 
 
 def unheard(steps: int) -> None:
@@ -38,7 +39,7 @@ class Run(NamedTuple):
 
 
 class Lived(NamedTuple):
-    """What is kept of a run: a number a window of each record (loss and error summed over it), when it diverged."""
+    """What is kept of a run: a number a window of each record, NaN after it diverged; and when it did, or -1."""
 
     records: dict[str, np.ndarray]
     diverged_at: int
@@ -82,6 +83,13 @@ def record_names(learner: Learner, probes: Probes) -> list[str]:
     return ["loss", "incoming_drift", "outgoing_drift", *(name for name, _ in probes), *errors]
 
 
+def tile(learner: Learner, platform: str, most: int) -> int:
+    """How many runs go side by side: one to a core of a CPU, and elsewhere a power of two, with at most so many bytes of
+    incoming weights."""
+    weights = learner.network.fan_in * learner.network.hidden
+    return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(most / (4 * weights)), 0, 6))
+
+
 def steps_per_call(learner: Learner) -> int:
     """How many steps one compiled call takes: a power of two, about a quarter of a second's work on one core."""
     memory = learner.shapes().memory or ()
@@ -91,41 +99,123 @@ def steps_per_call(learner: Learner) -> int:
 
 
 def live(
-    method: Method, runs: Sequence[Run], record_every: int, probes: Probes, after_segment: AfterSegment
+    method: Method, runs: Sequence[Run], width: int, record_every: int, probes: Probes, after_segment: AfterSegment
 ) -> list[Lived]:
-    """Whole runs, side by side where there are several: their learners have one structure, their lives one length.
+    """Whole runs, `width` of them side by side, filled up with copies of the first: a run's numbers do not depend on
+    how many there are. Their learners have one structure, their lives one length.
 
     `after_segment` hears how many steps went by, and may raise to end them there.
     """
     learner, life = runs[0].learner, runs[0].life
-    steps, windows, single = len(life.y), -(-len(life.y) // record_every), len(runs) == 1
-    nothing = {name: jnp.zeros(windows) for name in record_names(learner, probes)}
-    progress = [
-        Progress(Work.of(run.learner.init(jax.random.wrap_key_data(jnp.asarray(run.key)))), nothing, jnp.array(-1))
-        for run in runs
-    ]
-    learners, progress = (
-        trees[0] if single else jax.tree.map(lambda *leaves: jnp.stack([*map(jnp.asarray, leaves)]), *trees)
-        for trees in ([run.learner for run in runs], progress)
-    )
-    progress = jax.tree.map(jnp.array, progress)
+    steps, windows, single = len(life.y), -(-len(life.y) // record_every), width == 1
+    together = [*runs, *[runs[0]] * (width - len(runs))]
+    if single:
+        learners, work = learner, Work.of(learner.init(jax.random.wrap_key_data(jnp.asarray(runs[0].key))))
+    else:
+        learners = jax.tree.map(lambda *leaves: np.array(leaves, float_type()), *(run.learner for run in together))
+        work = _first_works(learners, np.stack([run.key for run in together]))
+    shape = (windows,) if single else (width, windows)
+    records = {name: jnp.zeros(shape) for name in record_names(learner, probes)}
+    progress = jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1)))
     initial = jax.tree.map(jnp.copy, progress.work)
-    size = min(max(steps_per_call(learner) // (method.stride or 1), 1) * (method.stride or 1), steps)
-    x = np.zeros((len(runs), size + (method.stride or 0), life.pool.shape[1]), float_type())
-    y = np.zeros((len(runs), size + (method.stride or 0), life.y.shape[1]), float_type())
+    stride = method.stride or 1
+    size = min(max(steps_per_call(learner) // stride, 1) * stride, steps)
+    deal = (_deal_here if single else _deal_there)(together, size, method.stride or 0)
     for start in range(0, steps, size):
         count = min(size, steps - start)
-        for i, (_, life, _) in enumerate(runs):
-            x[i, :count] = life.pool[life.order[start : start + count]]
-            y[i, :count] = life.y[start : start + count]
-        examples = (x[0], y[0]) if single else (x, y)
-        progress = _segment(method, probes, single, learners, initial, progress, *examples, start, count, record_every)
+        progress = _segment(
+            method, probes, single, learners, initial, progress, *deal(start, count), start, count, record_every
+        )
         jax.block_until_ready(progress)
         after_segment(count)
     records, diverged_at = jax.device_get((progress.records, progress.diverged_at))
     if single:
-        return [Lived(records, int(diverged_at), progress.work.state())]
-    return [Lived({name: values[i] for name, values in records.items()}, int(diverged_at[i])) for i in range(len(runs))]
+        records, diverged_at = {name: values[None] for name, values in records.items()}, diverged_at[None]
+        (alone,) = lived(records, diverged_at, 1, steps, record_every)
+        return [alone._replace(state=progress.work.state())]
+    return lived(records, diverged_at, len(runs), steps, record_every)
+
+
+def lived(
+    records: dict[str, np.ndarray], diverged_at: np.ndarray, count: int, steps: int, record_every: int
+) -> list[Lived]:
+    """What is kept of each of the first `count` of some runs: sums over windows become means, and records after a
+    divergence NaN."""
+    records, diverged_at = {name: values[:count] for name, values in records.items()}, diverged_at[:count]
+    ends = window_ends(steps, record_every)
+    lengths = np.diff(ends, prepend=0)
+    gone = (diverged_at[:, None] >= 0) & (ends > diverged_at[:, None])
+    rows: dict[str, np.ndarray] = {}
+    for name, values in records.items():
+        means = (values / lengths).astype(values.dtype) if name in SUMMED else values
+        rows[name] = np.where(gone, np.nan, means).astype(values.dtype) if gone.any() else means
+    return [
+        Lived({name: values[i] for name, values in rows.items()}, int(at)) for i, at in enumerate(diverged_at.tolist())
+    ]
+
+
+def window_ends(steps: int, record_every: int) -> np.ndarray:
+    """The coordinate `step` of the records: how many examples were learned from at each window's end."""
+    return np.append(np.arange(record_every, steps, record_every), steps)
+
+
+@jax.jit
+def _first_works(learners: Learner, keys: jax.Array) -> Work:
+    return jax.vmap(lambda learner, key: Work.of(learner.init(jax.random.wrap_key_data(key))))(learners, keys)
+
+
+class Lives(NamedTuple):
+    """What some runs live through, all that is shared once."""
+
+    pool: np.ndarray
+    """`(examples, inputs)`"""
+    order: np.ndarray
+    """`(lives, steps)`, rows of `pool`"""
+    y: np.ndarray
+    """`(lives, steps, outputs)`"""
+    place: np.ndarray
+    """Which life is each run's."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> "Lives":
+        lives = {id(run.life): run.life for run in runs}
+        pools = {id(life.pool): life.pool for life in lives.values()}
+        begins = dict(zip(pools, np.cumsum([0, *map(len, pools.values())]).tolist(), strict=False))
+        number = {which: i for i, which in enumerate(lives)}
+        return cls(
+            next(iter(pools.values())) if len(pools) == 1 else np.concatenate([*pools.values()]),
+            np.stack([life.order + begins[id(life.pool)] for life in lives.values()], dtype=np.int32),
+            np.stack([life.y for life in lives.values()], dtype=float_type()),
+            np.array([number[id(run.life)] for run in runs], np.int32),
+        )
+
+
+def _deal_here(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
+    """How to get at the examples of a segment of one run on the host: `size` rows of x and y, and some more."""
+    life = runs[0].life
+    x = np.zeros((size + more, life.pool.shape[1]), float_type())
+    y = np.zeros((size + more, life.y.shape[1]), float_type())
+
+    def deal(start: int, count: int) -> tuple[Any, Any]:
+        x[:count] = life.pool[life.order[start : start + count]]
+        y[:count] = life.y[start : start + count]
+        return x, y
+
+    return deal
+
+
+def _deal_there(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
+    """The same of several runs on another device, which is given all of their lives at once."""
+    pool, order, y, place = Lives.of(runs)
+    beyond = -order.shape[1] % size + more
+    lives = jax.device_put((pool, np.pad(order, [(0, 0), (0, beyond)]), np.pad(y, [(0, 0), (0, beyond), (0, 0)]), place))
+    return lambda start, count: _dealt(*lives, start, size + more)
+
+
+@partial(jax.jit, static_argnames="size")
+def _dealt(pool, order, y, place, start, size):
+    order, y = (lax.dynamic_slice_in_dim(each, start, size, axis=1)[place] for each in (order, y))
+    return pool[order].astype(y.dtype), y
 
 
 # A GPU's compiler times several ways to multiply and keeps the quickest, which is not the same in every process.
@@ -175,7 +265,7 @@ def _one_segment(method, probes, learner, initial, progress, x, y, start, steps,
         closes = (until == end) | (until == steps)
         records = {
             name: values.at[window].add(getattr(sums, name))
-            if name in ("loss", "error")
+            if name in SUMMED
             else values.at[window].set(
                 lax.cond(closes, measures[name], lambda *_, kept=values[window]: kept, initial, work)
             )

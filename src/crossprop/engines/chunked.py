@@ -27,6 +27,7 @@ from crossprop.network import float_type
 BLOCK = 64
 PARTS = (8, 7, 9, 6, 10, 5)
 WIDE = 128
+TILE_BYTES = 2**25
 
 
 class Matrices(NamedTuple):
@@ -65,7 +66,8 @@ def pays(learner: Learner) -> bool:
 
 
 def width(learner: Learner, platform: str) -> int:
-    return 1
+    """How many runs go side by side."""
+    return base.tile(learner, platform, TILE_BYTES)
 
 
 def live(
@@ -76,7 +78,7 @@ def live(
     after_segment: base.AfterSegment = base.unheard,
 ) -> list[base.Lived]:
     method = base.Method(_advance, stride=_block(record_every))
-    return [lived for run in runs for lived in base.live(method, [run], record_every, probes, after_segment)]
+    return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
 
 
 def _block(record_every: int) -> int:
@@ -121,7 +123,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     small = rows.map_rows(lambda whole: whole[:part]).put_into(work)
     (_, small, sums), credits = lax.scan(live_part, (rows, small, sums), jnp.arange(0, stride, part))
     credits = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), credits)
-    return _rebuild(learner, matrices, inputs.T, credits, until - at).put_into(small), sums
+    return _rebuild(learner, matrices, lax.optimization_barrier(inputs.T), credits, until - at).put_into(small), sums
 
 
 def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: Credit, count: Any) -> Matrices:

@@ -1,4 +1,4 @@
-"""Multiply-adds: what Triton's compiler, as JAX calls it, leaves undone in a traced function."""
+"""Short instructions: what Triton's compiler, as JAX calls it, leaves undone in a traced function."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,11 +19,20 @@ class _Product(NamedTuple):
     right: Any
 
 
-def fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum, and without dividing
-    each of many numbers by the same one. Triton's compiler, as JAX calls it, does neither."""
+class Instructions(NamedTuple):
+    """How to compute what is worth an instruction of its own, of arrays of float32 of one shape."""
 
-    def with_multiply_adds(*arguments):
+    multiply_add: Callable[[Any, Any, Any], Any]
+    divide: Callable[[Any, Any], Any]
+    square_root: Callable[[Any], Any]
+
+
+def fused(function: Callable[..., Any], use: Instructions) -> Callable[..., Any]:
+    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum, without dividing each
+    of many numbers by the same one, and with short divisions and square roots. Triton's compiler, as JAX calls it, does
+    none of that."""
+
+    def with_short_instructions(*arguments):
         jaxpr, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
         values = dict(zip(jaxpr.jaxpr.constvars, jaxpr.consts, strict=True))
         values |= zip(jaxpr.jaxpr.invars, jax.tree.leaves(arguments), strict=True)
@@ -58,7 +67,11 @@ def fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Cal
                 other = jnp.broadcast_to(read(atoms[1] if first else atoms[0]), out.aval.shape)
                 minus = name == "sub"
                 left = -product.left if minus and not first else product.left
-                values[out] = multiply_add(left, product.right, -other if minus and first else other)
+                values[out] = use.multiply_add(left, product.right, -other if minus and first else other)
+            elif name == "div" and out.aval.shape and out.aval.dtype == jnp.float32:
+                values[out] = use.divide(*(jnp.broadcast_to(read(atom), out.aval.shape) for atom in atoms))
+            elif name == "sqrt" and out.aval.shape and out.aval.dtype == jnp.float32:
+                values[out] = use.square_root(read(atoms[0]))
             else:
                 answers = bind(*map(read, atoms))
                 values |= zip(
@@ -66,21 +79,30 @@ def fused(function: Callable[..., Any], multiply_add: Callable[..., Any]) -> Cal
                 )
         return jax.tree.unflatten(jax.tree.structure(result), [read(atom) for atom in jaxpr.jaxpr.outvars])
 
-    return with_multiply_adds
+    return with_short_instructions
 
 
-def in_one(left, right, other):
-    """`left * right + other` in one instruction of a GPU."""
-    (result,) = triton.elementwise_inline_asm(
-        "fma.rn.f32 $0, $1, $2, $3;",
-        args=[left, right, other],
-        constraints="=f,f,f,f",
-        pack=1,
-        result_shape_dtypes=[jax.ShapeDtypeStruct(left.shape, left.dtype)],
-    )
-    return result
+def _instruction(assembly: str) -> Callable[..., Any]:
+    """One instruction of a GPU, on every number of its arguments."""
+
+    def call(*arguments):
+        (result,) = triton.elementwise_inline_asm(
+            assembly,
+            args=arguments,
+            constraints=",".join(["=f", *"f" * len(arguments)]),
+            pack=1,
+            result_shape_dtypes=[jax.ShapeDtypeStruct(arguments[0].shape, arguments[0].dtype)],
+        )
+        return result
+
+    return call
 
 
-def plainly(left, right, other):
-    """The same, where that instruction is not known."""
-    return left * right + other
+GPU = Instructions(
+    _instruction("fma.rn.f32 $0, $1, $2, $3;"),
+    _instruction("div.full.f32 $0, $1, $2;"),
+    _instruction("sqrt.approx.f32 $0, $1;"),
+)
+"""Division is good to 2 units in the last place, the square root to 1."""
+PLAIN = Instructions(lambda left, right, other: left * right + other, lax.div, lax.sqrt)
+"""The same, where those instructions are not known."""

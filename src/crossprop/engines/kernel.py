@@ -18,7 +18,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
 from crossprop.engines import base
-from crossprop.engines.fused import fused, in_one, plainly
+from crossprop.engines.fused import GPU, PLAIN, fused
 from crossprop.learners import Learner
 from crossprop.learners.base import Work
 from crossprop.learners.optimizers import OPTIMIZERS
@@ -108,9 +108,7 @@ def live(
         jax.block_until_ready(progress.diverged_at)
         after_segment(stop - start)
     records, diverged_at = jax.device_get((progress.records, progress.diverged_at))
-    return [
-        base.Lived({name: values[i] for name, values in records.items()}, int(diverged_at[i])) for i in range(len(runs))
-    ]
+    return base.lived(records, diverged_at, len(runs), steps, record_every)
 
 
 # Sizes.
@@ -214,36 +212,26 @@ def _work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> Work:
 def _gather(runs: Sequence[base.Run]) -> tuple[Data, Any, Runs]:
     """What is shared, once; and what each run has of its own, filled up to a power of two."""
     learner, count = runs[0].learner, _power(len(runs))
-    lives: dict[int, int] = {}
-    pools: dict[int, int] = {}
-    values: dict[Any, int] = {}
+    pool, order, y, lives = base.Lives.of(runs)
     place = np.zeros((count, 3), np.int32)
-    shared, orders, targets, initial, rows = [], [], [], [], 0
-    for number, (each, life, key) in enumerate(runs):
-        if id(life) not in lives:
-            if id(life.pool) not in pools:
-                pools[id(life.pool)] = rows
-                rows += len(life.pool)
-                shared.append(life.pool)
-            lives[id(life)] = len(lives)
-            orders.append(np.asarray(life.order + pools[id(life.pool)], np.int32))
-            targets.append(life.y)
-        which = (key.tobytes(), each.network.incoming_scale, each.network.outgoing_scale)
+    different = {id(run.learner): run.learner for run in runs}
+    scales = {which: (each.network.incoming_scale, each.network.outgoing_scale) for which, each in different.items()}
+    values: dict[Any, int] = {}
+    initial = []
+    for number, (each, _, key) in enumerate(runs):
+        which = (key.tobytes(), scales[id(each)])
         if which not in values:
             values[which] = len(values)
             initial.append(number)
-        place[number] = lives[id(life)], values[which], 1
-    different = {id(run.learner): run.learner for run in runs}
+        place[number] = lives[number], values[which], 1
     leaves = {which: [*map(float, jax.tree.leaves(each))] for which, each in different.items()}
     numbers = np.array([leaves[id(run.learner)] for run in runs], float_type())
     numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
     initial += [initial[0]] * (_power(len(initial)) - len(initial))
     keys = np.array([runs[number].key for number in initial])
     incoming, outgoing, signs = _initials(learner, numbers[initial], keys)
-    padding = [(0, 0), (0, 0), (0, _power(learner.network.outputs) - learner.network.outputs)]
-    y = np.pad(np.asarray(targets, float_type()), padding)
-    data = Data(np.concatenate(shared, dtype=float_type()), np.stack(orders), y, incoming, outgoing)
-    return jax.device_put(data), signs, jax.device_put(Runs(numbers, place))
+    y = np.pad(y, [(0, 0), (0, 0), (0, _power(learner.network.outputs) - learner.network.outputs)])
+    return jax.device_put(Data(pool, order, y, incoming, outgoing)), signs, jax.device_put(Runs(numbers, place))
 
 
 @jax.jit
@@ -309,14 +297,15 @@ def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: 
 
     def example(step):
         row = data.order[life, step]
-        x = tuple(data.pool[row, pl.ds(piece.start, piece.stop - piece.start)] for piece in rows)
-        return x, data.y[life, step]
+        y = data.y[life, step]
+        pieces = (data.pool[row, pl.ds(piece.start, piece.stop - piece.start)] for piece in rows)
+        return tuple(piece.astype(y.dtype) for piece in pieces), y
 
     def learn(step, carry):
         work, loss, error, diverged_at, (x, y) = carry
         following = example(jnp.minimum(step + 1, final))
         inputs = (*x, jnp.ones(1, y.dtype)) if network.bias else x
-        work, outcome = fused(learner.learn, plainly if interpret else in_one)(work, inputs, y)
+        work, outcome = fused(learner.learn, PLAIN if interpret else GPU)(work, inputs, y)
         finite = jnp.abs(outcome.loss) < jnp.inf
         diverged_at = jnp.where((diverged_at < 0) & ~finite, step, diverged_at)
         if network.loss == "softmax":

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from jax import lax
 
 from crossprop.engines import base
 from crossprop.learners import Learner
 from crossprop.learners.base import Work
 
-TILE_BYTES = 2**23
+TILE_BYTES = 2**24
 
 
 def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
@@ -19,10 +18,8 @@ def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
 
 
 def width(learner: Learner, platform: str) -> int:
-    """How many runs go side by side: one to a core of a CPU; on other devices always as many, short of that padded, so
-    that a run's numbers do not depend on how many others there are."""
-    weights = learner.network.fan_in * learner.network.hidden
-    return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(TILE_BYTES / (4 * weights)), 0, 6))
+    """How many runs go side by side."""
+    return base.tile(learner, platform, TILE_BYTES)
 
 
 def live(
@@ -37,8 +34,7 @@ def live(
         # A loop whose length is known needs no word from the host after each example.
         even = math.gcd(record_every, len(runs[0].life.y))
         method = base.Method(_advance, stride=max(stride for stride in range(1, 65) if even % stride == 0))
-    padded = [*runs, *[runs[0]] * (width(runs[0].learner, platform) - len(runs))]
-    return base.live(method, padded, record_every, probes, after_segment)[: len(runs)]
+    return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
 
 
 def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):

@@ -240,16 +240,25 @@ def _use_memory(credit: Credit, inputs: Any, memory: Any) -> tuple[Any, Any]:
     """The direction of U that comes from the memory matrices, and the memory after this example."""
     take, keep, new = credit.from_memory, credit.memory_keep, credit.memory_input
     assert take is not None and keep is not None and new is not None
-    if isinstance(inputs, Array) and len(take) > 1:
-        # One matrix after the other, each gone through once.
+
+    def one_by_one(take, keep, new, inputs, memory):
+        """Each matrix is gone through once."""
+
         def one(direction, each):
             h, take, new = each
             return direction + h * take[None], h * keep[None] + inputs[:, None] * new[None]
 
         return jax.lax.scan(one, jnp.zeros_like(memory[0]), (memory, take, new))
-    direction = jax.tree.map(lambda h: jnp.sum(h * take[:, None, :], axis=0), memory)
-    memory = jax.tree.map(lambda h, x: h * keep[None, None, :] + x[None, :, None] * new[:, None, :], memory, inputs)
-    return direction, memory
+
+    def all_at_once(take, keep, new, inputs, memory):
+        direction = jax.tree.map(lambda h: jnp.sum(h * take[:, None, :], axis=0), memory)
+        return direction, jax.tree.map(
+            lambda h, x: h * keep[None, None, :] + x[None, :, None] * new[:, None, :], memory, inputs
+        )
+
+    if isinstance(inputs, Array) and len(take) > 1:
+        return jax.lax.platform_dependent(take, keep, new, inputs, memory, cpu=one_by_one, default=all_at_once)
+    return all_at_once(take, keep, new, inputs, memory)
 
 
 def _minus(tree: Any) -> Any:

@@ -118,7 +118,7 @@ def _examples(stream: Geoff, key: Key[Array, ""]) -> tuple[Array, Array]:
         x_key, noise_key = jax.random.split(jax.random.fold_in(examples_key, letter))
         x = jax.random.bernoulli(x_key, 0.5, (stream.examples, stream.inputs)).astype(float)
         noise = stream.noise * jax.random.normal(noise_key, (stream.examples, 1))
-        return x, stream.fire(x, incoming) @ outgoing[letter][:, None] + noise
+        return x.astype(np.uint8), stream.fire(x, incoming) @ outgoing[letter][:, None] + noise
 
     x, y = jax.lax.map(task, jnp.array(visited))
     return x.reshape(-1, stream.inputs), y.reshape(-1, 1)

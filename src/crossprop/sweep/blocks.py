@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.engines.base import SECONDS_PER_SEGMENT, Lived, steps_per_call
+from crossprop.engines.base import SECONDS_PER_SEGMENT, Lived, steps_per_call, window_ends
 from crossprop.learners import Learner
-from crossprop.run import Cell, Slots, engine_for, execute, provenance, window_ends
+from crossprop.run import Cell, Slots, engine_for, execute, provenance
 from crossprop.streams.base import Stream
 from crossprop.sweep.grid import Grid, build
 
