@@ -5,7 +5,7 @@ a run that gives one record.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -76,6 +76,20 @@ class Method(NamedTuple):
     first is example `start`; at most `stride` of them, where it has one."""
     stride: int | None = None
     """The most examples that it takes at a time; None is as many as there are."""
+
+
+def moves(learner: Learner) -> bool:
+    """Whether the rule moves U at all."""
+    return _moves(jax.tree.structure(learner), float_type())
+
+
+@cache
+def _moves(structure: Any, dtype: Any) -> bool:
+    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    work = jax.eval_shape(lambda: Work.of(learner.init(jax.random.key(0))))
+    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (learner.network.hidden, learner.network.outputs))
+    credit = jax.eval_shape(learner.respond, work, z, y)[1]
+    return credit.from_input is not None or credit.from_memory is not None
 
 
 def record_names(learner: Learner, probes: Probes) -> list[str]:
@@ -218,12 +232,13 @@ def _dealt(pool, order, y, place, start, size):
     return pool[order].astype(y.dtype), y
 
 
-# A GPU's compiler times several ways to multiply and keeps the quickest, which is not the same in every process.
+# A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every process; and
+# its own products take it longer to compile and to run than the library's.
 @partial(
     jax.jit,
     static_argnames=("method", "probes", "single"),
     donate_argnames="progress",
-    compiler_options={"xla_gpu_autotune_level": 0},
+    compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False},
 )
 def _segment(
     method: Method,

@@ -10,7 +10,6 @@ the same way, so that a single step touches few rows.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +21,6 @@ from crossprop.engines import base
 from crossprop.learners import Learner
 from crossprop.learners.base import Credit, Work, first_set
 from crossprop.learners.optimizers import MOMENTUM
-from crossprop.network import float_type
 
 BLOCK = 64
 PARTS = (8, 7, 9, 6, 10, 5)
@@ -39,7 +37,7 @@ class Matrices(NamedTuple):
 
     @classmethod
     def of(cls, learner: Learner, work: Work) -> "Matrices":
-        optimizer = work.optimizer[0] if _moves(learner) else None
+        optimizer = work.optimizer[0] if base.moves(learner) else None
         return cls(work.incoming, optimizer, work.memory if learner.has_matrices else None)
 
     def put_into(self, work: Work) -> Work:
@@ -55,7 +53,7 @@ class Matrices(NamedTuple):
 
 def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
     """Why this engine cannot do the job, or None."""
-    if learner.optimizer in ("sgd", "momentum") or not _moves(learner):
+    if learner.optimizer in ("sgd", "momentum") or not base.moves(learner):
         return None
     return f"the chunked engine needs optimizer 'sgd' or 'momentum', whose steps add up, got {learner.optimizer!r}"
 
@@ -206,17 +204,3 @@ def _masked(credit: Credit, there_is_one: jax.Array) -> Credit:
     return Credit(
         *(None if c is None else jnp.where(there_is_one, c, 0) for c in credit._replace(unit_memory=None))
     )._replace(memory_keep=None if keep is None else jnp.where(there_is_one, keep, 1))
-
-
-def _moves(learner: Learner) -> bool:
-    """Whether the rule moves U at all."""
-    return _moves_of(jax.tree.structure(learner), float_type())
-
-
-@cache
-def _moves_of(structure: Any, dtype: Any) -> bool:
-    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: Work.of(learner.init(jax.random.key(0))))
-    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (learner.network.hidden, learner.network.outputs))
-    credit = jax.eval_shape(learner.respond, work, z, y)[1]
-    return credit.from_input is not None or credit.from_memory is not None

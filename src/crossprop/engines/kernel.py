@@ -205,7 +205,8 @@ def _work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> Work:
         memory = tuple(jnp.zeros((_power(memory[2]), *piece.shape), piece.dtype) for piece in incoming)
     elif memory is not None:
         memory = jnp.zeros_like(outgoing[0])
-    optimizer = (learner.incoming_optimizer().init(incoming), learner.outgoing_optimizer().init(outgoing))
+    keeps = learner.incoming_optimizer().init(incoming) if base.moves(learner) else ()
+    optimizer = (keeps, learner.outgoing_optimizer().init(outgoing))
     return Work(incoming, outgoing, memory, signs, optimizer)
 
 
