@@ -67,6 +67,15 @@ class Sums(NamedTuple):
         wrong = jnp.argmax(outcome.outputs) != jnp.argmax(y) if network.loss == "softmax" else 0
         return Sums(self.loss + outcome.loss, self.error + wrong, jnp.where(diverged, at, self.diverged_at))
 
+    def add_block(self, network: Network, at: Any, outputs: jax.Array, y: jax.Array, count: Any) -> "Sums":
+        """The same of several examples at once, the first `count` of them."""
+        real = jnp.arange(len(y)) < count
+        losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
+        diverged = ~jnp.isfinite(losses)
+        wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
+        first = jnp.where((self.diverged_at < 0) & jnp.any(diverged), at + jnp.argmax(diverged), self.diverged_at)
+        return Sums(self.loss + jnp.sum(losses), self.error + jnp.sum(wrong).astype(self.error.dtype), first)
+
 
 class Method(NamedTuple):
     """How an engine goes through examples. Hashable: a compiled segment is made for each."""
@@ -161,7 +170,7 @@ def lived(
     gone = (diverged_at[:, None] >= 0) & (ends > diverged_at[:, None])
     rows: dict[str, np.ndarray] = {}
     for name, values in records.items():
-        means = (values / lengths).astype(values.dtype) if name in SUMMED else values
+        means = values / lengths.astype(values.dtype) if name in SUMMED else values
         rows[name] = np.where(gone, np.nan, means).astype(values.dtype) if gone.any() else means
     return [
         Lived({name: values[i] for name, values in rows.items()}, int(at)) for i, at in enumerate(diverged_at.tolist())

@@ -100,28 +100,28 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
 
     def live_part(carry, begin):
         """A part of the block, on the rows of its own examples; then the block's other rows catch up."""
-        rows, small, sums = carry
+        rows, small = carry
         small = rows.map_rows(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part)).put_into(small)
         columns = lax.dynamic_slice_in_dim(gram, begin, part, axis=1)
         own = lax.dynamic_slice_in_dim(columns, begin, part)
 
-        def example(carry, i):
-            before, sums = carry
-            target, step = targets[begin + i], at + begin + i
-            work, credit, outcome = learner.respond(before, before.incoming[i], target)
+        def example(before, i):
+            work, credit, outcome = learner.respond(before, before.incoming[i], targets[begin + i])
             work = learner.follow(work, credit, own[:, i], outcome.loss)
-            after = (work, sums.add(learner.network, start + step, outcome, target))
-            there_is_one = step < until
-            carry = jax.tree.map(lambda new, old: jnp.where(there_is_one, new, old), after, carry)
-            return carry, _masked(credit, there_is_one)
+            there_is_one = at + begin + i < until
+            work = jax.tree.map(lambda new, old: jnp.where(there_is_one, new, old), work, before)
+            return work, (_masked(credit, there_is_one), outcome.outputs)
 
-        (small, sums), credits = lax.scan(example, (small, sums), jnp.arange(part))
-        return (_rebuild(learner, rows, columns, credits, until - at - begin), small, sums), credits
+        small, (credits, outputs) = lax.scan(example, small, jnp.arange(part))
+        return (_rebuild(learner, rows, columns, credits, until - at - begin), small), (credits, outputs)
 
     small = rows.map_rows(lambda whole: whole[:part]).put_into(work)
-    (_, small, sums), credits = lax.scan(live_part, (rows, small, sums), jnp.arange(0, stride, part))
-    credits = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), credits)
-    return _rebuild(learner, matrices, lax.optimization_barrier(inputs.T), credits, until - at).put_into(small), sums
+    (_, small), each = lax.scan(live_part, (rows, small), jnp.arange(0, stride, part))
+    credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
+    # A product folds a transpose in, and is slower for it on a CPU.
+    columns = lax.optimization_barrier(inputs.T)
+    work = _rebuild(learner, matrices, columns, credits, until - at).put_into(small)
+    return work, sums.add_block(learner.network, start + at, outputs, targets, until - at)
 
 
 def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: Credit, count: Any) -> Matrices:

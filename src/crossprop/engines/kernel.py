@@ -25,10 +25,10 @@ from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import Activation, Network, float_type
 
 RUNS = 4096
-STEPS = 8192
+STEPS = 16384
 NUMBERS_OF_EXAMPLES = 2**30
 NUMBERS_ON_CHIP = 45_000
-NUMBERS_PER_THREAD = 180
+NUMBERS_PER_THREAD = 195
 NEVER = -1e30
 
 
