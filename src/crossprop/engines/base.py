@@ -22,7 +22,7 @@ Probe = Callable[[State, State], Any]
 Probes = tuple[tuple[str, Probe], ...]
 AfterSegment = Callable[[int], None]
 
-SECONDS_PER_SEGMENT = 0.25
+SECONDS_PER_SEGMENT = 1.0
 SUMMED = {"loss", "error"}
 
 
@@ -113,12 +113,18 @@ def tile(learner: Learner, platform: str, most: int) -> int:
     return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(most / (4 * weights)), 0, 6))
 
 
-def steps_per_call(learner: Learner) -> int:
-    """How many steps one compiled call takes: a power of two, about a quarter of a second's work on one core."""
+def seconds_per_step(learner: Learner) -> float:
+    """About how long an example takes one core."""
     memory = learner.shapes().memory or ()
     matrices = 1 + (memory[2] if len(memory) == 3 else 0)
-    seconds_per_step = 3e-6 + 2e-10 * matrices * learner.network.fan_in * learner.network.hidden
-    return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step), 4, 13))
+    return 3e-6 + 2e-10 * matrices * learner.network.fan_in * learner.network.hidden
+
+
+def steps_per_call(learner: Learner, width: int) -> int:
+    """How many steps one compiled call takes: a power of two, about a second's work on one core, since to begin one
+    costs a copy of the state; and where runs go side by side, few enough that their examples fit."""
+    most = 13 if width == 1 else 11
+    return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
 
 
 def live(
@@ -142,7 +148,7 @@ def live(
     progress = jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1)))
     initial = jax.tree.map(jnp.copy, progress.work)
     stride = method.stride or 1
-    size = min(max(steps_per_call(learner) // stride, 1) * stride, steps)
+    size = min(max(steps_per_call(learner, width) // stride, 1) * stride, steps)
     deal = (_deal_here if single else _deal_there)(together, size, method.stride or 0)
     for start in range(0, steps, size):
         count = min(size, steps - start)

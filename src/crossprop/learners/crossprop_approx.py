@@ -45,10 +45,10 @@ class CrosspropApprox(Learner):
         memory_eta = first_set(self.memory_eta, self.eta)
         step_size = first_set(self.memory_step_size, self.step_size)
         phi = units.phi[None, :]
-        mixed = (1 - self.eta) * phi * units.memory + self.eta * units.outgoing
+        through_memory, through_weights = (self.network.weigh(delta, part) for part in (units.memory, units.outgoing))
         kept = units.memory * (1 - step_size * (1 - memory_eta) * phi**2)
         return Credit(
-            from_input=self.network.weigh(delta, mixed) * units.slope,
+            from_input=((1 - self.eta) * units.phi * through_memory + self.eta * through_weights) * units.slope,
             unit_memory=kept + step_size * (delta[:, None] - memory_eta * units.outgoing * phi),
         )
 

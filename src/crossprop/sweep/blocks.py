@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.engines.base import SECONDS_PER_SEGMENT, Lived, steps_per_call, window_ends
+from crossprop.engines.base import Lived, seconds_per_step, window_ends
 from crossprop.learners import Learner
 from crossprop.run import Cell, Slots, engine_for, execute, provenance
 from crossprop.streams.base import Stream
@@ -81,7 +81,7 @@ def missing(blocks: list[Block], kept: Iterable[Kept]) -> list[Block]:
     parts: list[tuple[int, int, Block]] = []
     for block, steps in zip(blocks, lengths(blocks), strict=True):
         left = [seed for seed in block.seeds if seed not in done.get(block.identity, ())]
-        seconds = steps * SECONDS_PER_SEGMENT / steps_per_call(block.learner)
+        seconds = steps * seconds_per_step(block.learner)
         size = int(np.clip(SECONDS / seconds, 1, MOST_SEEDS))
         place = places.setdefault(id(block.stream), len(places))
         parts += [(at, place, block._replace(seeds=left[at : at + size])) for at in range(0, len(left), size)]
