@@ -86,7 +86,7 @@ def test_one_projection_of_one_output_is_the_exact_rule_bit_for_bit(optimizer):
 
 
 def test_records_do_not_depend_on_the_length_of_segments(seven, monkeypatch):
-    monkeypatch.setattr("crossprop.engines.base.steps_per_call", lambda learner: 32)
+    monkeypatch.setattr("crossprop.engines.base.steps_per_call", lambda learner, width: 32)
     assert_same_bits(
         cp.run(PAIR, STREAM, seeds=[7])[["incoming_drift", "outgoing_drift", "diverged_at"]],
         seven[["incoming_drift", "outgoing_drift", "diverged_at"]],
@@ -184,7 +184,7 @@ def test_progress_is_heard_for_every_step_of_every_run():
 
 
 def test_an_interruption_ends_the_run_and_leaves_no_thread(monkeypatch):
-    monkeypatch.setattr("crossprop.engines.base.steps_per_call", lambda learner: 16)
+    monkeypatch.setattr("crossprop.engines.base.steps_per_call", lambda learner, width: 16)
     calls = []
 
     def interrupt(heard):

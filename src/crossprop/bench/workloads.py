@@ -122,8 +122,8 @@ def _mnist_case(name: str, scale: Scale, peers: tuple[str, ...], cpu: int, gpu: 
 
 def _mnist(scale: Scale) -> list[Case]:
     return [
-        _mnist_case("crossprop-approx", scale, LOOPS, 6000, 20_000),
-        _mnist_case("backprop", scale, LOOPS, 6000, 20_000),
+        _mnist_case("crossprop-approx", scale, LOOPS, 10_000, 20_000),
+        _mnist_case("backprop", scale, LOOPS, 10_000, 20_000),
         _mnist_case("crossprop-projected", scale, PLAIN, 4000, 20_000),
         _mnist_case("crossprop", scale, PLAIN, 2000, 5000),
     ]

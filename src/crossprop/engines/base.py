@@ -107,7 +107,7 @@ def record_names(learner: Learner, probes: Probes) -> list[str]:
 
 
 def tile(learner: Learner, platform: str, most: int) -> int:
-    """How many runs go side by side: one to a core of a CPU, and elsewhere a power of two, with at most so many bytes of
+    """How many runs go side by side: one on a core of a CPU, elsewhere a power of two, with at most so many bytes of
     incoming weights."""
     weights = learner.network.fan_in * learner.network.hidden
     return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(most / (4 * weights)), 0, 6))
@@ -236,8 +236,8 @@ def _deal_here(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int]
 def _deal_there(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
     """The same of several runs on another device, which is given all of their lives at once."""
     pool, order, y, place = Lives.of(runs)
-    beyond = -order.shape[1] % size + more
-    lives = jax.device_put((pool, np.pad(order, [(0, 0), (0, beyond)]), np.pad(y, [(0, 0), (0, beyond), (0, 0)]), place))
+    beyond = (0, -order.shape[1] % size + more)
+    lives = jax.device_put((pool, np.pad(order, [(0, 0), beyond]), np.pad(y, [(0, 0), beyond, (0, 0)]), place))
     return lambda start, count: _dealt(*lives, start, size + more)
 
 
@@ -247,8 +247,8 @@ def _dealt(pool, order, y, place, start, size):
     return pool[order].astype(y.dtype), y
 
 
-# A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every process; and
-# its own products take it longer to compile and to run than the library's.
+# A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every process.
+# Products of its own take longer to compile and to run than those of the library.
 @partial(
     jax.jit,
     static_argnames=("method", "probes", "single"),

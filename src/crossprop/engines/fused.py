@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.pallas import triton
-from jax.extend.core import Jaxpr, Literal, Var
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 
 class Instructions(NamedTuple):
     """How to compute what is worth an instruction of its own, of arrays of float32 of one shape."""
 
     multiply_add: Callable[[Any, Any, Any], Any]
-    divide: Callable[[Any, Any], Any]
+    div: Callable[[Any, Any], Any]
     sqrt: Callable[[Any], Any]
     rsqrt: Callable[[Any], Any]
 
@@ -33,8 +33,12 @@ class _Product(NamedTuple):
     def factors(self) -> tuple[Any, Any]:
         return jnp.broadcast_to(self.left, self.shape), jnp.broadcast_to(self.right, self.shape)
 
+    def negative(self) -> "_Product":
+        return self._replace(left=-self.left)
+
     def map(self, change: Callable[[Any], Any], shape: tuple[int, ...]) -> "_Product":
-        return _Product(*map(change, self.factors()), shape)
+        left, right = map(change, self.factors())
+        return _Product(left, right, shape)
 
 
 def fused(function: Callable[..., Any], use: Instructions) -> Callable[..., Any]:
@@ -64,50 +68,57 @@ def _evaluate(use: Instructions, jaxpr: Jaxpr, constants: Sequence[Any], argumen
     def look(atom):
         return atom.val if isinstance(atom, Literal) else values[atom]
 
-    def read(atom):
-        value = _computed(look(atom))
-        if isinstance(atom, Var):
-            values[atom] = value
-        return value
-
     for equation in jaxpr.eqns:
-        name, atoms, out = equation.primitive.name, equation.invars, equation.outvars[0]
-        shape, once = getattr(out.aval, "shape", ()), uses[out] == 1
-        many = shape != () and out.aval.dtype == jnp.float32
-        product = next((look(atom) for atom in atoms if isinstance(look(atom), _Product)), None)
-        bind = partial(equation.primitive.bind, **equation.params)
-        if name in ("jit", "pjit"):
+        given = [*map(look, equation.invars)]
+        if equation.primitive.name in ("jit", "pjit"):
             inner = equation.params["jaxpr"]
-            answers = _evaluate(use, inner.jaxpr, inner.consts, [*map(look, atoms)])
-            for variable, answer in zip(equation.outvars, answers, strict=True):
-                values[variable] = answer if uses[variable] == 1 else _computed(answer)
-        elif name == "mul" and many and once:
-            values[out] = _Product(*map(read, atoms), shape)
-        elif name == "div" and many and once and not atoms[1].aval.shape:
-            values[out] = _Product(read(atoms[0]), 1 / read(atoms[1]), shape)
-        elif name == "neg" and product is not None:
-            product = product._replace(left=-product.left)
-            values[out] = product if once else _computed(product)
-        elif name in ("squeeze", "reshape", "broadcast_in_dim") and product is not None:
-            values[out] = product.map(bind, shape)
-        elif name == "reduce_sum" and product is not None and math.prod(shape) == math.prod(product.shape):
-            values[out] = product.map(partial(lax.squeeze, dimensions=equation.params["axes"]), shape)
-        elif name in ("add", "sub") and product is not None:
-            first, minus = look(atoms[0]) is product, name == "sub"
-            other = jnp.broadcast_to(read(atoms[1] if first else atoms[0]), shape)
-            if minus and not first:
-                product = product._replace(left=-product.left)
-            values[out] = use.multiply_add(*product.factors(), -other if minus and first else other)
-        elif name == "div" and many:
-            values[out] = use.divide(*(jnp.broadcast_to(read(atom), shape) for atom in atoms))
-        elif name in ("sqrt", "rsqrt") and many:
-            values[out] = getattr(use, name)(read(atoms[0]))
-        elif name == "pow" and isinstance(look(atoms[0]), float | np.generic | np.ndarray):
-            values[out] = lax.exp2(math.log2(look(atoms[0])) * read(atoms[1]).astype(out.aval.dtype))
+            answers = _evaluate(use, inner.jaxpr, inner.consts, given)
         else:
-            answers = bind(*map(read, atoms))
-            values |= zip(equation.outvars, answers if equation.primitive.multiple_results else [answers], strict=True)
+            answers = _answers(use, equation, given)
+        for variable, answer in zip(equation.outvars, answers, strict=True):
+            values[variable] = answer if uses[variable] == 1 else _computed(answer)
     return [*map(look, jaxpr.outvars)]
+
+
+def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[Any]:
+    """What one equation answers to what it is given."""
+    if any(isinstance(value, _Product) for value in given):
+        answer = _from_product(use, equation, given)
+        if answer is not None:
+            return [answer]
+    name, numbers = equation.primitive.name, [*map(_computed, given)]
+    out: Any = equation.outvars[0].aval
+    if name == "pow" and isinstance(given[0], float | np.generic | np.ndarray):
+        return [lax.exp2(math.log2(given[0]) * numbers[1].astype(out.dtype))]
+    if getattr(out, "shape", ()) and out.dtype == jnp.float32:
+        if name == "mul":
+            return [_Product(numbers[0], numbers[1], out.shape)]
+        if name == "div" and not np.shape(numbers[1]):
+            return [_Product(numbers[0], 1 / numbers[1], out.shape)]
+        if name in ("div", "sqrt", "rsqrt"):
+            return [getattr(use, name)(*(jnp.broadcast_to(number, out.shape) for number in numbers))]
+    answers = equation.primitive.bind(*numbers, **equation.params)
+    return answers if equation.primitive.multiple_results else [answers]
+
+
+def _from_product(use: Instructions, equation: JaxprEqn, given: list[Any]) -> Any:
+    """What one equation makes of a product that is not computed yet, or None, where it must be."""
+    out: Any = equation.outvars[0].aval
+    name, shape = equation.primitive.name, out.shape
+    product = next(value for value in given if isinstance(value, _Product))
+    if name in ("squeeze", "reshape", "broadcast_in_dim"):
+        return product.map(partial(equation.primitive.bind, **equation.params), shape)
+    if name == "reduce_sum" and math.prod(shape) == math.prod(product.shape):
+        return product.map(partial(lax.squeeze, dimensions=equation.params["axes"]), shape)
+    if name == "neg":
+        return product.negative()
+    if name in ("add", "sub"):
+        first = given[0] is product
+        other = jnp.broadcast_to(_computed(given[1] if first else given[0]), shape)
+        if name == "sub":
+            product, other = (product, -other) if first else (product.negative(), other)
+        return use.multiply_add(*product.factors(), other)
+    return None
 
 
 def _instruction(assembly: str) -> Callable[..., Any]:
