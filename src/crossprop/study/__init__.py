@@ -104,12 +104,13 @@ class Study:
         settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
         steps = len(stream.schedule) if not self.quick else len(stream.tasks) * QUICK["stream.examples"][0]
         version = "full" if self.full else "quick" if self.quick else "default"
+        seeds = len(next(iter(sweep.learners.values())).grid.seeds)
         reduced = "" if self.full else "; --full has the paper's sizes, wider grids and more seeds"
         return {
             "version": version + reduced,
             "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {steps // len(stream.tasks):,} examples a task",
             "hidden units": str(QUICK["network.hidden"][0] if self.quick else network.hidden),
-            "grid": f"{settings:,} settings in all, {len(next(iter(sweep.learners.values())).grid.seeds)} seeds each",
+            "grid": f"{settings:,} settings in all, {seeds} seed{'s' * (seeds > 1)} each",
             "evaluation": f"{sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
             "time": duration(sweep.seconds),
             "device": f"{jax.devices()[0].device_kind}, {cores()} cores",

@@ -141,7 +141,10 @@ def _moves(bests: list[Row], rows: list[Row]) -> Answer:
 
 
 def _all(verdicts: list[str]) -> str:
-    return verdicts[0] if len(set(verdicts)) == 1 else "it depends"
+    """One word for several optimizers; where none says yes and not all are undecided, it is no."""
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return "it depends" if "yes" in verdicts else "no"
 
 
 def p_text(p: float) -> str:

@@ -47,17 +47,27 @@ def write_tables(rows: Sequence[Row], measure: str, folder: Path) -> None:
         path.write_text(markdown(list(rows), measure))
 
 
+EDGE = {"ha": "right", "va": "center", "fontsize": 8.5}
+
+
 def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -> None:
-    """The relative difference of every rule to backprop with the same optimizer, a panel for each phase."""
+    """The relative difference of every rule to backprop with the same optimizer, a panel for each phase. Frozen features
+    are far off: where they would press all else together, their mean is written at the edge."""
     from matplotlib.figure import Figure
 
     shown = [row for row in rows if BACKPROP in row.versus]
     figure = Figure(figsize=(12, 0.27 * len(shown) + 1.9), layout="constrained")
     panels = figure.subplots(1, len(PHASES), sharey=True)
     for axes, phase in zip(panels, PHASES, strict=True):
-        for at, row in enumerate(shown):
-            mean, low, high, *_ = percent(row.versus[BACKPROP][phase])
+        spans = [percent(row.versus[BACKPROP][phase])[:3] for row in shown]
+        near = [span for span, row in zip(spans, shown, strict=True) if row.rule != FROZEN] or spans
+        least, most = min(0, *(low for _, low, _ in near)), max(0, *(high for *_, high in near))
+        axes.set_xlim(least - 0.08 * (most - least), most + 0.25 * (most - least))
+        for at, (row, (mean, low, high)) in enumerate(zip(shown, spans, strict=True)):
             colour = LOOKS.get(row.rule, ("#555555", "-"))[0]
+            if mean > axes.get_xlim()[1]:
+                axes.text(0.99, at, f"{mean:+.0f}% →", transform=axes.get_yaxis_transform(), color=colour, **EDGE)
+                continue
             axes.plot([low, high], [at, at], color=colour, linewidth=2.2, solid_capstyle="butt")
             axes.plot(mean, at, "o", color=colour, markersize=5)
         for at in range(1, len(shown)):
@@ -69,7 +79,7 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
         axes.locator_params(axis="x", nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(shown)), [row.learner for row in shown], fontsize=8.5)
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(shown) - 0.5, -0.5)
     seeds = shown[0].versus[BACKPROP]["all"].difference.pairs
     figure.suptitle(
         f"{measure} against tuned backprop with the same optimizer (line at 0): mean and 95% interval over {seeds} "
