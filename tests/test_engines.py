@@ -119,6 +119,9 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
     assert engine.width(runs[0].learner, "gpu") == tile
     for number, lived in enumerate(engine.live(runs, "gpu", 70)):
         assert_agree(lived, scan.live([runs[number]], "cpu", 70)[0], loss=1e-5, drift=1e-4)
+    states = [engine.live(runs[:1], platform, 70)[0].state for platform in ("gpu", "cpu")]
+    for one, other in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 
 
 # Padding.
@@ -304,11 +307,15 @@ def test_an_engine_that_cannot_says_why(engine, learner, reason):
         cp.run(learner, cp.Geoff(tasks="A" * 26, examples=10**6), engine=engine)
 
 
-def test_what_the_kernel_cannot_do_is_said():
+def test_what_the_kernel_cannot_do_is_said(monkeypatch):
     assert kernel.unfit(cp.Backprop(cp.Network(20, 9000), 1e-3), "gpu", ()) == (
         "the kernel engine keeps a run's state on chip, at most 45,000 numbers with their padding; "
         "this learner has 344,064"
     )
+    monkeypatch.setattr(kernel, "triton", None)
+    assert "needs Pallas's Triton backend" in str(kernel.unfit(cp.Backprop(GEOFF, 1e-3), "gpu", ()))
+    assert choose(cp.Backprop(GEOFF, 1e-3), "gpu", ()) == "scan"
+    monkeypatch.undo()
     assert "by name" in str(kernel.unfit(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu", ()))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.unfit(build(GEOFF, 1e-3), "gpu", ()) is None for build in LEARNERS.values()

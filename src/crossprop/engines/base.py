@@ -160,9 +160,11 @@ def live(
     records, diverged_at = jax.device_get((progress.records, progress.diverged_at))
     if single:
         records, diverged_at = {name: values[None] for name, values in records.items()}, diverged_at[None]
-        (alone,) = lived(records, diverged_at, 1, steps, record_every)
-        return [alone._replace(state=progress.work.state())]
-    return lived(records, diverged_at, len(runs), steps, record_every)
+    each = lived(records, diverged_at, len(runs), steps, record_every)
+    if len(runs) == 1:
+        work = progress.work if single else jax.tree.map(lambda leaf: leaf[0], progress.work)
+        each = [each[0]._replace(state=work.state())]
+    return each
 
 
 def lived(

@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
 from crossprop.engines import base
-from crossprop.engines.fused import GPU, PLAIN, fused
+from crossprop.engines.fused import GPU, PLAIN, fused, triton
 from crossprop.learners import Learner
 from crossprop.learners.base import Work
 from crossprop.learners.optimizers import OPTIMIZERS
@@ -41,6 +40,8 @@ def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
 
 def too_much(learner: Learner, probes: base.Probes) -> str | None:
     """Why no GPU could do the job in this way, or None."""
+    if triton is None:
+        return f"the kernel engine needs Pallas's Triton backend, which JAX {jax.__version__} does not have"
     if not isinstance(learner.optimizer, str):
         return f"the kernel engine needs an optimizer by name, one of {', '.join(OPTIMIZERS)}"
     if probes:
@@ -265,6 +266,7 @@ def _segment(
     learner: Learner, interpret: bool, data: Data, own: Runs, progress: base.Progress, bounds: jax.Array
 ) -> base.Progress:
     """Steps `bounds[0]` to `bounds[1]` of all runs."""
+    assert triton is not None
     given, moving = jax.tree.leaves((data, own, bounds)), jax.tree.leaves(progress)
     structure = jax.tree.structure((data, own, bounds, progress))
 

@@ -67,7 +67,9 @@ class Mapping:
 def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray:
     life = stream.sample(keys(0)[0])
     engine = ENGINES[engine_for("auto", learner)]
-    (lived,) = engine.live([base.Run(learner, life, key_data([0])[0])], jax.default_backend(), record_every=len(life.y))
+    (lived,) = engine.live(
+        [base.Run(learner, life, key_data([0])[0][1])], jax.default_backend(), record_every=len(life.y)
+    )
     state = lived.state
     network = learner.network
     return np.asarray(network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi)

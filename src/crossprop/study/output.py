@@ -51,8 +51,8 @@ EDGE = {"ha": "right", "va": "center", "fontsize": 8.5}
 
 
 def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -> None:
-    """The relative difference of every rule to backprop with the same optimizer, a panel for each phase. Frozen features
-    are far off: where they would press all else together, their mean is written at the edge."""
+    """The relative difference of every rule to backprop with the same optimizer, a panel for each phase. Where frozen
+    features are so far off that they would press all else together, their mean is written at the edge."""
     from matplotlib.figure import Figure
 
     shown = [row for row in rows if BACKPROP in row.versus]
