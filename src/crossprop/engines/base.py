@@ -85,6 +85,9 @@ class Method(NamedTuple):
     first is example `start`; at most `stride` of them, where it has one."""
     stride: int | None = None
     """The most examples that it takes at a time; None is as many as there are."""
+    enter: Callable[[Learner, Work], Work] = lambda learner, work: work
+    leave: Callable[[Learner, Work], Work] = lambda learner, work: work
+    """How the work is laid out for a segment, and back."""
 
 
 def moves(learner: Learner) -> bool:
@@ -281,7 +284,9 @@ def _one_segment(method, probes, learner, initial, progress, x, y, start, steps,
     measures = {
         "incoming_drift": lambda initial, work: _norm((work.incoming - initial.incoming)[:rows]),
         "outgoing_drift": lambda initial, work: _norm((work.outgoing - initial.outgoing)[:, :columns]),
-    } | {name: lambda initial, work, probe=probe: probe(initial.state(), work.state()) for name, probe in probes}
+    }
+    for name, probe in probes:
+        measures[name] = lambda initial, work, probe=probe: probe(initial.state(), method.leave(learner, work).state())
 
     def stretch(carry):
         """To the end of the window that is open, or of the segment, or as far as the method goes at a time."""
@@ -306,9 +311,9 @@ def _one_segment(method, probes, learner, initial, progress, x, y, start, steps,
         return until, work, records, sums.diverged_at
 
     done = jnp.zeros((), jnp.int32)
-    carry = (done, progress.work, progress.records, progress.diverged_at)
+    carry = (done, method.enter(learner, progress.work), progress.records, progress.diverged_at)
     _, work, records, diverged_at = lax.while_loop(lambda carry: carry[0] < steps, stretch, carry)
-    return Progress(work, records, diverged_at)
+    return Progress(method.leave(learner, work), records, diverged_at)
 
 
 def _norm(change: jax.Array) -> jax.Array:

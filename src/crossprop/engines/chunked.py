@@ -26,14 +26,15 @@ BLOCK = 64
 PARTS = (8, 7, 9, 6, 10, 5)
 WIDE = 128
 TILE_BYTES = 2**25
+MOST_APART = 16
 
 
 class Matrices(NamedTuple):
-    """What has a row for every input: U, what its optimizer keeps, and H."""
+    """What has a row for every input: U, what its optimizer keeps, and the matrices of H, together or apart."""
 
     incoming: jax.Array
     optimizer: optax.OptState | None
-    memory: jax.Array | None
+    memory: jax.Array | tuple[jax.Array, ...] | None
 
     @classmethod
     def of(cls, learner: Learner, work: Work) -> "Matrices":
@@ -46,9 +47,14 @@ class Matrices(NamedTuple):
         return replace(work, incoming=self.incoming, optimizer=(optimizer, work.optimizer[1]), memory=memory)
 
     def map_rows(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
-        """Each matrix changed; those of H one after the other."""
+        """Each matrix changed."""
         flat = jax.tree.map(change, self._replace(memory=None))
-        return flat._replace(memory=None if self.memory is None else _each(change, self.memory))
+        if self.memory is None:
+            return flat
+        return flat._replace(memory=_one_by_one(lambda _, h: (None, change(h)), None, self.memory, ())[1])
+
+    def together(self) -> "Matrices":
+        return self._replace(memory=jnp.stack(self.memory)) if isinstance(self.memory, tuple) else self
 
 
 def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
@@ -75,8 +81,19 @@ def live(
     probes: base.Probes = (),
     after_segment: base.AfterSegment = base.unheard,
 ) -> list[base.Lived]:
-    method = base.Method(_advance, stride=_block(record_every))
+    method = base.Method(_advance, _block(record_every), *((_apart, _together) if platform == "cpu" else ()))
     return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
+
+
+def _apart(learner: Learner, work: Work) -> Work:
+    """On a CPU each matrix of H stands alone and is changed in place; a loop over all of them would copy them."""
+    if not learner.has_matrices or len(work.memory) > MOST_APART:
+        return work
+    return replace(work, memory=tuple(work.memory[k] for k in range(len(work.memory))))
+
+
+def _together(learner: Learner, work: Work) -> Work:
+    return Matrices.of(learner, work).together().put_into(work)
 
 
 def _block(record_every: int) -> int:
@@ -101,7 +118,8 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     def live_part(carry, begin):
         """A part of the block, on the rows of its own examples; then the block's other rows catch up."""
         rows, small = carry
-        small = rows.map_rows(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part)).put_into(small)
+        own_rows = rows.map_rows(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part))
+        small = own_rows.together().put_into(small)
         columns = lax.dynamic_slice_in_dim(gram, begin, part, axis=1)
         own = lax.dynamic_slice_in_dim(columns, begin, part)
 
@@ -115,7 +133,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
         small, (credits, outputs) = lax.scan(example, small, jnp.arange(part))
         return (_rebuild(learner, rows, columns, credits, until - at - begin), small), (credits, outputs)
 
-    small = rows.map_rows(lambda whole: whole[:part]).put_into(work)
+    small = rows.map_rows(lambda whole: whole[:part]).together().put_into(work)
     (_, small), each = lax.scan(live_part, (rows, small), jnp.arange(0, stride, part))
     credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
     # A product folds a transpose in, and is slower for it on a CPU.
@@ -151,7 +169,7 @@ def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: 
     return Matrices(totals[0], jax.tree.unflatten(structure, totals[1:]), memory)
 
 
-def _trace_back(credits: Any, weights: list, columns: jax.Array, totals: list, memory: jax.Array | None):
+def _trace_back(credits: Any, weights: list, columns: jax.Array, totals: list, memory: Any):
     """Adds to each of `totals` the directions of all steps, weighed by its own of `weights`; and moves the memory on.
 
     Backwards from the last step, what is put into H comes out as all that the later steps take of it, while it fades.
@@ -169,29 +187,27 @@ def _trace_back(credits: Any, weights: list, columns: jax.Array, totals: list, m
     nothing = [jnp.zeros_like(credits.from_memory[0]) for _ in totals], jnp.ones_like(credits.memory_keep[0])
     (taken, fade), (taken_later, fades) = lax.scan(back, nothing, (credits, weights), reverse=True)
 
-    def one(totals, each):
-        h, taken, taken_later, new = each
+    def one(totals, h, taken, taken_later, new):
         given = [new * later for later in taken_later]
         totals = [(total + h * q[None], g + part) for (total, g), q, part in zip(totals, taken, given, strict=True)]
         return totals, h * fade[None] + _product(columns, new * fades)
 
     given = [jnp.broadcast_to(part, fades.shape) for part in given]
     by_memory = [jnp.moveaxis(later, 1, 0) for later in taken_later]
-    each = (memory, taken, by_memory, jnp.moveaxis(credits.memory_input, 1, 0))
-    totals, memory = _scan_memories(one, [*zip(totals, given, strict=True)], each)
+    of_each = (taken, by_memory, jnp.moveaxis(credits.memory_input, 1, 0))
+    totals, memory = _one_by_one(one, [*zip(totals, given, strict=True)], memory, of_each)
     return [total + _product(columns, part) for total, part in totals], memory
 
 
-def _each(change: Callable[[jax.Array], jax.Array], memory: jax.Array) -> jax.Array:
-    return _scan_memories(lambda _, h: (None, change(h)), None, memory)[1]
-
-
-def _scan_memories(f, carry, memories):
-    """`lax.scan`, whose loop costs something where there is one memory alone."""
-    if len(jax.tree.leaves(memories)[0]) > 1:
-        return lax.scan(f, carry, memories)
-    carry, result = f(carry, jax.tree.map(lambda leaf: leaf[0], memories))
-    return carry, result[None]
+def _one_by_one(change, carry, memory, of_each):
+    """`carry, h = change(carry, h, *its own of of_each)` for one matrix of H after the other."""
+    if not isinstance(memory, tuple) and len(memory) > 1:
+        return lax.scan(lambda carry, each: change(carry, *each), carry, (memory, *of_each))
+    changed = []
+    for k, h in enumerate(memory):
+        carry, h = change(carry, h, *jax.tree.map(lambda leaf, k=k: leaf[k], of_each))
+        changed.append(h)
+    return carry, tuple(changed) if isinstance(memory, tuple) else jnp.stack(changed)
 
 
 def _product(left: jax.Array, right: jax.Array) -> jax.Array:
