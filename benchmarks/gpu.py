@@ -15,7 +15,7 @@ import numpy as np
 
 import crossprop as cp
 from crossprop.engines import base, kernel
-from crossprop.run import key_data
+from crossprop.execution import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
 

@@ -17,9 +17,9 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 import crossprop as cp
 from crossprop.engines import ENGINES, base, choose, chunked, kernel, scan
 from crossprop.engines.fused import PLAIN, fused
+from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
 from crossprop.learners.base import Work
-from crossprop.run import key_data
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),

@@ -7,13 +7,13 @@ did.
 from crossprop import datasets as datasets
 from crossprop import probes as probes
 from crossprop._version import __version__ as __version__
+from crossprop.execution import keys as keys
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import Crossprop as Crossprop
 from crossprop.learners import CrosspropApprox as CrosspropApprox
 from crossprop.learners import CrosspropSum as CrosspropSum
 from crossprop.learners import Frozen as Frozen
 from crossprop.network import Network as Network
-from crossprop.run import keys as keys
 from crossprop.run import run as run
 from crossprop.saving import load as load
 from crossprop.saving import save as save

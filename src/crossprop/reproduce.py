@@ -15,12 +15,13 @@ from crossprop import datasets
 from crossprop._files import check_writable, whole
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
+from crossprop.execution import cores
 from crossprop.figures import paper_curves, paper_maps
 from crossprop.paper.claims import Verdict, decide, to_json
 from crossprop.paper.features import Mapping
 from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
 from crossprop.report import Part, write_report
-from crossprop.run import cores, experiment, run
+from crossprop.run import experiment, run
 from crossprop.store import check_replaceable, read_records, write_records
 from crossprop.streams import LabelShift
 

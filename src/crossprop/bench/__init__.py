@@ -15,8 +15,8 @@ from crossprop.bench.output import Results, compilation_table, notes, number, sp
 from crossprop.bench.peers import RECORD_EVERY
 from crossprop.bench.timing import Row, time_case, time_compilation
 from crossprop.bench.workloads import LONGEST, WORKLOADS, Scale
+from crossprop.engines import ENGINES
 from crossprop.progress import bar
-from crossprop.run import ENGINES
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -18,7 +18,7 @@ from crossprop.bench.floors import Ceilings
 from crossprop.bench.growth import Point
 from crossprop.bench.peers import PEERS, RECORD_EVERY
 from crossprop.bench.timing import Row
-from crossprop.run import cores
+from crossprop.execution import cores
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -16,8 +16,9 @@ import numpy as np
 from crossprop.bench.floors import Ceilings, floor
 from crossprop.bench.peers import PEERS, RECORD_EVERY, missing
 from crossprop.bench.workloads import Case
+from crossprop.execution import keys
 from crossprop.learners import Learner, State
-from crossprop.run import keys, run
+from crossprop.run import run
 
 SEEDS = 32
 """Of more runs, the others are further settings of the same seeds."""

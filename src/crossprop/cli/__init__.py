@@ -26,13 +26,14 @@ from crossprop import datasets
 from crossprop._files import check_writable
 from crossprop.bench import WORKLOADS, Benchmark
 from crossprop.cli.tables import Clock, print_status, results
+from crossprop.engines import ENGINES
 from crossprop.figures import curves
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.plot import plot
 from crossprop.progress import bar
 from crossprop.reproduce import Reproduction
-from crossprop.run import ENGINES, Heard, experiment, run
+from crossprop.run import Heard, experiment, run
 from crossprop.store import check_replaceable, write_records
 from crossprop.streams import Geoff, LabelShift, Stream
 from crossprop.study import Study

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop.engines import ENGINES, base
+from crossprop.execution import engine_for, key_data, keys
 from crossprop.learners import Learner
 from crossprop.network import Network
 from crossprop.paper.plans import feature_learners
 from crossprop.progress import bar
-from crossprop.run import SCHEMA, engine_for, experiment, key_data, keys
+from crossprop.run import SCHEMA, experiment
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import jax
 from crossprop import _checks as check
 from crossprop._files import check_writable, whole
 from crossprop._version import __version__
+from crossprop.execution import cores
 from crossprop.plot import drawings
 from crossprop.plot.numbers import Sweep, read
 from crossprop.report.sections import duration
-from crossprop.run import cores
 from crossprop.study.answers import Answer, answers, rows_of
 from crossprop.study.output import draw_differences, write_study, write_tables
 from crossprop.sweep import fill

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 from crossprop.engines.base import Lived, seconds_per_step, window_ends
+from crossprop.execution import Cell, Slots, engine_for, execute
 from crossprop.learners import Learner
-from crossprop.run import Cell, Slots, engine_for, execute, provenance
+from crossprop.run import provenance
 from crossprop.streams.base import Stream
 from crossprop.sweep.grid import Grid, build
 

@@ -14,8 +14,8 @@ import jax
 
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
+from crossprop.execution import Slots
 from crossprop.progress import bar
-from crossprop.run import Slots
 from crossprop.streams.base import Stream
 from crossprop.sweep.blocks import Block, Finished, engines_of, lengths, live
 
