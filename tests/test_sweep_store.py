@@ -272,6 +272,15 @@ def test_status_tells_what_is_done_missing_and_diverged_and_the_time_left(tmp_pa
     assert status(tmp_path).learners[1] == ("new", 0, 4, 0, None)
 
 
+def test_status_counts_the_fresh_seeds_of_the_best_setting(tmp_path):
+    over = {"step_size": [0.01, 0.02]}
+    cp.sweep(LEARNERS, STREAM, over, 2, 20, store=tmp_path, evaluate=3, progress=False)
+    assert status(tmp_path) == ([("backprop", 7, 0, 0, 0)], None)
+    (evaluation,) = (tmp_path / "blocks").glob("*-2.nc")
+    evaluation.unlink()
+    assert status(tmp_path).learners[0][:3] == ("backprop", 4, 3)
+
+
 # Whatever ends the process.
 
 

@@ -24,20 +24,23 @@ class Status(NamedTuple):
 
 
 def status(store: str | Path) -> Status:
-    """How much of what a store was last asked for is done, how much is missing, and how long that may take."""
+    """How much of what a store was last asked for is done, how much is missing, and how long that may take. The fresh
+    seeds of the best setting are among it, where an evaluation was asked for."""
     asked, kept = read_asked(Path(store)), Folder(Path(store)).blocks
     learners = []
     for grid in asked.grids:
-        seeds = set(grid.seeds)
+        tuning, fresh = set(grid.seeds), set(grid.evaluation)
         mine = [block for block in kept if block.name == grid.name]
-        diverged_at = [
-            at
+        runs = [
+            run
             for block in mine
             if block.identity in grid.points
-            for seed, at in zip(block.seeds.tolist(), block.diverged_at.tolist(), strict=True)
-            if seed in seeds
+            for run in zip(block.seeds.tolist(), block.diverged_at.tolist(), strict=True)
         ]
-        missing = len(grid.points) * len(seeds) - len(diverged_at)
+        diverged_at = [at for seed, at in runs if seed in tuning] + [at for seed, at in runs if seed in fresh][
+            : len(fresh)
+        ]
+        missing = len(grid.points) * len(tuning) + len(fresh) - len(diverged_at)
         known = mine or kept
         seconds = sum(block.seconds for block in known) / sum(len(block.seeds) for block in known) if known else None
         left = 0.0 if not missing else seconds and missing * seconds
