@@ -202,7 +202,7 @@ def test_ctrl_c_ends_the_process_cleanly():
     script = (
         "import crossprop as cp, sys\n"
         "net = cp.Network(inputs=20, hidden=500)\n"
-        "say = lambda heard: print('going', flush=True)\n"
+        "say = lambda heard: print('going\\n', end='', flush=True)\n"
         "cp.run(cp.Crossprop(net, 1e-4), cp.Geoff(tasks='ABC' * 50), seeds=50, progress=say)\n"
     )
     process = subprocess.Popen(
