@@ -20,7 +20,7 @@ QUICK = ["reproduce", "--quick", "--seeds", "2", "--mnist-seeds", "1"]
 
 
 @pytest.fixture(scope="module")
-def quick(made_once):
+def quick(made_once, quick_compilation):
     made = made_once("quick-reproduction", lambda folder: main([*QUICK, "--out", str(folder / "reproduction")]))
     return made / "reproduction"
 
