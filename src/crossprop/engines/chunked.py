@@ -4,8 +4,8 @@ Within a block of examples $X$ (a row each) nothing is approximated. All that a 
 they weigh the block's own examples: $X U$ and $X H_k$, with as many rows as the block has examples. An update adds
 multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of $x_t$:
 the block is lived in a network whose inputs are the block's examples, by the very same rule. At its end, $U$ and $H_k$
-are what they were, scaled by column, plus $X^\top$ times what each example has contributed. A block is lived in parts
-the same way, so that a single step touches few rows.
+are what they were, scaled by column, plus $X^\top$ times what each example has contributed. Where there are $H_k$, a
+block is lived in parts the same way, so that a single step touches few rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -108,7 +108,7 @@ def _parts(block: int) -> int:
 
 
 def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
-    part = _parts(stride)
+    part = _parts(stride) if learner.has_matrices else stride
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     gram = _product(inputs, inputs.T)
