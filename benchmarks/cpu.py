@@ -20,8 +20,6 @@ from crossprop.engines import chunked
 from crossprop.engines.base import Sums
 from crossprop.learners.base import Work
 
-BLOCK = 50
-
 
 def sweep(settings, store):
     over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
@@ -49,36 +47,41 @@ def reproduction():
     print(f"crossprop reproduce geoff: {time.perf_counter() - began:.0f} s, peak {peak:.2f} GiB", flush=True)
 
 
-def microseconds_a_step(function, *arguments):
+def microseconds_a_step(block, function, *arguments):
     jax.block_until_ready(function(*arguments))
     seconds = []
     for _ in range(20):
         began = time.perf_counter()
         jax.block_until_ready(function(*arguments))
         seconds.append(time.perf_counter() - began)
-    return 1e6 * float(np.median(seconds)) / BLOCK
+    return 1e6 * float(np.median(seconds)) / block
 
 
-def chunked_step():
+def chunked_step(block):
     learner = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
     generator = np.random.default_rng(0)
-    x = jnp.asarray(generator.random((2 * BLOCK, 784), np.float32))
-    y = jnp.eye(10)[generator.integers(10, size=2 * BLOCK)]
+    x = jnp.asarray(generator.random((2 * block, 784), np.float32))
+    y = jnp.eye(10)[generator.integers(10, size=2 * block)]
     work, zero = Work.of(learner.init(cp.keys(0)[1])), jnp.zeros(())
-    block = jax.jit(lambda work, sums: chunked._advance(BLOCK, learner, work, sums, x, y, 0, BLOCK, 0))
-    weigh = jax.jit(lambda u: chunked._product(x[:BLOCK], u))
-    rebuild = jax.jit(lambda u, given: u + chunked._product(x[:BLOCK].T, given))
+    whole = jax.jit(lambda work, sums: chunked._advance(block, learner, work, sums, x, y, 0, block, 0))
+    weigh = jax.jit(lambda u: chunked._product(x[:block], u))
+    rebuild = jax.jit(lambda u, given: u + chunked._product(x[:block].T, given))
     drift = jax.jit(lambda u: jnp.sqrt(jnp.vdot(u - 1, u - 1)))
     parts = {
-        "whole": microseconds_a_step(block, work, Sums(zero, zero, jnp.array(-1))),
-        "X U": microseconds_a_step(weigh, work.incoming),
-        "U + X^T B": microseconds_a_step(rebuild, work.incoming, x[:BLOCK, :1] + jnp.zeros((BLOCK, 1024))),
-        "drift": microseconds_a_step(drift, work.incoming),
+        "whole": microseconds_a_step(block, whole, work, Sums(zero, zero, jnp.array(-1))),
+        "X U": microseconds_a_step(block, weigh, work.incoming),
+        "U + X^T B": microseconds_a_step(block, rebuild, work.incoming, x[:block, :1] + jnp.zeros((block, 1024))),
+        "drift": microseconds_a_step(block, drift, work.incoming),
     }
-    print("chunked, us a step in a block of 50:", {name: round(value, 1) for name, value in parts.items()}, flush=True)
+    print(
+        f"chunked, us a step in a block of {block}:",
+        {name: round(value, 1) for name, value in parts.items()},
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
-    chunked_step()
+    chunked_step(50)
+    chunked_step(100)
     busy()
     reproduction()

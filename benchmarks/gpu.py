@@ -2,7 +2,8 @@
 
 Prints a digest of one run's records in different company, on every engine (run it twice: the digests of two processes
 must be the same), the kernel's own rate, the seconds of a sweep of 10,000 whole GEOFF lives, and the device memory of
-one of 4,096. `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel.
+one of 4,096. `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel, and with `adam`
+after it that of backprop with adam.
 """
 
 import hashlib
@@ -18,6 +19,8 @@ from crossprop.engines import base, kernel
 from crossprop.execution import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
+NET = cp.Network(20, 500)
+CROSSPROP = cp.Crossprop(NET, 5e-4)
 
 
 def digest(records, learner, seed):
@@ -40,21 +43,21 @@ def identity(engine, learner, wild, stream, crowd):
 
 
 def all_identities():
-    narrow, wide = cp.Network(20, 500), cp.Network(784, 256, 10, loss="softmax")
+    wide = cp.Network(784, 256, 10, loss="softmax")
     generator = np.random.default_rng(0)
     images = cp.Arrays(generator.random((500, 784), np.float32), generator.integers(10, size=500))
     return all(
         [
-            identity("kernel", cp.Crossprop(narrow, 5e-4), cp.Crossprop(narrow, 1e5), GEOFF, 300),
-            identity("scan", cp.Crossprop(narrow, 5e-4), cp.Crossprop(narrow, 1e5), GEOFF, 300),
+            identity("kernel", CROSSPROP, cp.Crossprop(NET, 1e5), GEOFF, 300),
+            identity("scan", CROSSPROP, cp.Crossprop(NET, 1e5), GEOFF, 300),
             identity("chunked", cp.Crossprop(wide, 5e-4), cp.Crossprop(wide, 1e25), images, 20),
         ]
     )
 
 
-def kernel_alone(runs=1056, steps=30_000, every=50):
-    """Seconds of one call of the kernel, everything that it needs on the device already."""
-    learner, stream, data = cp.Crossprop(cp.Network(20, 500), 5e-4), cp.Geoff(tasks="ABCABC"), key_data(range(32))
+def kernel_alone(learner, runs=1056, steps=30_000, every=50):
+    """Run-steps a second of one call of the kernel, everything that it needs on the device already."""
+    stream, data = cp.Geoff(tasks="ABCABC"), key_data(range(32))
     lives = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
     shared, signs, own = kernel._gather([base.Run(learner, lives[i % 32], data[i % 32][1]) for i in range(runs)])
     seconds = []
@@ -68,22 +71,23 @@ def kernel_alone(runs=1056, steps=30_000, every=50):
 
 
 def sweep(settings, seeds, record_every):
-    learner = cp.Crossprop(cp.Network(20, 500), 5e-4)
     over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        cp.sweep(learner, cp.Geoff(tasks="ABCABC"), over, seeds, record_every, store=f"{folder}/store", progress=False)
+        cp.sweep(
+            CROSSPROP, cp.Geoff(tasks="ABCABC"), over, seeds, record_every, store=f"{folder}/store", progress=False
+        )
         return time.perf_counter() - began
 
 
 if __name__ == "__main__":
     print(jax.devices(), "JAX", jax.__version__, flush=True)
     if "--kernel" in sys.argv:
-        kernel_alone(264, 1000)
+        kernel_alone(cp.Backprop(NET, 5e-4, optimizer="adam") if "adam" in sys.argv else CROSSPROP, 264, 1000)
         sys.exit()
     same = all_identities()
     if "--identity" not in sys.argv:
-        print(f"the kernel alone: {kernel_alone() / 1e6:.0f} million run-steps/s", flush=True)
+        print(f"the kernel alone: {kernel_alone(CROSSPROP) / 1e6:.0f} million run-steps/s", flush=True)
         sweep(16, 256, 500)
         gigabytes = jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 1e9
         print(f"peak device memory after a sweep of 4,096 lives of 256 seeds: {gigabytes:.2f} GB", flush=True)

@@ -48,7 +48,16 @@ def quick_options():
 
 
 @pytest.fixture(scope="module")
-def quick_compilation():
+def unoptimized():
+    """Programs are compiled without most optimizations."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def quick_compilation(unoptimized):
     """For modules whose many programs run once each, on a few numbers: compiling is most of their time."""
     compiler, further = sys.modules.get("jax._src.compiler"), quick_options()
     usual = getattr(compiler, "get_compile_options", None)
@@ -61,10 +70,7 @@ def quick_compilation():
     with pytest.MonkeyPatch.context() as patch:
         if usual is not None:  # JAX has no public place for options of programs that others compile
             patch.setattr(compiler, "get_compile_options", quick)
-        jax.config.update("jax_disable_most_optimizations", True)
         yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

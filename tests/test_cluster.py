@@ -28,6 +28,9 @@ NOWHERE = "tcp://127.0.0.1:9"
 BLOCKS = sys.modules["crossprop.sweep.blocks"]
 CLUSTER = sys.modules["crossprop.sweep.cluster"]
 
+# Compiled as the workers compile, for the numbers are to be the same bits.
+pytestmark = pytest.mark.usefixtures("unoptimized")
+
 
 def sweep(cluster, stream, settings=4, seeds=2, **options):
     grid = {"step_size": np.linspace(0.01, 0.1, settings)}
@@ -52,15 +55,6 @@ def until(condition, seconds=20):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def as_the_workers():
-    """Compiled as they compile, for the numbers are to be the same bits."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
 
 
 @pytest.fixture(scope="module")
