@@ -57,6 +57,17 @@ def until(condition, seconds=20):
         time.sleep(0.005)
 
 
+def words(stream):
+    return Path(stream.log).read_text().split() if Path(stream.log).exists() else []
+
+
+def is_quiet(stream):
+    """No life begins or ends for as long as many take."""
+    before = words(stream)
+    time.sleep(20 * stream.seconds)
+    return words(stream) == before
+
+
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
     """A scheduler and two workers, of one and of two threads, which have no folder in common with the caller."""
@@ -112,21 +123,30 @@ def test_float64_and_data_go_to_the_workers_and_a_client_that_is_given_stays_ope
     assert_same(records, sweep(None, stream, settings=1))
 
 
-def test_few_blocks_are_under_way_and_an_end_before_the_end_stops_them(machines, stream, monkeypatch):
+def test_few_blocks_are_under_way_at_a_time(machines, stream, monkeypatch):
     monkeypatch.setattr(CLUSTER, "FEWEST", 1)
     monkeypatch.setattr(CLUSTER, "PER_THREAD", 2)
     heard = []
-    lived = CLUSTER.live_there(machines.client, blocks(stream, 40, 16), 20, "auto", heard.append)
-    for _ in range(2):
-        next(lived)
+    for _ in CLUSTER.live_there(machines.client, blocks(stream, 12, 2), 20, "auto", heard.append):
         assert len([key for key in machines.client.futures if key.startswith("_live")]) <= 2 * 3 + 1
-    assert heard == [16 * 40, 16 * 40]
-    lived.close()
-    begun = Path(stream.log).read_text().count("begin")
-    until(lambda: not any(machines.client.processing().values()))
-    time.sleep(10 * stream.seconds)
-    words = Path(stream.log).read_text()
-    assert words.count("begin") == words.count("end") <= begun + 2 * 3
+    assert heard == [2 * 40] * 12
+
+
+def test_an_interrupt_stops_what_the_workers_do(machines, stream, monkeypatch):
+    monkeypatch.setattr(BLOCKS, "MOST_SEEDS", 400)
+
+    def interrupt():
+        until(lambda: "begin" in words(stream))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        sweep(machines.address, stream, settings=1, seeds=400)
+    begun = words(stream).count("begin")
+    interrupter.join()
+    until(lambda: not any(machines.client.processing().values()) and is_quiet(stream))
+    assert words(stream).count("begin") == words(stream).count("end") < begun + 200
 
 
 def test_blocks_of_one_structure_go_together_where_a_device_takes_many_runs(stream):
