@@ -258,7 +258,11 @@ def _dealt(pool, order, y, place, start, size):
     jax.jit,
     static_argnames=("method", "probes", "single"),
     donate_argnames="progress",
-    compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False},
+    compiler_options={
+        "xla_gpu_autotune_level": 0,
+        "xla_gpu_enable_triton_gemm": False,
+        "xla_cpu_copy_insertion_use_region_analysis": True,
+    },
 )
 def _segment(
     method: Method,

@@ -38,11 +38,34 @@ def live(
 
 
 def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
-    def example(at, carry):
-        work, sums = carry
-        work, outcome = learner.learn(work, learner.network.with_constant(x[at]), y[at])
-        return work, sums.add(learner.network, start + at, outcome, y[at])
-
     if stride is None:
-        return lax.fori_loop(at, until, example, (work, sums))
-    return lax.fori_loop(0, stride, lambda i, carry: example(at + i, carry), (work, sums))
+        return _advance_late(learner, work, sums, x, y, at, until, start)
+
+    def example(i, carry):
+        work, sums = carry
+        work, outcome = learner.learn(work, learner.network.with_constant(x[at + i]), y[at + i])
+        return work, sums.add(learner.network, start + at + i, outcome, y[at + i])
+
+    return lax.fori_loop(0, stride, example, (work, sums))
+
+
+def _advance_late(learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
+    """On a CPU the incoming weights follow an example when the next one comes. Its coefficients are then given from one
+    turn of the loop to the next, one a hidden unit, where the compiler would work them out again for every weight."""
+    inputs = lambda at: learner.network.with_constant(x[at])
+
+    def respond(work, sums, at):
+        z = learner.network.weigh(inputs(at), work.incoming)
+        work, credit, outcome = learner.respond(work, z, y[at])
+        sums = sums.add(learner.network, start + at, outcome, y[at])
+        return work, credit._replace(unit_memory=None), outcome.loss, sums
+
+    def follow(work, credit, loss, at):
+        return learner.follow(work, credit, inputs(at), loss)
+
+    def example(at, carry):
+        work, credit, loss, sums = carry
+        return respond(follow(work, credit, loss, at - 1), sums, at)
+
+    work, credit, loss, sums = lax.fori_loop(at + 1, until, example, respond(work, sums, at))
+    return follow(work, credit, loss, until - 1), sums
