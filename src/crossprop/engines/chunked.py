@@ -123,14 +123,21 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
         columns = lax.dynamic_slice_in_dim(gram, begin, part, axis=1)
         own = lax.dynamic_slice_in_dim(columns, begin, part)
 
-        def example(before, i):
+        def respond(before, i):
             work, credit, outcome = learner.respond(before, before.incoming[i], targets[begin + i])
-            work = learner.follow(work, credit, own[:, i], outcome.loss)
             there_is_one = at + begin + i < until
-            work = jax.tree.map(lambda new, old: jnp.where(there_is_one, new, old), work, before)
-            return work, (_masked(credit, there_is_one), outcome.outputs)
+            keep = lambda new, old: new if new is old else jnp.where(there_is_one, new, old)
+            work, credit = jax.tree.map(keep, work, before), _masked(credit, there_is_one)
+            return (work, credit, outcome.loss), (credit, outcome.outputs)
 
-        small, (credits, outputs) = lax.scan(example, small, jnp.arange(part))
+        def example(carry, i):
+            """The rows follow an example when the next one comes, as in `scan`; the last of a part are not asked for."""
+            work, credit, loss = carry
+            return respond(learner.follow(work, credit, own[:, i - 1], loss), i)
+
+        carry, first = respond(small, 0)
+        (small, *_), others = lax.scan(example, carry, jnp.arange(1, part))
+        credits, outputs = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, others)
         return (_rebuild(learner, rows, columns, credits, until - at - begin), small), (credits, outputs)
 
     small = rows.map_rows(lambda whole: whole[:part]).together().put_into(work)
