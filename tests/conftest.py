@@ -23,7 +23,7 @@ settings.register_profile("crossprop", deadline=None, derandomize=True, max_exam
 settings.load_profile("crossprop")
 
 with install_import_hook(["crossprop.network", "crossprop.learners", "crossprop.probes"], "shapes.checked"):
-    import crossprop  # noqa: F401
+    from crossprop.engines.base import known_options
 
 
 @pytest.fixture
@@ -34,17 +34,7 @@ def x64():
 
 @cache
 def quick_options():
-    """XLA's options for quick compilation, as far as this version of it knows them."""
-
-    def known(name, value):
-        try:
-            jax.jit(lambda x: x, compiler_options={name: value}).lower(0.0).compile()
-        except jax.errors.JaxRuntimeError:
-            return False
-        return True
-
-    wanted = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-    return [(name, value) for name, value in wanted.items() if known(name, value)]
+    return [*known_options({"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}).items()]
 
 
 @pytest.fixture(scope="module")

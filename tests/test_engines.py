@@ -320,3 +320,9 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.unfit(build(GEOFF, 1e-3), "gpu", ()) is None for build in LEARNERS.values()
     )
+
+
+def test_an_option_that_the_compiler_does_not_know_is_left_out():
+    assert base.known_options({"xla_cpu_enable_fast_math": False, "xla_cpu_faster": True}) == {
+        "xla_cpu_enable_fast_math": False
+    }

@@ -120,7 +120,7 @@ def test_a_run_that_diverges_says_when():
 
 
 def test_cells_of_the_same_shapes_share_one_compiled_program():
-    before = base._segment._cache_size()
+    before = base._compiled_segment()._cache_size()
     net = cp.Network(inputs=6, hidden=9)
     over = {
         "step_size": [0.01, 1],
@@ -129,7 +129,7 @@ def test_cells_of_the_same_shapes_share_one_compiled_program():
         "stream.beta": [0.5, 0.7],
     }
     cp.sweep(cp.Crossprop(net, 0.01), STREAM, over=over, seeds=1)
-    assert base._segment._cache_size() - before == 1
+    assert base._compiled_segment()._cache_size() - before == 1
 
 
 # Powers.

@@ -155,7 +155,7 @@ def live(
     deal = (_deal_here if single else _deal_there)(together, size, method.stride or 0)
     for start in range(0, steps, size):
         count = min(size, steps - start)
-        progress = _segment(
+        progress = _compiled_segment()(
             method, probes, single, learners, initial, progress, *deal(start, count), start, count, record_every
         )
         jax.block_until_ready(progress)
@@ -252,18 +252,34 @@ def _dealt(pool, order, y, place, start, size):
     return pool[order].astype(y.dtype), y
 
 
-# A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every process.
-# Products of its own take longer to compile and to run than those of the library.
-@partial(
-    jax.jit,
-    static_argnames=("method", "probes", "single"),
-    donate_argnames="progress",
-    compiler_options={
-        "xla_gpu_autotune_level": 0,
-        "xla_gpu_enable_triton_gemm": False,
-        "xla_cpu_copy_insertion_use_region_analysis": True,
-    },
-)
+def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:
+    """Of some options of the compiler, which come and go with its versions, those that this one knows."""
+
+    def is_known(name: str) -> bool:
+        try:
+            jax.jit(lambda: 0, compiler_options={name: options[name]}).lower().compile()
+        except jax.errors.JaxRuntimeError:
+            return False
+        return True
+
+    return {name: value for name, value in options.items() if is_known(name)}
+
+
+@cache
+def _compiled_segment() -> Any:
+    # A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every
+    # process. Products of its own take longer to compile and to run than those of the library.
+    same_everywhere = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+    # A CPU's would copy, at every turn of a loop, matrices that can be changed in place.
+    quicker = known_options({"xla_cpu_copy_insertion_use_region_analysis": True})
+    return jax.jit(
+        _segment,
+        static_argnames=("method", "probes", "single"),
+        donate_argnames="progress",
+        compiler_options=same_everywhere | quicker,
+    )
+
+
 def _segment(
     method: Method,
     probes: Probes,

@@ -131,7 +131,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
             return (work, credit, outcome.loss), (credit, outcome.outputs)
 
         def example(carry, i):
-            """The rows follow an example when the next one comes, as in `scan`; the last of a part are not asked for."""
+            """As in `scan`, the rows follow an example when the next one comes: the last of a part, nobody asks for."""
             work, credit, loss = carry
             return respond(learner.follow(work, credit, own[:, i - 1], loss), i)
 
