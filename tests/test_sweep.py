@@ -11,6 +11,7 @@ import pytest
 import crossprop as cp
 from crossprop.engines import base
 from crossprop.learners import LEARNERS
+from crossprop.sweep.grid import checked_grids
 from crossprop.sweep.toml import arguments
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -79,6 +80,22 @@ def test_axes_of_its_own_come_before_the_common_ones():
     unset = cp.run(cp.Crossprop(NET, 0.2), STREAM, seeds=1)
     np.testing.assert_array_equal(records["crossprop"].loss[0, 0], unset.loss[0])
     assert (records["crossprop"].loss[0, 1] != unset.loss[0]).any()
+
+
+def test_axes_of_a_pattern_are_of_all_that_match_and_have_them():
+    learners = {"a-sgd": PAIR["crossprop"], "b-sgd": PAIR["backprop"], "b[1]": PAIR["backprop"]}
+    over = {
+        "step_size": [1],
+        "*-sgd": {"step_size": [2], "eta": [0, 1]},
+        "b*": {"step_size": [3]},
+        "b[1]": {"network.bias": [True]},
+    }
+    grids = {grid.name: grid.over for grid in checked_grids(learners, STREAM, over, [0])}
+    assert grids == {
+        "a-sgd": {"step_size": [2], "eta": [0, 1]},
+        "b-sgd": {"step_size": [3]},
+        "b[1]": {"step_size": [3], "network.bias": [True]},
+    }
 
 
 def test_no_axes_is_a_run():
@@ -165,6 +182,8 @@ BAD = {
     "no field of the network": (over(network__hiden=[3]), "over", "'network.hiden'; did you mean 'network.hidden'?"),
     "no field of the stream": (over(stream__betta=[3]), "over", "'stream.betta'; did you mean 'stream.beta'?"),
     "no axis of its own": (over(backprop={"eta": [0]}), "over['backprop']", "'eta'"),
+    "no axis of any that match": (over(**{"b*": {"eta": [0]}}), "over['b*']", "'eta'"),
+    "a pattern of none": (over(**{"*-sgd": {"eta": [0]}}), "a learner with axes of its own in over", "'*-sgd'"),
     "no such learner": (over(crosprop={"eta": [0]}), "over", "'crosprop'; did you mean 'crossprop'?"),
     "empty": (over(eta=[]), "over['eta'] must not be empty", "[]"),
     "not a list": (over(eta=0.5), "over['eta'] must be a list", "0.5"),
@@ -277,6 +296,15 @@ def test_flags_stand_in_the_place_of_the_files_and_choose_among_its_learners(tmp
     assert given["learners"] == {"crossprop": cp.Crossprop(NET, 0.01), "adam": cp.Backprop(NET, 5e-4, optimizer="adam")}
     assert given["seeds"] == 3 and given["over"]["eta"] == [0, 1] and given["over"]["stream.beta"] == [0.6]
     assert given["over"]["half"] == {"eta": [0.5]}
+
+
+def test_a_list_of_optimizers_is_a_learner_for_each(tmp_path):
+    file = FILE.replace("[learners.backprop]", '[learners.backprop]\noptimizer = ["sgd", "adam"]')
+    learners = arguments(write(tmp_path, file))["learners"]
+    assert list(learners) == ["crossprop", "half", "backprop-sgd", "backprop-adam"]
+    assert learners["backprop-adam"] == cp.Backprop(NET, 5e-4, optimizer="adam")
+    with pytest.raises(ValueError, match=r"learners.backprop.optimizer must not be empty, got \[\]"):
+        arguments(write(tmp_path, file.replace('["sgd", "adam"]', "[]")))
 
 
 def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):

@@ -20,6 +20,7 @@ from crossprop.report.sections import duration
 from crossprop.study.answers import Answer, answers, rows_of
 from crossprop.study.output import draw_differences, write_study, write_tables
 from crossprop.sweep import fill
+from crossprop.sweep.grid import checked_grids
 from crossprop.sweep.toml import arguments
 
 STUDIES = {
@@ -95,7 +96,8 @@ class Study:
         learners = {name: learner for name, learner in asked["learners"].items() if learner.optimizer == "sgd"}
         over = {name: values for name, values in asked["over"].items() if not isinstance(values, dict)}
         over = {axis: values[:1] for axis, values in over.items()} | QUICK
-        own = {name: {"step_size": asked["over"][name]["step_size"][:2]} for name in learners}
+        grids = checked_grids(asked["learners"], asked["stream"], asked["over"], [0])
+        own = {grid.name: {"step_size": grid.over["step_size"][:2]} for grid in grids if grid.name in learners}
         few = {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
         return asked | {"learners": learners, "over": over | own} | few
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -79,7 +80,8 @@ def identity(name: str, setting: dict[str, Any]) -> str:
 
 
 def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds: list[int]) -> list[Grid]:
-    """A grid for every learner: the axes that it has fields for, and its own."""
+    """A grid for every learner: the axes that it has fields for, and its own. Those of a pattern, such as `"*-adam"`,
+    are of all learners whose names match it and that have such fields; what comes later counts."""
     if not isinstance(over, Mapping):
         raise TypeError(f"over must be a dict of values by axis, got {over!r}")
     common = {axis: values for axis, values in over.items() if not isinstance(values, Mapping)}
@@ -87,15 +89,20 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
     axes = {name: _axes(learner, stream) for name, learner in learners.items()}
     for axis in common:
         check.choice("an axis in over", axis, dict.fromkeys(itertools.chain(*axes.values())))
-    for name, its in own.items():
-        check.choice("a learner with axes of its own in over", name, learners)
+    named = {key: [name for name in learners if name == key or fnmatchcase(name, key)] for key in own}
+    for key, its in own.items():
+        if not named[key]:
+            check.choice("a learner with axes of its own in over", key, learners)
         for axis in its:
-            check.choice(f"an axis in over[{name!r}]", axis, axes[name])
+            check.choice(
+                f"an axis in over[{key!r}]", axis, dict.fromkeys(axis for name in named[key] for axis in axes[name])
+            )
     made_stream = configuration(stream)
     made_stream = made_stream if isinstance(made_stream, dict) else {"type": made_stream}
     grids = []
     for name, learner in learners.items():
-        mine = {axis: values for axis, values in common.items() if axis in axes[name]} | dict(own.get(name, {}))
+        tables = [common, *(its for key, its in own.items() if name in named[key])]
+        mine = {axis: values for table in tables for axis, values in table.items() if axis in axes[name]}
         checked = {axis: _checked_values(f"over[{axis!r}]", values) for axis, values in mine.items()}
         grids.append(Grid(name, configuration(learner), made_stream, checked, seeds))
     return grids

@@ -59,8 +59,20 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _learners(named: Any) -> dict[str, Any]:
-    """Learners with what they are made with; a list of names is of those that need nothing else."""
-    return {name: {} for name in named} if isinstance(named, list | tuple) else _table("learners", named)
+    """Learners with what they are made with; a list of names is of those that need nothing else. One with a list of
+    optimizers is a learner for each of them."""
+    if isinstance(named, list | tuple):
+        return {name: {} for name in named}
+    learners: dict[str, Any] = {}
+    for name, values in _table("learners", named).items():
+        optimizers = values.get("optimizer") if isinstance(values, dict) else None
+        if isinstance(optimizers, list):
+            if not optimizers:
+                raise ValueError(f"learners.{name}.optimizer must not be empty, got []")
+            learners |= {f"{name}-{each}": {"rule": name} | values | {"optimizer": each} for each in optimizers}
+        else:
+            learners[name] = values
+    return learners
 
 
 def _axis(flag: str) -> tuple[str, list[Any]]:
