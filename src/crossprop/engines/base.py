@@ -4,6 +4,7 @@ A segment is one compiled call: between two of them the host shows progress and 
 a run that gives one record.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -24,6 +25,9 @@ AfterSegment = Callable[[int], None]
 
 SECONDS_PER_SEGMENT = 1.0
 SUMMED = {"loss", "error"}
+
+
+_making = threading.Lock()
 
 
 def unheard(steps: int) -> None:
@@ -265,8 +269,14 @@ def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:
     return {name: value for name, value in options.items() if is_known(name)}
 
 
-@cache
 def _compiled_segment() -> Any:
+    """One for all threads, so that a program is compiled once."""
+    with _making:
+        return _make_segment()
+
+
+@cache
+def _make_segment() -> Any:
     # A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every
     # process. Products of its own take longer to compile and to run than those of the library.
     same_everywhere = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}

@@ -29,8 +29,9 @@ def live(
     probes: base.Probes = (),
     after_segment: base.AfterSegment = base.unheard,
 ) -> list[base.Lived]:
-    method = base.Method(_advance)
-    if platform != "cpu":
+    if platform == "cpu":
+        method = base.Method(_advance_late)
+    else:
         # A loop whose length is known needs no word from the host after each example.
         even = math.gcd(record_every, len(runs[0].life.y))
         method = base.Method(_advance, stride=max(stride for stride in range(1, 65) if even % stride == 0))
@@ -38,9 +39,6 @@ def live(
 
 
 def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
-    if stride is None:
-        return _advance_late(learner, work, sums, x, y, at, until, start)
-
     def example(i, carry):
         work, sums = carry
         work, outcome = learner.learn(work, learner.network.with_constant(x[at + i]), y[at + i])
@@ -49,7 +47,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     return lax.fori_loop(0, stride, example, (work, sums))
 
 
-def _advance_late(learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
+def _advance_late(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
     """On a CPU the incoming weights follow an example when the next one comes. Its coefficients are then given from one
     turn of the loop to the next, one a hidden unit, where the compiler would work them out again for every weight."""
     inputs = lambda at: learner.network.with_constant(x[at])
