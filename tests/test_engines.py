@@ -15,7 +15,7 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import ENGINES, base, choose, chunked, kernel, scan
+from crossprop.engines import ENGINES, base, choose, chunked, kernel, padded, scan
 from crossprop.engines.fused import PLAIN, fused
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
@@ -135,12 +135,12 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     network = cp.Network(inputs, hidden, 3, activation, "softmax", bias=inputs % 2 == 1)
     learner = cp.Crossprop(network, 0.01, eta=0.5)
     life = random_life(network, 12)
-    padded = jax.tree.map(lambda leaf: leaf, learner)
-    object.__setattr__(padded, "network", kernel._Padded.of(network))
-    pieces = kernel._work(learner, *kernel._initial(learner, cp.keys(0)[1]))
+    filled = jax.tree.map(lambda leaf: leaf, learner)
+    object.__setattr__(filled, "network", padded.Padded.of(network))
+    pieces = padded.first_work(learner, *padded.initial_weights(learner, cp.keys(0)[1]))
     whole = Work.of(learner.init(cp.keys(0)[1]))
-    rows = [piece for piece in kernel._pieces(network) if piece.start < inputs]
-    step = jax.jit(fused(padded.learn, PLAIN))
+    rows = [piece for piece in padded.pieces(network) if piece.start < inputs]
+    step = jax.jit(fused(filled.learn, PLAIN))
     plain = jax.jit(learner.learn)
     for x, y in zip(life.x, life.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias

@@ -1,13 +1,11 @@
 """The kernel engine, for narrow inputs on a GPU: one program to a run, its weights and memory on chip all its life.
 
-The program traces the learner itself, so a new rule is fast on the day it is written. Triton takes arrays whose sizes
-are powers of two: the rows of U come in such pieces (20 inputs are 16 and 4), hidden units and outputs are padded, and
-what is padding stays 0 and is never seen.
+The program traces the learner itself, so a new rule is fast on the day it is written.
 """
 
 from collections.abc import Sequence
-from functools import cache, partial, reduce
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,19 +14,18 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines import base
+from crossprop.engines import base, padded
 from crossprop.engines.fused import GPU, PLAIN, fused, triton
+from crossprop.engines.padded import Data, Runs
 from crossprop.learners import Learner
-from crossprop.learners.base import Work
 from crossprop.learners.optimizers import OPTIMIZERS
-from crossprop.network import Activation, Network, float_type
+from crossprop.network import float_type
 
 RUNS = 4096
 STEPS = 16384
 NUMBERS_OF_EXAMPLES = 2**30
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195
-NEVER = -1e30
 
 
 def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
@@ -62,29 +59,6 @@ def width(learner: Learner, platform: str) -> int:
     return RUNS
 
 
-class Data(NamedTuple):
-    """What the runs share: each distinct life and each distinct initial value once."""
-
-    pool: Any
-    """`(examples, inputs)`"""
-    order: Any
-    """`(lives, steps)`, rows of `pool`"""
-    y: Any
-    """`(lives, steps, outputs)`, padded"""
-    incoming: Any
-    outgoing: Any
-    """Initial weights in pieces, `(initial values, rows, columns)` each"""
-
-
-class Runs(NamedTuple):
-    """What each run has of its own."""
-
-    numbers: Any
-    """`(runs, hyperparameters)`"""
-    place: Any
-    """`(runs, 3)`: which life, which initial value, and 1, or 0 for a run that only fills up the call"""
-
-
 def live(
     runs: Sequence[base.Run],
     platform: str,
@@ -100,8 +74,8 @@ def live(
         lived = live_half(first, after_segment=lambda steps: after_segment(0))
         return lived + live_half(second, after_segment=after_segment)
     learner, steps = runs[0].learner, len(runs[0].life.y)
-    data, signs, own = _gather(runs)
-    progress = _begin(learner, data, own, signs, -(-steps // record_every))
+    data, signs, own = padded.gather(runs)
+    progress = padded.begin(learner, data, own, signs, -(-steps // record_every))
     for start in range(0, steps, STEPS):
         stop = min(start + STEPS, steps)
         bounds = np.array([start, stop, record_every], np.int32)
@@ -115,19 +89,6 @@ def live(
 # Sizes.
 
 
-def _power(size: int) -> int:
-    """The next power of two."""
-    return 1 << (size - 1).bit_length()
-
-
-def _pieces(network: Network) -> list[slice]:
-    """The rows of U as powers of two, the bias by itself."""
-    sizes = [1 << bit for bit in reversed(range(network.inputs.bit_length())) if network.inputs >> bit & 1]
-    sizes += [1] * network.bias
-    ends = np.cumsum(sizes).tolist()
-    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-
-
 def _numbers(learner: Learner) -> int:
     """How many numbers a run keeps on chip, with padding."""
     return _numbers_of(jax.tree.structure(learner))
@@ -136,126 +97,14 @@ def _numbers(learner: Learner) -> int:
 @cache
 def _numbers_of(structure: Any) -> int:
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: _work(learner, *_initial(learner, jax.random.key(0))))
+    work = jax.eval_shape(lambda: padded.first_work(learner, *padded.initial_weights(learner, jax.random.key(0))))
     return sum(leaf.size for leaf in jax.tree.leaves(work))
 
 
 def _warps(learner: Learner) -> int:
     """How many groups of 32 threads share a run: few wait less for each other, many have more registers."""
     threads = _numbers(learner) / NUMBERS_PER_THREAD
-    return int(np.clip(_power(int(np.ceil(threads / 32))), 1, 16))
-
-
-# The network and the state in pieces.
-
-
-class _Padded(Network):
-    """A network in pieces and with padding, which stays 0."""
-
-    units: int = eqx.field(static=True, kw_only=True)
-    answers: int = eqx.field(static=True, kw_only=True)
-
-    @classmethod
-    def of(cls, network: Network) -> "_Padded":
-        sizes = (network.inputs, _power(network.hidden), _power(network.outputs))
-        kind = (network.activation, network.loss, network.bias)
-        return cls(*sizes, *kind, units=network.hidden, answers=network.outputs)
-
-    def with_constant(self, values) -> Any:
-        return (values, jnp.ones(1, values.dtype)) if self.bias else (values,)
-
-    def without_constant(self, outgoing):
-        return outgoing[0]
-
-    def weigh(self, values, weights):
-        parts = zip(values, weights, strict=True) if isinstance(values, tuple) else [(values, weights)]
-        rows = [jnp.sum(weight * value[:, None], axis=0, keepdims=True) for value, weight in parts]
-        return reduce(jnp.add, rows)[0]
-
-    def activate(self, z):
-        phi, slope = super().activate(z)
-        real = lax.iota(jnp.int32, self.hidden) < self.units
-        return Activation(jnp.where(real, phi, 0), jnp.where(real, slope, 0))
-
-    def outputs_of(self, features, outgoing):
-        parts = zip(features, outgoing, strict=True)
-        outputs = sum(jnp.sum(weight * feature[None, :], axis=1) for feature, weight in parts)
-        # A class that is padding is never likely, and no error in numbers.
-        unlikely = NEVER if self.loss == "softmax" else 0
-        return jnp.where(lax.iota(jnp.int32, self.outputs) < self.answers, outputs, unlikely)
-
-
-def _initial(learner: Learner, key: jax.Array) -> tuple[Any, Any, Any]:
-    """The initial U and W in pieces, and the signs."""
-    state, network = learner.init(key), learner.network
-    hidden, outputs = _power(network.hidden) - network.hidden, _power(network.outputs) - network.outputs
-    incoming = jnp.pad(state.incoming, [(0, 0), (0, hidden)])
-    outgoing = jnp.pad(state.outgoing.T, [(0, outputs), (0, 0)])
-    weights = jnp.pad(outgoing[:, : network.hidden], [(0, 0), (0, hidden)])
-    signs = state.signs
-    if signs is not None:
-        signs = jnp.pad(jnp.swapaxes(signs, 1, 2), [(0, _power(len(signs)) - len(signs)), (0, outputs), (0, hidden)])
-    constant = (outgoing[:, network.hidden :],) if network.bias else ()
-    return tuple(incoming[piece] for piece in _pieces(network)), (weights, *constant), signs
-
-
-def _work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> Work:
-    """A run before its first example."""
-    memory = learner.shapes().memory
-    if memory is not None and len(memory) == 3:
-        memory = tuple(jnp.zeros((_power(memory[2]), *piece.shape), piece.dtype) for piece in incoming)
-    elif memory is not None:
-        memory = jnp.zeros_like(outgoing[0])
-    keeps = learner.incoming_optimizer().init(incoming) if base.moves(learner) else ()
-    optimizer = (keeps, learner.outgoing_optimizer().init(outgoing))
-    return Work(incoming, outgoing, memory, signs, optimizer)
-
-
-def _gather(runs: Sequence[base.Run]) -> tuple[Data, Any, Runs]:
-    """What is shared, once; and what each run has of its own, filled up to a power of two."""
-    learner, count = runs[0].learner, _power(len(runs))
-    pool, order, y, lives = base.Lives.of(runs)
-    place = np.zeros((count, 3), np.int32)
-    different = {id(run.learner): run.learner for run in runs}
-    scales = {which: (each.network.incoming_scale, each.network.outgoing_scale) for which, each in different.items()}
-    values: dict[Any, int] = {}
-    initial = []
-    for number, (each, _, key) in enumerate(runs):
-        which = (key.tobytes(), scales[id(each)])
-        if which not in values:
-            values[which] = len(values)
-            initial.append(number)
-        place[number] = lives[number], values[which], 1
-    leaves = {which: [*map(float, jax.tree.leaves(each))] for which, each in different.items()}
-    numbers = np.array([leaves[id(run.learner)] for run in runs], float_type())
-    numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
-    initial += [initial[0]] * (_power(len(initial)) - len(initial))
-    keys = np.array([runs[number].key for number in initial])
-    incoming, outgoing, signs = _initials(learner, numbers[initial], keys)
-    y = np.pad(y, [(0, 0), (0, 0), (0, _power(learner.network.outputs) - learner.network.outputs)])
-    return jax.device_put(Data(pool, order, y, incoming, outgoing)), signs, jax.device_put(Runs(numbers, place))
-
-
-@jax.jit
-def _initials(learner: Learner, numbers: jax.Array, keys: jax.Array) -> tuple[Any, Any, Any]:
-    """`_initial` of several runs."""
-    return jax.vmap(lambda own, key: _initial(_with_numbers(learner, own), jax.random.wrap_key_data(key)))(
-        numbers, keys
-    )
-
-
-def _with_numbers(learner: Learner, numbers: Any) -> Learner:
-    """The learner with the hyperparameters of a run."""
-    return jax.tree.unflatten(jax.tree.structure(learner), list(numbers))
-
-
-@partial(jax.jit, static_argnames="windows")
-def _begin(learner: Learner, data: Data, own: Runs, signs: Any, windows: int) -> base.Progress:
-    incoming, outgoing, signs = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], (data.incoming, data.outgoing, signs))
-    work = jax.vmap(partial(_work, learner))(incoming, outgoing, signs)
-    runs = len(own.place)
-    records = {name: jnp.zeros((runs, windows)) for name in base.record_names(learner, ())}
-    return base.Progress(work, records, jnp.full(runs, -1, jnp.int32))
+    return int(np.clip(padded.power(int(np.ceil(threads / 32))), 1, 16))
 
 
 # The program.
@@ -290,13 +139,13 @@ def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: 
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     run = pl.program_id(0)
     network, count = learner.network, own.numbers.shape[1]
-    learner = _with_numbers(learner, [own.numbers[run, i] for i in range(count)])
-    learner = eqx.tree_at(lambda each: each.network, learner, _Padded.of(network))
+    learner = padded.with_numbers(learner, [own.numbers[run, i] for i in range(count)])
+    learner = eqx.tree_at(lambda each: each.network, learner, padded.Padded.of(network))
     life, value, alive = own.place[run, 0], own.place[run, 1], own.place[run, 2]
     start, record_every = bounds[0], bounds[2]
     stop = jnp.where(alive > 0, bounds[1], start)
     final = data.order.shape[1] - 1
-    rows = [piece for piece in _pieces(network) if piece.start < network.inputs]
+    rows = [piece for piece in padded.pieces(network) if piece.start < network.inputs]
 
     def example(step):
         row = data.order[life, step]
@@ -347,11 +196,11 @@ def _norm(changes: list[jax.Array]) -> jax.Array:
 def traced(learner: Learner) -> Any:
     """The program, on any machine: whether it lowers for a GPU can be known where there is none."""
     network, one = learner.network, jax.ShapeDtypeStruct
-    initial = jax.eval_shape(lambda: _initial(learner, jax.random.key(0)))
+    initial = jax.eval_shape(lambda: padded.initial_weights(learner, jax.random.key(0)))
     incoming, outgoing, signs = jax.tree.map(lambda leaf: one((1, *leaf.shape), leaf.dtype), initial)
     number, whole = partial(one, dtype=float_type()), partial(one, dtype=np.dtype(np.int32))
-    y = number((1, 2, _power(network.outputs)))
+    y = number((1, 2, padded.power(network.outputs)))
     data = Data(number((2, network.inputs)), whole((1, 2)), y, incoming, outgoing)
     own = Runs(number((1, len(jax.tree.leaves(learner)))), whole((1, 3)))
-    progress = jax.eval_shape(partial(_begin, learner, windows=1), data, own, signs)
+    progress = jax.eval_shape(partial(padded.begin, learner, windows=1), data, own, signs)
     return _segment.trace(learner, False, data, own, progress, whole((3,)))
