@@ -119,7 +119,7 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
     assert engine.width(runs[0].learner, "gpu") == tile
     for number, lived in enumerate(engine.live(runs, "gpu", 70)):
         assert_agree(lived, scan.live([runs[number]], "cpu", 70)[0], loss=1e-5, drift=1e-4)
-    states = [engine.live(runs[:1], platform, 70)[0].state for platform in ("gpu", "cpu")]
+    states = [engine.live(runs[:1], platform, 70)[0].state() for platform in ("gpu", "cpu")]
     for one, other in zip(*map(jax.tree.leaves, states), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
 

@@ -120,7 +120,8 @@ def execute(
             began = now
 
         runs = [Run(cells[i].learner, lives.take(cells[i]), data[cells[i].seed][1]) for i in batch]
-        return ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
+        lived = ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
+        return [each._replace(state=None) for each in lived]  # what it would take to give them is kept no longer
 
     with ThreadPoolExecutor(slots.count) as pool:
         futures: dict[Future[list[Lived]], list[int]] = {}

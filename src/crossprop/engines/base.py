@@ -47,8 +47,8 @@ class Lived(NamedTuple):
 
     records: dict[str, np.ndarray]
     diverged_at: int
-    state: State | None = None
-    """The last state, of a run that an engine took alone."""
+    state: Callable[[], State] | None = None
+    """Gives the last state, of a run that an engine took alone."""
 
 
 class Progress(NamedTuple):
@@ -91,7 +91,9 @@ class Method(NamedTuple):
     """The most examples that it takes at a time; None is as many as there are."""
     enter: Callable[[Learner, Work], Work] = lambda learner, work: work
     leave: Callable[[Learner, Work], Work] = lambda learner, work: work
-    """How the work is laid out for a segment, and back."""
+    """How the work is laid out for the length of a life, and back."""
+    inputs_axis: int = 0
+    """Along which axis of U, laid out so, its inputs lie."""
 
 
 def moves(learner: Learner) -> bool:
@@ -146,14 +148,14 @@ def live(
     steps, windows, single = len(life.y), -(-len(life.y) // record_every), width == 1
     together = [*runs, *[runs[0]] * (width - len(runs))]
     if single:
-        learners, work = learner, Work.of(learner.init(jax.random.wrap_key_data(jnp.asarray(runs[0].key))))
+        learners, key = learner, jax.random.wrap_key_data(jnp.asarray(runs[0].key))
+        work = _work(method, learner, learner.init(key))
     else:
         learners = jax.tree.map(lambda *leaves: np.array(leaves, float_type()), *(run.learner for run in together))
-        work = _first_works(learners, np.stack([run.key for run in together]))
+        work = _first_works(method, learners, np.stack([run.key for run in together]))
     shape = (windows,) if single else (width, windows)
     records = {name: jnp.zeros(shape) for name in record_names(learner, probes)}
-    progress = jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1)))
-    initial = jax.tree.map(jnp.copy, progress.work)
+    initial, progress = work, jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1)))
     stride = method.stride or 1
     size = min(max(steps_per_call(learner, width) // stride, 1) * stride, steps)
     deal = (_deal_here if single else _deal_there)(together, size, method.stride or 0)
@@ -170,7 +172,7 @@ def live(
     each = lived(records, diverged_at, len(runs), steps, record_every)
     if len(runs) == 1:
         work = progress.work if single else jax.tree.map(lambda leaf: leaf[0], progress.work)
-        each = [each[0]._replace(state=work.state())]
+        each = [each[0]._replace(state=partial(_state, method, learner, work))]
     return each
 
 
@@ -197,9 +199,20 @@ def window_ends(steps: int, record_every: int) -> np.ndarray:
     return np.append(np.arange(record_every, steps, record_every), steps)
 
 
-@jax.jit
-def _first_works(learners: Learner, keys: jax.Array) -> Work:
-    return jax.vmap(lambda learner, key: Work.of(learner.init(jax.random.wrap_key_data(key))))(learners, keys)
+@partial(jax.jit, static_argnames="method")
+def _first_works(method: Method, learners: Learner, keys: jax.Array) -> Work:
+    first = lambda learner, key: _work(method, learner, learner.init(jax.random.wrap_key_data(key)))
+    return jax.vmap(first)(learners, keys)
+
+
+@partial(jax.jit, static_argnames="method")
+def _work(method: Method, learner: Learner, state: State) -> Work:
+    return method.enter(learner, Work.of(state))
+
+
+@partial(jax.jit, static_argnames="method")
+def _state(method: Method, learner: Learner, work: Work) -> State:
+    return method.leave(learner, work).state()
 
 
 class Lives(NamedTuple):
@@ -310,13 +323,17 @@ def _segment(
 
 
 def _one_segment(method, probes, learner, initial, progress, x, y, start, steps, record_every) -> Progress:
-    rows, columns = learner.network.inputs, learner.network.hidden
+    without_constant = lambda change, size, axis: lax.slice_in_dim(change, 0, size, axis=axis)
+    inputs, hidden = learner.network.inputs, learner.network.hidden
     measures = {
-        "incoming_drift": lambda initial, work: _norm((work.incoming - initial.incoming)[:rows]),
-        "outgoing_drift": lambda initial, work: _norm((work.outgoing - initial.outgoing)[:, :columns]),
+        "incoming_drift": lambda initial, work: _norm(
+            without_constant(work.incoming - initial.incoming, inputs, method.inputs_axis)
+        ),
+        "outgoing_drift": lambda initial, work: _norm(without_constant(work.outgoing - initial.outgoing, hidden, 1)),
     }
+    state = partial(_state, method, learner)
     for name, probe in probes:
-        measures[name] = lambda initial, work, probe=probe: probe(initial.state(), method.leave(learner, work).state())
+        measures[name] = lambda initial, work, probe=probe: probe(state(initial), state(work))
 
     def stretch(carry):
         """To the end of the window that is open, or of the segment, or as far as the method goes at a time."""
@@ -341,9 +358,8 @@ def _one_segment(method, probes, learner, initial, progress, x, y, start, steps,
         return until, work, records, sums.diverged_at
 
     done = jnp.zeros((), jnp.int32)
-    carry = (done, method.enter(learner, progress.work), progress.records, progress.diverged_at)
-    _, work, records, diverged_at = lax.while_loop(lambda carry: carry[0] < steps, stretch, carry)
-    return Progress(method.leave(learner, work), records, diverged_at)
+    _, *reached = lax.while_loop(lambda carry: carry[0] < steps, stretch, (done, *progress))
+    return Progress(*reached)
 
 
 def _norm(change: jax.Array) -> jax.Array:

@@ -19,7 +19,7 @@ from jax import lax
 
 from crossprop.engines import base
 from crossprop.learners import Learner
-from crossprop.learners.base import Credit, Work, first_set
+from crossprop.learners.base import Credit, Work, first_set, weigh_memories
 from crossprop.learners.optimizers import MOMENTUM
 
 BLOCK = 64
@@ -30,7 +30,7 @@ MOST_APART = 16
 
 
 class Matrices(NamedTuple):
-    """What has a row for every input: U, what its optimizer keeps, and the matrices of H, together or apart."""
+    """What has numbers for every input: U, what its optimizer keeps, and the matrices of H, together or apart."""
 
     incoming: jax.Array
     optimizer: optax.OptState | None
@@ -46,15 +46,32 @@ class Matrices(NamedTuple):
         memory = work.memory if self.memory is None else self.memory
         return replace(work, incoming=self.incoming, optimizer=(optimizer, work.optimizer[1]), memory=memory)
 
-    def map_rows(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
+    def map(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
         """Each matrix changed."""
         flat = jax.tree.map(change, self._replace(memory=None))
         if self.memory is None:
             return flat
-        return flat._replace(memory=_one_by_one(lambda _, h: (None, change(h)), None, self.memory, ())[1])
+        return flat._replace(memory=_one_by_one(lambda _, h, k: (None, change(h)), None, self.memory)[1])
 
     def together(self) -> "Matrices":
         return self._replace(memory=jnp.stack(self.memory)) if isinstance(self.memory, tuple) else self
+
+
+class Steps(NamedTuple):
+    """What some steps had for an input, `(steps, inputs)`, and how the matrices lie that they changed."""
+
+    inputs: jax.Array
+    units_first: bool
+
+    def spread(self, given: jax.Array) -> jax.Array:
+        """The sum over all steps of their inputs times what is given to each, `(steps, hidden)`."""
+        left, right = (given, self.inputs) if self.units_first else (self.inputs, given)
+        # A product that folds the transpose in is slower for it on a CPU.
+        return _product(lax.optimization_barrier(left.T), right)
+
+    def by_unit(self, factor: jax.Array) -> jax.Array:
+        """What multiplies a matrix by a number a unit."""
+        return factor[:, None] if self.units_first else factor[None, :]
 
 
 def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
@@ -81,19 +98,26 @@ def live(
     probes: base.Probes = (),
     after_segment: base.AfterSegment = base.unheard,
 ) -> list[base.Lived]:
-    method = base.Method(_advance, _block(record_every), *((_apart, _together) if platform == "cpu" else ()))
+    enter, leave = (_apart, _together) if platform == "cpu" else (_turned, _turned)
+    method = base.Method(_advance, _block(record_every), enter, leave, inputs_axis=1)
     return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
 
 
+def _turned(learner: Learner, work: Work) -> Work:
+    """Between blocks the matrices have a row for every unit: a product with few examples is quicker so on a CPU."""
+    return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
+
+
 def _apart(learner: Learner, work: Work) -> Work:
-    """On a CPU each matrix of H stands alone and is changed in place; a loop over all of them would copy them."""
+    """On a CPU each matrix of H stands alone as well, and is changed in place; a loop over all would copy them."""
+    work = _turned(learner, work)
     if not learner.has_matrices or len(work.memory) > MOST_APART:
         return work
     return replace(work, memory=tuple(work.memory[k] for k in range(len(work.memory))))
 
 
 def _together(learner: Learner, work: Work) -> Work:
-    return Matrices.of(learner, work).together().put_into(work)
+    return _turned(learner, Matrices.of(learner, work).together().put_into(work))
 
 
 def _block(record_every: int) -> int:
@@ -113,15 +137,15 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     gram = _product(inputs, inputs.T)
     matrices = Matrices.of(learner, work)
-    rows = matrices.map_rows(lambda matrix: _product(inputs, matrix))
+    rows = matrices.map(lambda matrix: _product(inputs, matrix.T))
 
     def live_part(carry, begin):
         """A part of the block, on the rows of its own examples; then the block's other rows catch up."""
         rows, small = carry
-        own_rows = rows.map_rows(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part))
+        own_rows = rows.map(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part))
         small = own_rows.together().put_into(small)
-        columns = lax.dynamic_slice_in_dim(gram, begin, part, axis=1)
-        own = lax.dynamic_slice_in_dim(columns, begin, part)
+        seen = lax.dynamic_slice_in_dim(gram, begin, part)
+        own = lax.dynamic_slice_in_dim(seen, begin, part, axis=1)
 
         def respond(before, i):
             work, credit, outcome = learner.respond(before, before.incoming[i], targets[begin + i])
@@ -130,28 +154,32 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
             work, credit = jax.tree.map(keep, work, before), _masked(credit, there_is_one)
             return (work, credit, outcome.loss), (credit, outcome.outputs)
 
-        def example(carry, i):
+        def example(i, carry):
             """As in `scan`, the rows follow an example when the next one comes: the last of a part, nobody asks for."""
-            work, credit, loss = carry
-            return respond(learner.follow(work, credit, own[:, i - 1], loss), i)
+            (work, credit, loss), stacks = carry
+            carry, each = respond(learner.follow(work, credit, own[i - 1], loss), i)
+            return carry, _put(stacks, each, i)
 
         carry, first = respond(small, 0)
-        (small, *_), others = lax.scan(example, carry, jnp.arange(1, part))
-        credits, outputs = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, others)
-        return (_rebuild(learner, rows, columns, credits, until - at - begin), small), (credits, outputs)
+        stacks = jax.tree.map(lambda one: jnp.zeros((part, *one.shape), one.dtype), first)
+        (small, *_), (credits, outputs) = lax.fori_loop(1, part, example, (carry, _put(stacks, first, 0)))
+        rows = _rebuild(learner, rows, Steps(seen, units_first=False), credits, until - at - begin)
+        return (rows, small), (credits, outputs)
 
-    small = rows.map_rows(lambda whole: whole[:part]).together().put_into(work)
+    small = rows.map(lambda whole: whole[:part]).together().put_into(work)
     (_, small), each = lax.scan(live_part, (rows, small), jnp.arange(0, stride, part))
     credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
-    # A product folds a transpose in, and is slower for it on a CPU.
-    columns = lax.optimization_barrier(inputs.T)
-    work = _rebuild(learner, matrices, columns, credits, until - at).put_into(small)
-    return work, sums.add_block(learner.network, start + at, outputs, targets, until - at)
+    matrices = _rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at)
+    return matrices.put_into(small), sums.add_block(learner.network, start + at, outputs, targets, until - at)
 
 
-def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: Credit, count: Any) -> Matrices:
-    r"""The matrices after the first `count` of some steps: `columns` holds, one beside the other, what those steps had
-    for an input, and `credits` their coefficients.
+def _put(stacks: Any, one: Any, i: Any) -> Any:
+    put = lambda stack, one: lax.dynamic_update_index_in_dim(stack, one, i, 0, allow_negative_indices=False)
+    return jax.tree.map(put, stacks, one)
+
+
+def _rebuild(learner: Learner, matrices: Matrices, steps: Steps, credits: Credit, count: Any) -> Matrices:
+    r"""The matrices after the first `count` of some steps with these coefficients.
 
     With $\beta$ the momentum, or 0, a direction moves U by $\alpha (1 + \beta + ... + \beta^s)$ of itself, where s more
     steps follow, and leaves $\beta^s$ of itself in the velocity.
@@ -162,9 +190,9 @@ def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: 
     velocities, structure = jax.tree.flatten(optimizer)
     step_size = first_set(learner.incoming_step_size, learner.step_size)
     decay = MOMENTUM if velocities else 0.0
-    steps = columns.shape[1]
-    count = jnp.clip(count, 0, steps)
-    following = count - 1 - jnp.arange(steps)
+    size = len(steps.inputs)
+    count = jnp.clip(count, 0, size)
+    following = count - 1 - jnp.arange(size)
     left = jnp.where(following >= 0, jnp.asarray(decay, incoming.dtype) ** jnp.maximum(following, 0), 0)
     moved = jnp.where(following >= 0, step_size * (1 - decay * left) / (1 - decay), 0)
     if velocities:
@@ -172,47 +200,52 @@ def _rebuild(learner: Learner, matrices: Matrices, columns: jax.Array, credits: 
         incoming = incoming - step_size * decay * (1 - remaining) / (1 - decay) * velocity
         velocities = [remaining * velocity]
     totals, weights = [incoming, *velocities], [moved, -left][: 1 + len(velocities)]
-    totals, memory = _trace_back(credits, weights, columns, totals, memory)
+    totals, memory = _trace_back(credits, weights, steps, totals, memory)
     return Matrices(totals[0], jax.tree.unflatten(structure, totals[1:]), memory)
 
 
-def _trace_back(credits: Any, weights: list, columns: jax.Array, totals: list, memory: Any):
+def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory: Any):
     """Adds to each of `totals` the directions of all steps, weighed by its own of `weights`; and moves the memory on.
 
     Backwards from the last step, what is put into H comes out as all that the later steps take of it, while it fades.
     """
-    given = [jnp.zeros(()) if credits.from_input is None else w[:, None] * credits.from_input for w in weights]
     if memory is None:
-        return [total + _product(columns, part) for total, part in zip(totals, given, strict=True)], None
+        weighed = [Steps(weight[:, None] * steps.inputs, steps.units_first) for weight in weights]
+        return [total + of.spread(credits.from_input) for total, of in zip(totals, weighed, strict=True)], None
 
-    def back(carry, step):
+    apart = isinstance(memory, tuple)
+
+    def back(carry, step) -> tuple[Any, Any]:
         taken, fade = carry
         credit, weights = step
-        before = [w * credit.from_memory + credit.memory_keep[None, :] * q for w, q in zip(weights, taken, strict=True)]
-        return (before, fade * credit.memory_keep), (taken, fade)
+        new, direct = credit.memory_input, 0 if credit.from_input is None else credit.from_input
+        given = [w * direct + weigh_memories(new, later) for w, later in zip(weights, taken, strict=True)]
+        before = [
+            w * credit.from_memory + credit.memory_keep[None, :] * later
+            for w, later in zip(weights, taken, strict=True)
+        ]
+        faded = new * fade[None, :]
+        return (before, fade * credit.memory_keep), (given, tuple(faded) if apart else faded)
 
     nothing = [jnp.zeros_like(credits.from_memory[0]) for _ in totals], jnp.ones_like(credits.memory_keep[0])
-    (taken, fade), (taken_later, fades) = lax.scan(back, nothing, (credits, weights), reverse=True)
+    (taken, fade), (given, faded) = lax.scan(back, nothing, (credits, weights), reverse=True)
+    remembered = faded if apart else jnp.moveaxis(faded, 1, 0)
 
-    def one(totals, h, taken, taken_later, new):
-        given = [new * later for later in taken_later]
-        totals = [(total + h * q[None], g + part) for (total, g), q, part in zip(totals, taken, given, strict=True)]
-        return totals, h * fade[None] + _product(columns, new * fades)
+    def one(totals, h, k):
+        totals = [total + h * steps.by_unit(part[k]) for total, part in zip(totals, taken, strict=True)]
+        return totals, h * steps.by_unit(fade) + steps.spread(remembered[k])
 
-    given = [jnp.broadcast_to(part, fades.shape) for part in given]
-    by_memory = [jnp.moveaxis(later, 1, 0) for later in taken_later]
-    of_each = (taken, by_memory, jnp.moveaxis(credits.memory_input, 1, 0))
-    totals, memory = _one_by_one(one, [*zip(totals, given, strict=True)], memory, of_each)
-    return [total + _product(columns, part) for total, part in totals], memory
+    totals, memory = _one_by_one(one, totals, memory)
+    return [total + steps.spread(part) for total, part in zip(totals, given, strict=True)], memory
 
 
-def _one_by_one(change, carry, memory, of_each):
-    """`carry, h = change(carry, h, *its own of of_each)` for one matrix of H after the other."""
+def _one_by_one(change, carry, memory):
+    """`carry, h = change(carry, h, k)` for one matrix of H after the other."""
     if not isinstance(memory, tuple) and len(memory) > 1:
-        return lax.scan(lambda carry, each: change(carry, *each), carry, (memory, *of_each))
+        return lax.scan(lambda carry, each: change(carry, *each), carry, (memory, jnp.arange(len(memory))))
     changed = []
     for k, h in enumerate(memory):
-        carry, h = change(carry, h, *jax.tree.map(lambda leaf, k=k: leaf[k], of_each))
+        carry, h = change(carry, h, k)
         changed.append(h)
     return carry, tuple(changed) if isinstance(memory, tuple) else jnp.stack(changed)
 

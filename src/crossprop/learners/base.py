@@ -21,6 +21,8 @@ from crossprop.network import Network
 
 Hyperparameter = float | Array
 
+LONGEST_SUM = 32
+
 
 def hyperparameter(**options: Any) -> Any:
     """A field for a number: whole numbers become floats, so that 1 and 1.0 are one learner to the compiler."""
@@ -240,25 +242,18 @@ def _use_memory(credit: Credit, inputs: Any, memory: Any) -> tuple[Any, Any]:
     """The direction of U that comes from the memory matrices, and the memory after this example."""
     take, keep, new = credit.from_memory, credit.memory_keep, credit.memory_input
     assert take is not None and keep is not None and new is not None
+    weigh = weigh_memories if isinstance(inputs, Array) else lambda h, take: jnp.sum(h * take, axis=0)
+    direction = jax.tree.map(lambda h: weigh(h, take[:, None, :]), memory)
+    return direction, jax.tree.map(
+        lambda h, x: h * keep[None, None, :] + x[None, :, None] * new[:, None, :], memory, inputs
+    )
 
-    def one_by_one(take, keep, new, inputs, memory):
-        """Each matrix is gone through once."""
 
-        def one(direction, each):
-            h, take, new = each
-            return direction + h * take[None], h * keep[None] + inputs[:, None] * new[None]
-
-        return jax.lax.scan(one, jnp.zeros_like(memory[0]), (memory, take, new))
-
-    def all_at_once(take, keep, new, inputs, memory):
-        direction = jax.tree.map(lambda h: jnp.sum(h * take[:, None, :], axis=0), memory)
-        return direction, jax.tree.map(
-            lambda h, x: h * keep[None, None, :] + x[None, :, None] * new[:, None, :], memory, inputs
-        )
-
-    if isinstance(inputs, Array) and len(take) > 1:
-        return jax.lax.platform_dependent(take, keep, new, inputs, memory, cpu=one_by_one, default=all_at_once)
-    return all_at_once(take, keep, new, inputs, memory)
+def weigh_memories(memories: Array, weights: Array) -> Array:
+    """The sum of products over the first axis, written out where it is short: a CPU's compiler is slow at such sums."""
+    if len(memories) > LONGEST_SUM:
+        return jnp.sum(memories * weights, axis=0)
+    return reduce(jnp.add, (memory * weight for memory, weight in zip(memories, weights, strict=True)))
 
 
 def _minus(tree: Any) -> Any:

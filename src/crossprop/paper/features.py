@@ -71,7 +71,7 @@ def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray
     (lived,) = engine.live(
         [base.Run(learner, life, key_data([0])[0][1])], jax.default_backend(), record_every=len(life.y)
     )
-    state = lived.state
+    state = lived.state()
     network = learner.network
     return np.asarray(network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi)
 
