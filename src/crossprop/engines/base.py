@@ -171,8 +171,8 @@ def live(
         records, diverged_at = {name: values[None] for name, values in records.items()}, diverged_at[None]
     each = lived(records, diverged_at, len(runs), steps, record_every)
     if len(runs) == 1:
-        work = progress.work if single else jax.tree.map(lambda leaf: leaf[0], progress.work)
-        each = [each[0]._replace(state=partial(_state, method, learner, work))]
+        first = lambda: progress.work if single else jax.tree.map(lambda leaf: leaf[0], progress.work)
+        each = [each[0]._replace(state=lambda: _state(method, learner, first()))]
     return each
 
 

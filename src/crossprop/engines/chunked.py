@@ -4,8 +4,8 @@ Within a block of examples $X$ (a row each) nothing is approximated. All that a 
 they weigh the block's own examples: $X U$ and $X H_k$, with as many rows as the block has examples. An update adds
 multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of $x_t$:
 the block is lived in a network whose inputs are the block's examples, by the very same rule. At its end, $U$ and $H_k$
-are what they were, scaled by column, plus $X^\top$ times what each example has contributed. Where there are $H_k$, a
-block is lived in parts the same way, so that a single step touches few rows.
+are what they were, scaled by column, plus $X^\top$ times what each example has contributed. A block is lived in parts
+the same way, small ones where there are $H_k$, so that a single step touches few rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,8 @@ from crossprop.learners.base import Credit, Work, first_set, weigh_memories
 from crossprop.learners.optimizers import MOMENTUM
 
 BLOCK = 64
-PARTS = (8, 7, 9, 6, 10, 5)
+PART = 32
+PART_WITH_MEMORY = 10
 WIDE = 128
 TILE_BYTES = 2**25
 MOST_APART = 16
@@ -123,16 +124,18 @@ def _together(learner: Learner, work: Work) -> Work:
 def _block(record_every: int) -> int:
     """The examples of a block: windows end with one, so they are cut into even blocks."""
     even = -(-record_every // -(-record_every // BLOCK))
-    return next(size for size in range(even, even + 8) if size < 12 or _parts(size) < size)
+    return next(
+        size for size in range(even, even + 8) if 2 * _part(size, PART_WITH_MEMORY) >= min(size, PART_WITH_MEMORY)
+    )
 
 
-def _parts(block: int) -> int:
-    """The examples of each part of a block."""
-    return next((part for part in PARTS if block % part == 0), block)
+def _part(block: int, most: int) -> int:
+    """The examples of each part of a block: as many as divide it evenly."""
+    return max(size for size in range(1, most + 1) if block % size == 0)
 
 
 def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
-    part = _parts(stride) if learner.has_matrices else stride
+    part = _part(stride, PART_WITH_MEMORY if learner.has_matrices else PART)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     gram = _product(inputs, inputs.T)
@@ -151,18 +154,16 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
             work, credit, outcome = learner.respond(before, before.incoming[i], targets[begin + i])
             there_is_one = at + begin + i < until
             keep = lambda new, old: new if new is old else jnp.where(there_is_one, new, old)
-            work, credit = jax.tree.map(keep, work, before), _masked(credit, there_is_one)
-            return (work, credit, outcome.loss), (credit, outcome.outputs)
+            return jax.tree.map(keep, work, before), _masked(credit, there_is_one), outcome
 
-        def example(i, carry):
+        def example(carry, i):
             """As in `scan`, the rows follow an example when the next one comes: the last of a part, nobody asks for."""
-            (work, credit, loss), stacks = carry
-            carry, each = respond(learner.follow(work, credit, own[i - 1], loss), i)
-            return carry, _put(stacks, each, i)
+            work, credit, outcome = carry
+            return respond(learner.follow(work, credit, own[i - 1], outcome.loss), i), (credit, outcome.outputs)
 
-        carry, first = respond(small, 0)
-        stacks = jax.tree.map(lambda one: jnp.zeros((part, *one.shape), one.dtype), first)
-        (small, *_), (credits, outputs) = lax.fori_loop(1, part, example, (carry, _put(stacks, first, 0)))
+        (small, credit, outcome), earlier = lax.scan(example, respond(small, 0), jnp.arange(1, part))
+        append = lambda stack, last: jnp.concatenate([stack, last[None]])
+        credits, outputs = jax.tree.map(append, earlier, (credit, outcome.outputs))
         rows = _rebuild(learner, rows, Steps(seen, units_first=False), credits, until - at - begin)
         return (rows, small), (credits, outputs)
 
@@ -171,11 +172,6 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
     matrices = _rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at)
     return matrices.put_into(small), sums.add_block(learner.network, start + at, outputs, targets, until - at)
-
-
-def _put(stacks: Any, one: Any, i: Any) -> Any:
-    put = lambda stack, one: lax.dynamic_update_index_in_dim(stack, one, i, 0, allow_negative_indices=False)
-    return jax.tree.map(put, stacks, one)
 
 
 def _rebuild(learner: Learner, matrices: Matrices, steps: Steps, credits: Credit, count: Any) -> Matrices:
