@@ -248,7 +248,11 @@ def _deal_here(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int]
     y = np.zeros((size + more, life.y.shape[1]), float_type())
 
     def deal(start: int, count: int) -> tuple[Any, Any]:
-        x[:count] = life.pool[life.order[start : start + count]]
+        rows = life.order[start : start + count]
+        if life.pool.dtype == x.dtype:
+            np.take(life.pool, rows, axis=0, out=x[:count], mode="clip")  # with no copy between
+        else:
+            x[:count] = life.pool[rows]
         y[:count] = life.y[start : start + count]
         return x, y
 
