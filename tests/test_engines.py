@@ -77,17 +77,24 @@ def test_chunked_agrees_with_scan(rule, optimizer):
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
-    ("rule", "record_every", "optimizer"),
+    ("rule", "record_every", "optimizer", "platform", "outputs"),
     [
-        *((rule, every, "sgd") for rule, every in zip(RULES, (1, 50, 3, 997, 50, 50), strict=True)),
-        *(("crossprop", every, "momentum") for every in (3, 50, 997)),
-        *((rule, 50, "momentum") for rule in ("projected", "approx", "backprop")),
+        *((rule, every, "sgd", "cpu", 3) for rule, every in zip(RULES, (1, 50, 3, 997, 50, 50), strict=True)),
+        *(("crossprop", every, "momentum", "cpu", 3) for every in (3, 50, 997)),
+        *((rule, 50, "momentum", "gpu", 3) for rule in ("projected", "approx", "backprop")),
+        ("crossprop", 50, "sgd", "cpu", chunked.MOST_APART + 1),
+        ("frozen", 50, "adam", "gpu", 3),
     ],
 )
-def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, optimizer):
-    network = cp.Network(30, 9, 3, bias=True, loss="softmax")
+def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, optimizer, platform, outputs):
+    network = cp.Network(30, 9, outputs, bias=True, loss="softmax")
     (run,) = runs_of(RULES[rule](network, 5e-3, optimizer=optimizer), 300)
-    assert_agree(*(engine.live([run], "cpu", record_every)[0] for engine in (chunked, scan)), loss=1e-9, drift=1e-9)
+    one, other = chunked.live([run], platform, record_every)[0], scan.live([run], "cpu", record_every)[0]
+    assert_agree(one, other, loss=1e-9, drift=1e-9)
+    one, other = one.state(), other.state()
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for leaf, expected in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(leaf, expected, rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +129,16 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
     states = [engine.live(runs[:1], platform, 70)[0].state() for platform in ("gpu", "cpu")]
     for one, other in zip(*map(jax.tree.leaves, states), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.parametrize("engine", [scan, chunked])
+def test_all_segments_of_a_life_are_one_program(engine, platform, monkeypatch):
+    monkeypatch.setattr(base, "steps_per_call", lambda learner, width: 64)
+    (run,) = runs_of(cp.Backprop(cp.Network(3, 4), 1e-3), 192)
+    before = base._compiled_segment()._cache_size()
+    engine.live([run], platform, 64)
+    assert base._compiled_segment()._cache_size() == before + 1
 
 
 # Padding.

@@ -260,15 +260,23 @@ def test_bad_input_is_named_with_its_value_before_any_work(case):
     assert time.monotonic() - began < 5
 
 
-def test_a_stream_of_ones_own_that_gives_nonsense_is_named():
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("y", np.nan, r"y must be finite, got nan at index \(3, 0\)"),
+        ("order", 5, r"order must hold rows of its pool, 0 to 4, got 0 to 5"),
+        ("order", -1, r"order must hold rows of its pool, 0 to 4, got -1 to 4"),
+    ],
+)
+def test_a_stream_of_ones_own_that_gives_nonsense_is_named(part, value, said):
     class Broken(cp.Arrays):
         def sample(self, key):
             life = super().sample(key)
-            life.y[3] = np.nan
+            getattr(life, part)[3] = value
             return life
 
     stream = Broken(np.zeros((5, 6), np.float32), np.zeros(5, np.float32))
-    with pytest.raises(ValueError, match=r"y must be finite, got nan at index \(3, 0\)"):
+    with pytest.raises(ValueError, match=said):
         cp.run(PAIR, stream, seeds=1)
 
 

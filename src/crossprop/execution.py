@@ -193,6 +193,11 @@ def _sample(stream: Stream, key: np.ndarray) -> Life:
     check.shape("the stream's x", life.pool[:1], (1, stream.inputs))
     check.shape("the stream's order", life.order, (steps,))
     check.shape("the stream's y", life.y, (steps, stream.outputs))
+    if life.order.min() < 0 or life.order.max() >= len(life.pool):
+        raise ValueError(
+            f"the stream's order must hold rows of its pool, 0 to {len(life.pool) - 1}, "
+            f"got {life.order.min()} to {life.order.max()}"
+        )
     check.finite("the stream's x", life.pool)
     check.finite("the stream's y", life.y)
     return life

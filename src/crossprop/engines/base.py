@@ -48,7 +48,7 @@ class Lived(NamedTuple):
     records: dict[str, np.ndarray]
     diverged_at: int
     state: Callable[[], State] | None = None
-    """Gives the last state, of a run that an engine took alone."""
+    """Gives the last state, of a run that scan or chunked took alone."""
 
 
 class Progress(NamedTuple):
@@ -130,8 +130,8 @@ def seconds_per_step(learner: Learner) -> float:
 
 
 def steps_per_call(learner: Learner, width: int) -> int:
-    """How many steps one compiled call takes: a power of two, about a second's work on one core, since to begin one
-    costs a copy of the state; and where runs go side by side, few enough that their examples fit."""
+    """How many steps one compiled call takes: a power of two, about a second's work on one core; and where runs go side
+    by side, few enough that their examples fit."""
     most = 13 if width == 1 else 11
     return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
 
@@ -148,14 +148,13 @@ def live(
     steps, windows, single = len(life.y), -(-len(life.y) // record_every), width == 1
     together = [*runs, *[runs[0]] * (width - len(runs))]
     if single:
-        learners, key = learner, jax.random.wrap_key_data(jnp.asarray(runs[0].key))
-        work = _work(method, learner, learner.init(key))
+        learners, work = learner, _first_work(method, learner, jnp.asarray(runs[0].key))
     else:
         learners = jax.tree.map(lambda *leaves: np.array(leaves, float_type()), *(run.learner for run in together))
         work = _first_works(method, learners, np.stack([run.key for run in together]))
     shape = (windows,) if single else (width, windows)
     records = {name: jnp.zeros(shape) for name in record_names(learner, probes)}
-    initial, progress = work, jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1)))
+    initial, progress = work, jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1, int)))
     stride = method.stride or 1
     size = min(max(steps_per_call(learner, width) // stride, 1) * stride, steps)
     deal = (_deal_here if single else _deal_there)(together, size, method.stride or 0)
@@ -199,15 +198,13 @@ def window_ends(steps: int, record_every: int) -> np.ndarray:
     return np.append(np.arange(record_every, steps, record_every), steps)
 
 
+def _first_work(method: Method, learner: Learner, key: jax.Array) -> Work:
+    return method.enter(learner, Work.of(learner.init(jax.random.wrap_key_data(key))))
+
+
 @partial(jax.jit, static_argnames="method")
 def _first_works(method: Method, learners: Learner, keys: jax.Array) -> Work:
-    first = lambda learner, key: _work(method, learner, learner.init(jax.random.wrap_key_data(key)))
-    return jax.vmap(first)(learners, keys)
-
-
-@partial(jax.jit, static_argnames="method")
-def _work(method: Method, learner: Learner, state: State) -> Work:
-    return method.enter(learner, Work.of(state))
+    return jax.vmap(partial(_first_work, method))(learners, keys)
 
 
 @partial(jax.jit, static_argnames="method")
@@ -327,13 +324,12 @@ def _segment(
 
 
 def _one_segment(method, probes, learner, initial, progress, x, y, start, steps, record_every) -> Progress:
-    without_constant = lambda change, size, axis: lax.slice_in_dim(change, 0, size, axis=axis)
     inputs, hidden = learner.network.inputs, learner.network.hidden
     measures = {
         "incoming_drift": lambda initial, work: _norm(
-            without_constant(work.incoming - initial.incoming, inputs, method.inputs_axis)
+            lax.slice_in_dim(work.incoming - initial.incoming, 0, inputs, axis=method.inputs_axis)
         ),
-        "outgoing_drift": lambda initial, work: _norm(without_constant(work.outgoing - initial.outgoing, hidden, 1)),
+        "outgoing_drift": lambda initial, work: _norm((work.outgoing - initial.outgoing)[:, :hidden]),
     }
     state = partial(_state, method, learner)
     for name, probe in probes:

@@ -4,7 +4,7 @@ Within a block of examples $X$ (a row each) nothing is approximated. All that a 
 they weigh the block's own examples: $X U$ and $X H_k$, with as many rows as the block has examples. An update adds
 multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of $x_t$:
 the block is lived in a network whose inputs are the block's examples, by the very same rule. At its end, $U$ and $H_k$
-are what they were, scaled by column, plus $X^\top$ times what each example has contributed. A block is lived in parts
+are what they were, scaled by unit, plus $X^\top$ times what each example has contributed. A block is lived in parts
 the same way, small ones where there are $H_k$, so that a single step touches few rows.
 """
 
@@ -99,8 +99,8 @@ def live(
     probes: base.Probes = (),
     after_segment: base.AfterSegment = base.unheard,
 ) -> list[base.Lived]:
-    enter, leave = (_apart, _together) if platform == "cpu" else (_turned, _turned)
-    method = base.Method(_advance, _block(record_every), enter, leave, inputs_axis=1)
+    enter = _apart if platform == "cpu" else _turned
+    method = base.Method(_advance, _block(record_every), enter, _together, inputs_axis=1)
     return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
 
 
@@ -122,7 +122,7 @@ def _together(learner: Learner, work: Work) -> Work:
 
 
 def _block(record_every: int) -> int:
-    """The examples of a block: windows end with one, so they are cut into even blocks."""
+    """The examples of a block: windows end with one, so they are cut into even blocks, of a size with even parts."""
     even = -(-record_every // -(-record_every // BLOCK))
     return next(
         size for size in range(even, even + 8) if 2 * _part(size, PART_WITH_MEMORY) >= min(size, PART_WITH_MEMORY)
@@ -130,7 +130,7 @@ def _block(record_every: int) -> int:
 
 
 def _part(block: int, most: int) -> int:
-    """The examples of each part of a block: as many as divide it evenly."""
+    """The examples of each part of a block: as many as divide it evenly, and `most` at most."""
     return max(size for size in range(1, most + 1) if block % size == 0)
 
 
@@ -206,6 +206,7 @@ def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory:
     Backwards from the last step, what is put into H comes out as all that the later steps take of it, while it fades.
     """
     if memory is None:
+        # The inputs are weighed, since what is given has to be copied to lie right, and a copy should be all it is.
         weighed = [Steps(weight[:, None] * steps.inputs, steps.units_first) for weight in weights]
         return [total + of.spread(credits.from_input) for total, of in zip(totals, weighed, strict=True)], None
 

@@ -21,8 +21,6 @@ from crossprop.network import Network
 
 Hyperparameter = float | Array
 
-LONGEST_SUM = 32
-
 
 def hyperparameter(**options: Any) -> Any:
     """A field for a number: whole numbers become floats, so that 1 and 1.0 are one learner to the compiler."""
@@ -43,7 +41,7 @@ class Work(eqx.Module):
     """A state laid out for work: hidden units come last everywhere, so that neighbours in memory are treated alike.
 
     Inputs and rows of weights may come in several pieces: then `incoming` and `memory` are tuples of the same length,
-    and so is `outgoing`.
+    and so is `outgoing`. Between examples an engine may lay it out otherwise.
     """
 
     incoming: Any
@@ -242,6 +240,7 @@ def _use_memory(credit: Credit, inputs: Any, memory: Any) -> tuple[Any, Any]:
     """The direction of U that comes from the memory matrices, and the memory after this example."""
     take, keep, new = credit.from_memory, credit.memory_keep, credit.memory_input
     assert take is not None and keep is not None and new is not None
+    # The kernel's inputs come in pieces, and what is on chip cannot be taken apart.
     weigh = weigh_memories if isinstance(inputs, Array) else lambda h, take: jnp.sum(h * take, axis=0)
     direction = jax.tree.map(lambda h: weigh(h, take[:, None, :]), memory)
     return direction, jax.tree.map(
@@ -250,9 +249,7 @@ def _use_memory(credit: Credit, inputs: Any, memory: Any) -> tuple[Any, Any]:
 
 
 def weigh_memories(memories: Array, weights: Array) -> Array:
-    """The sum of products over the first axis, written out where it is short: a CPU's compiler is slow at such sums."""
-    if len(memories) > LONGEST_SUM:
-        return jnp.sum(memories * weights, axis=0)
+    """The sum of products over the first axis, written out, since a CPU's compiler is slow at sums over it."""
     return reduce(jnp.add, (memory * weight for memory, weight in zip(memories, weights, strict=True)))
 
 
