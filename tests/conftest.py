@@ -1,6 +1,7 @@
 """What all tests share: shapes are checked, warnings and rank promotion are errors, caches are the session's own."""
 
 import os
+import signal
 import sys
 import tempfile
 from functools import cache
@@ -17,6 +18,8 @@ from terminal import call  # noqa: F401
 # A worker on every core leaves none for further threads, and OpenMP's (t-SNE's) would spin while they wait for one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A shell lets what it starts in the background, and all that this starts in turn, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["CROSSPROP_CACHE"] = tempfile.mkdtemp(prefix="crossprop-tests-")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("crossprop", deadline=None, derandomize=True, max_examples=5)
