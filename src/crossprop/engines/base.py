@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from crossprop.engines.dealing import deal_here, deal_there
 from crossprop.learners import Learner, State
 from crossprop.learners.base import Outcome, Work
 from crossprop.network import Network, float_type
@@ -157,7 +158,7 @@ def live(
     initial, progress = work, jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1, int)))
     stride = method.stride or 1
     size = min(max(steps_per_call(learner, width) // stride, 1) * stride, steps)
-    deal = (_deal_here if single else _deal_there)(together, size, method.stride or 0)
+    deal = (deal_here if single else deal_there)([run.life for run in together], size, method.stride or 0)
     for start in range(0, steps, size):
         count = min(size, steps - start)
         progress = _compiled_segment()(
@@ -210,64 +211,6 @@ def _first_works(method: Method, learners: Learner, keys: jax.Array) -> Work:
 @partial(jax.jit, static_argnames="method")
 def _state(method: Method, learner: Learner, work: Work) -> State:
     return method.leave(learner, work).state()
-
-
-class Lives(NamedTuple):
-    """What some runs live through, all that is shared once."""
-
-    pool: np.ndarray
-    """`(examples, inputs)`"""
-    order: np.ndarray
-    """`(lives, steps)`, rows of `pool`"""
-    y: np.ndarray
-    """`(lives, steps, outputs)`"""
-    place: np.ndarray
-    """Which life is each run's."""
-
-    @classmethod
-    def of(cls, runs: Sequence[Run]) -> "Lives":
-        lives = {id(run.life): run.life for run in runs}
-        pools = {id(life.pool): life.pool for life in lives.values()}
-        begins = dict(zip(pools, np.cumsum([0, *map(len, pools.values())]).tolist(), strict=False))
-        number = {which: i for i, which in enumerate(lives)}
-        return cls(
-            next(iter(pools.values())) if len(pools) == 1 else np.concatenate([*pools.values()]),
-            np.stack([life.order + begins[id(life.pool)] for life in lives.values()], dtype=np.int32),
-            np.stack([life.y for life in lives.values()], dtype=float_type()),
-            np.array([number[id(run.life)] for run in runs], np.int32),
-        )
-
-
-def _deal_here(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
-    """How to get at the examples of a segment of one run on the host: `size` rows of x and y, and some more."""
-    life = runs[0].life
-    x = np.zeros((size + more, life.pool.shape[1]), float_type())
-    y = np.zeros((size + more, life.y.shape[1]), float_type())
-
-    def deal(start: int, count: int) -> tuple[Any, Any]:
-        rows = life.order[start : start + count]
-        if life.pool.dtype == x.dtype:
-            np.take(life.pool, rows, axis=0, out=x[:count], mode="clip")  # with no copy between
-        else:
-            x[:count] = life.pool[rows]
-        y[:count] = life.y[start : start + count]
-        return x, y
-
-    return deal
-
-
-def _deal_there(runs: Sequence[Run], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
-    """The same of several runs on another device, which is given all of their lives at once."""
-    pool, order, y, place = Lives.of(runs)
-    beyond = (0, -order.shape[1] % size + more)
-    lives = jax.device_put((pool, np.pad(order, [(0, 0), beyond]), np.pad(y, [(0, 0), beyond, (0, 0)]), place))
-    return lambda start, count: _dealt(*lives, start, size + more)
-
-
-@partial(jax.jit, static_argnames="size")
-def _dealt(pool, order, y, place, start, size):
-    order, y = (lax.dynamic_slice_in_dim(each, start, size, axis=1)[place] for each in (order, y))
-    return pool[order].astype(y.dtype), y
 
 
 def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from crossprop.engines import base
+from crossprop.engines.dealing import Lives
 from crossprop.learners import Learner
 from crossprop.learners.base import Work
 from crossprop.network import Activation, Network, float_type
@@ -123,7 +124,7 @@ def first_work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> Wo
 def gather(runs: Sequence[base.Run]) -> tuple[Data, Any, Runs]:
     """What is shared, once; and what each run has of its own, filled up to a power of two."""
     learner, count = runs[0].learner, power(len(runs))
-    pool, order, y, lives = base.Lives.of(runs)
+    pool, order, y, lives = Lives.of([run.life for run in runs])
     place = np.zeros((count, 3), np.int32)
     different = {id(run.learner): run.learner for run in runs}
     scales = {which: (each.network.incoming_scale, each.network.outgoing_scale) for which, each in different.items()}
