@@ -18,8 +18,8 @@ import numpy as np
 
 import crossprop as cp
 from crossprop.engines import chunked
-from crossprop.engines.base import Sums
-from crossprop.learners.base import Work
+from crossprop.engines.segments import Sums
+from crossprop.learners.base import UnitMajorState
 
 APPROX = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
 
@@ -68,7 +68,7 @@ def examples(count):
 def chunked_step(block):
     x, labels = examples(2 * block)
     x, y = jnp.asarray(x), jnp.eye(10)[labels]
-    work, zero = chunked._apart(APPROX, Work.of(APPROX.init(cp.keys(0)[1]))), jnp.zeros(())
+    work, zero = chunked._apart(APPROX, UnitMajorState.of(APPROX.init(cp.keys(0)[1]))), jnp.zeros(())
     few, given = x[:block], x[:block, :1] + jnp.arange(1024.0)
     advance = partial(chunked._advance, block, APPROX)
     whole = jax.jit(lambda work, sums, x, y: advance(work, sums, x, y, 0, block, 0))

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import base, kernel, padded
+from crossprop.engines import kernel, segments
 from crossprop.execution import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
@@ -59,10 +59,12 @@ def kernel_alone(learner, runs=1056, steps=30_000, every=50):
     """Run-steps a second of one call of the kernel, everything that it needs on the device already."""
     stream, data = cp.Geoff(tasks="ABCABC"), key_data(range(32))
     lives = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
-    shared, signs, own = padded.gather([base.Run(learner, lives[i % 32], data[i % 32][1]) for i in range(runs)])
+    shared, signs, own = kernel_layout.gather(
+        [segments.Run(learner, lives[i % 32], data[i % 32][1]) for i in range(runs)]
+    )
     seconds = []
     for _ in range(4):
-        progress = jax.block_until_ready(padded.begin(learner, shared, own, signs, steps // every))
+        progress = jax.block_until_ready(kernel_layout.begin(learner, shared, own, signs, steps // every))
         began = time.perf_counter()
         bounds = np.array([0, steps, every], np.int32)
         jax.block_until_ready(kernel._segment(learner, False, shared, own, progress, bounds))

@@ -9,7 +9,7 @@ import time
 import jax
 
 import crossprop as cp
-from crossprop.datasets.mnist import fetch
+from crossprop.datasets.mnist_files import fetch
 from crossprop.paper.claims import decide
 from crossprop.paper.plans import mnist_plan
 

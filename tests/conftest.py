@@ -26,7 +26,7 @@ settings.register_profile("crossprop", deadline=None, derandomize=True, max_exam
 settings.load_profile("crossprop")
 
 with install_import_hook(["crossprop.network", "crossprop.learners", "crossprop.probes"], "shapes.checked"):
-    from crossprop.engines.base import known_options
+    from crossprop.engines.segments import known_options
 
 
 @pytest.fixture

@@ -312,7 +312,7 @@ def test_the_console_entry_works_in_a_process_of_its_own():
 @pytest.fixture
 def no_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
-    sys.modules["crossprop.datasets.mnist"]._load.cache_clear()
+    sys.modules["crossprop.datasets.mnist_files"]._load.cache_clear()
     return tmp_path
 
 
@@ -342,7 +342,7 @@ def test_data_fetch_from_a_wrong_folder_is_refused(call, no_cache, source, expec
 
 @pytest.mark.parametrize("name", ["mine", "[mine]", "[/mine]"])
 def test_data_fetch_tells_where_the_files_are_and_where_they_came_from(call, no_cache, monkeypatch, name):
-    files = sys.modules["crossprop.datasets.mnist"]
+    files = sys.modules["crossprop.datasets.mnist_files"]
     content = {each: each.encode() for each in files.FILES}
     monkeypatch.setattr(files, "FILES", {each: files._sha256(its) for each, its in content.items()})
     (no_cache / name).mkdir(parents=True)

@@ -25,8 +25,8 @@ from slow import Slow, most_at_a_time, told
 NET = cp.Network(inputs=6, hidden=8)
 LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
 NOWHERE = "tcp://127.0.0.1:9"
-BLOCKS = sys.modules["crossprop.sweep.blocks"]
-CLUSTER = sys.modules["crossprop.sweep.cluster"]
+BLOCKS = sys.modules["crossprop.sweeps.blocks"]
+CLUSTER = sys.modules["crossprop.sweeps.cluster"]
 
 # Compiled as the workers compile, for the numbers are to be the same bits.
 pytestmark = pytest.mark.usefixtures("unoptimized")
@@ -38,10 +38,10 @@ def sweep(cluster, stream, settings=4, seeds=2, **options):
 
 
 def blocks(stream, settings, seeds):
-    grids = sys.modules["crossprop.sweep"].checked_grids(
+    grids = sys.modules["crossprop.sweeps"].checked_grids(
         LEARNERS, stream, {"step_size": np.linspace(0.01, 0.1, settings)}, list(range(seeds))
     )
-    return BLOCKS.missing(BLOCKS.settle(grids, LEARNERS, stream, "auto"), [])
+    return BLOCKS.missing(BLOCKS.build_blocks(grids, LEARNERS, stream, "auto"), [])
 
 
 def assert_same(some, others):

@@ -17,7 +17,7 @@ import pytest
 import crossprop as cp
 from crossprop import _files
 
-mnist_files = importlib.import_module("crossprop.datasets.mnist")  # on the package, a function has the module's name
+mnist_files = importlib.import_module("crossprop.datasets.mnist_files")
 
 FETCH = "crossprop data fetch mnist"
 TRAIN, TRAIN_LABELS, TEST, TEST_LABELS = NAMES = tuple(mnist_files.FILES)
@@ -68,9 +68,9 @@ def home(tmp_path, monkeypatch) -> Iterator[Home]:
     monkeypatch.setattr(mnist_files, "FILES", {name: mnist_files._sha256(content) for name, content in GOOD.items()})
     monkeypatch.setattr(mnist_files, "_from_mirror", out_of_reach)
     monkeypatch.setattr(mnist_files.shutil, "which", lambda name: None)
-    sys.modules["crossprop.datasets.mnist"]._load.cache_clear()
+    sys.modules["crossprop.datasets.mnist_files"]._load.cache_clear()
     yield home
-    sys.modules["crossprop.datasets.mnist"]._load.cache_clear()
+    sys.modules["crossprop.datasets.mnist_files"]._load.cache_clear()
 
 
 # Embedded
@@ -490,7 +490,7 @@ def write(request):
 def test_a_whole_write_takes_the_place_of_what_was_there(tmp_path, write):
     path = tmp_path / "deep" / "kept"
     for content in (b"old", b"new"):
-        with _files.whole(path) as scratch:
+        with _files.atomic_write(path) as scratch:
             write(scratch, content)
             assert not path.exists() or content == b"new"
         assert held(path) in (content, {"inside": content})
@@ -508,7 +508,7 @@ def test_a_write_that_fails_at_any_moment_keeps_what_was_there(tmp_path, monkeyp
 
     if moment == "while-moving":
         monkeypatch.setattr(Path, "replace", cannot_move)
-    with pytest.raises(OSError), _files.whole(path) as scratch:  # noqa: PT012
+    with pytest.raises(OSError), _files.atomic_write(path) as scratch:  # noqa: PT012
         if moment != "nothing-written":
             write(scratch, b"new")
         if moment == "while-writing":

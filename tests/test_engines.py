@@ -15,11 +15,11 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import ENGINES, base, choose, chunked, kernel, padded, scan
-from crossprop.engines.fused import PLAIN, fused
+from crossprop.engines import ENGINES, choose, chunked, kernel, scan, segments
+from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
-from crossprop.learners.base import Work
+from crossprop.learners.base import UnitMajorState
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),
@@ -46,7 +46,7 @@ def random_life(network, steps, seed=0):
 
 
 def runs_of(learner, steps, seeds=(0,)):
-    return [base.Run(learner, random_life(learner.network, steps, seed), KEYS[seed]) for seed in seeds]
+    return [segments.Run(learner, random_life(learner.network, steps, seed), KEYS[seed]) for seed in seeds]
 
 
 def assert_agree(one, other, loss, drift):
@@ -136,9 +136,9 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
 def test_all_segments_of_a_life_are_one_program(engine, platform, monkeypatch):
     monkeypatch.setattr(base, "steps_per_call", lambda learner, width: 64)
     (run,) = runs_of(cp.Backprop(cp.Network(3, 4), 1e-3), 192)
-    before = base._compiled_segment()._cache_size()
+    before = segments._compiled_segment()._cache_size()
     engine.live([run], platform, 64)
-    assert base._compiled_segment()._cache_size() == before + 1
+    assert segments._compiled_segment()._cache_size() == before + 1
 
 
 # Padding.
@@ -153,11 +153,11 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     learner = cp.Crossprop(network, 0.01, eta=0.5)
     life = random_life(network, 12)
     filled = jax.tree.map(lambda leaf: leaf, learner)
-    object.__setattr__(filled, "network", padded.Padded.of(network))
-    pieces = padded.first_work(learner, *padded.initial_weights(learner, cp.keys(0)[1]))
-    whole = Work.of(learner.init(cp.keys(0)[1]))
-    rows = [piece for piece in padded.pieces(network) if piece.start < inputs]
-    step = jax.jit(fused(filled.learn, PLAIN))
+    object.__setattr__(filled, "network", kernel_layout.Padded.of(network))
+    pieces = kernel_layout.first_work(learner, *kernel_layout.initial_weights(learner, cp.keys(0)[1]))
+    whole = UnitMajorState.of(learner.init(cp.keys(0)[1]))
+    rows = [piece for piece in kernel_layout.pieces(network) if piece.start < inputs]
+    step = jax.jit(fma_rewritten(filled.learn, PLAIN))
     plain = jax.jit(learner.learn)
     for x, y in zip(life.x, life.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias
@@ -213,7 +213,7 @@ def test_products_are_joined_with_the_sums_they_are_used_in():
         return instruction
 
     counted = type(PLAIN)(*map(counting, PLAIN._fields))
-    for name, values in fused(function, counted)(*map(jnp.asarray, arguments)).items():
+    for name, values in fma_rewritten(function, counted)(*map(jnp.asarray, arguments)).items():
         np.testing.assert_allclose(values, function(*arguments)[name], rtol=1e-5, err_msg=name)
     assert used == {"multiply_add": 5, "div": 1, "sqrt": 1, "rsqrt": 1}
 
@@ -247,12 +247,12 @@ def test_a_run_is_the_same_in_any_company_on_every_engine(live):
     network = cp.Network(5, 6, 2)
     learner, wild = cp.Crossprop(network, 0.01), cp.Crossprop(network, 1e6)
     life = random_life(network, 60, seed=7)
-    seven = base.Run(learner, life, KEYS[7])
-    others = [base.Run(learner, life, KEYS[seed]) for seed in range(4)]
+    seven = segments.Run(learner, life, KEYS[7])
+    others = [segments.Run(learner, life, KEYS[seed]) for seed in range(4)]
     (alone,) = live([seven])
     assert_same_bits(live([*others, seven])[-1], alone)
     assert_same_bits(live([seven, *others * 75])[0], alone)
-    beside = live([base.Run(wild, life, KEYS[1]), seven, base.Run(wild, life, KEYS[2])])
+    beside = live([segments.Run(wild, life, KEYS[1]), seven, segments.Run(wild, life, KEYS[2])])
     assert_same_bits(beside[1], alone)
     assert beside[0].diverged_at > 0 and beside[2].diverged_at > 0 and alone.diverged_at == -1
 
@@ -325,21 +325,21 @@ def test_an_engine_that_cannot_says_why(engine, learner, reason):
 
 
 def test_what_the_kernel_cannot_do_is_said(monkeypatch):
-    assert kernel.unfit(cp.Backprop(cp.Network(20, 9000), 1e-3), "gpu", ()) == (
+    assert kernel.why_unsupported(cp.Backprop(cp.Network(20, 9000), 1e-3), "gpu", ()) == (
         "the kernel engine keeps a run's state on chip, at most 45,000 numbers with their padding; "
         "this learner has 344,064"
     )
     monkeypatch.setattr(kernel, "triton", None)
-    assert "needs Pallas's Triton backend" in str(kernel.unfit(cp.Backprop(GEOFF, 1e-3), "gpu", ()))
+    assert "needs Pallas's Triton backend" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu", ()))
     assert choose(cp.Backprop(GEOFF, 1e-3), "gpu", ()) == "scan"
     monkeypatch.undo()
-    assert "by name" in str(kernel.unfit(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu", ()))
+    assert "by name" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu", ()))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
-        kernel.unfit(build(GEOFF, 1e-3), "gpu", ()) is None for build in LEARNERS.values()
+        kernel.why_unsupported(build(GEOFF, 1e-3), "gpu", ()) is None for build in LEARNERS.values()
     )
 
 
 def test_an_option_that_the_compiler_does_not_know_is_left_out():
-    assert base.known_options({"xla_cpu_enable_fast_math": False, "xla_cpu_faster": True}) == {
+    assert segments.known_options({"xla_cpu_enable_fast_math": False, "xla_cpu_faster": True}) == {
         "xla_cpu_enable_fast_math": False
     }

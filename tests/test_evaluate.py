@@ -9,8 +9,8 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.sweep.evaluate import choose, edges, phase_weights, scores
-from crossprop.sweep.store import Folder, read_asked
+from crossprop.sweeps.evaluate import choose, edges, phase_weights, scores
+from crossprop.sweeps.store import Folder, read_asked
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -88,7 +88,7 @@ def test_fresh_seeds_are_told_in_the_store_and_never_shown_among_the_sweeps(stor
 
 
 def test_what_is_evaluated_is_not_run_again(store, monkeypatch):
-    monkeypatch.setattr(sys.modules["crossprop.sweep.blocks"], "execute", None)
+    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "execute", None)
     records = swept(store)
     assert all(each.seed.values.tolist() == [0, 1] for each in records.values())
 

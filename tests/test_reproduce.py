@@ -195,7 +195,7 @@ def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(tmp_
     def unreachable():
         raise OSError("no mirror")
 
-    monkeypatch.setattr(sys.modules["crossprop.datasets.mnist"], "fetch", unreachable)
+    monkeypatch.setattr(sys.modules["crossprop.datasets.mnist_files"], "fetch", unreachable)
     said = []
     data = Reproduction(tmp_path, ("mnist",))._data(said.append)
     assert data is cp.datasets.mnist5k() and "5,000" in " ".join(said)

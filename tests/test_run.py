@@ -15,7 +15,7 @@ import xarray as xr
 
 import crossprop as cp
 from crossprop.learners import LEARNERS
-from crossprop.run import Heard
+from crossprop.running import ProgressEvent
 
 NET = cp.Network(inputs=6, hidden=16)
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=100)
@@ -86,7 +86,7 @@ def test_one_projection_of_one_output_is_the_exact_rule_bit_for_bit(optimizer):
 
 
 def test_records_do_not_depend_on_the_length_of_segments(seven, monkeypatch):
-    monkeypatch.setattr("crossprop.engines.base.steps_per_call", lambda learner, width: 32)
+    monkeypatch.setattr("crossprop.engines.segments.steps_per_call", lambda learner, width: 32)
     assert_same_bits(
         cp.run(PAIR, STREAM, seeds=[7])[["incoming_drift", "outgoing_drift", "diverged_at"]],
         seven[["incoming_drift", "outgoing_drift", "diverged_at"]],
@@ -177,14 +177,14 @@ def test_a_diverging_run_says_when_and_spoils_no_other(seven):
 
 
 def test_progress_is_heard_for_every_step_of_every_run():
-    heard: list[Heard] = []
+    heard: list[ProgressEvent] = []
     cp.run(PAIR, STREAM, seeds=3, progress=heard.append)
     assert sum(each.steps for each in heard) == 2 * 3 * 300
     assert {(each.learner, each.seed) for each in heard} == {(name, seed) for name in PAIR for seed in range(3)}
 
 
 def test_an_interruption_ends_the_run_and_leaves_no_thread(monkeypatch):
-    monkeypatch.setattr("crossprop.engines.base.steps_per_call", lambda learner, width: 16)
+    monkeypatch.setattr("crossprop.engines.segments.steps_per_call", lambda learner, width: 16)
     calls = []
 
     def interrupt(heard):

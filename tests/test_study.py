@@ -16,8 +16,8 @@ from crossprop.datasets import DataSet
 from crossprop.plot.numbers import read
 from crossprop.study import Study
 from crossprop.study.answers import percent, rows_of, verdict
-from crossprop.sweep.grid import checked_grids
-from crossprop.sweep.toml import arguments
+from crossprop.sweeps.grid import checked_grids
+from crossprop.sweeps.toml import arguments
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "frozen"]
@@ -67,7 +67,7 @@ def test_percent_and_verdict_follow_the_difference(study):
 
 
 def test_a_study_that_is_done_is_written_again_without_a_run(study, monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["crossprop.sweep.blocks"], "execute", None)
+    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "execute", None)
     main(["study", "geoff", "--quick", "--out", str(study)])
     assert "the page is" in capsys.readouterr().out
 

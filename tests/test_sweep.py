@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop.engines import base
+from crossprop.engines import segments
 from crossprop.learners import LEARNERS
-from crossprop.sweep.grid import checked_grids
-from crossprop.sweep.toml import arguments
+from crossprop.sweeps.grid import checked_grids
+from crossprop.sweeps.toml import arguments
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -137,7 +137,7 @@ def test_a_run_that_diverges_says_when():
 
 
 def test_cells_of_the_same_shapes_share_one_compiled_program():
-    before = base._compiled_segment()._cache_size()
+    before = segments._compiled_segment()._cache_size()
     net = cp.Network(inputs=6, hidden=9)
     over = {
         "step_size": [0.01, 1],
@@ -146,7 +146,7 @@ def test_cells_of_the_same_shapes_share_one_compiled_program():
         "stream.beta": [0.5, 0.7],
     }
     cp.sweep(cp.Crossprop(net, 0.01), STREAM, over=over, seeds=1)
-    assert base._compiled_segment()._cache_size() - before == 1
+    assert segments._compiled_segment()._cache_size() - before == 1
 
 
 # Powers.
@@ -203,7 +203,7 @@ BAD = {
     "seeds": (lambda **o: cp.sweep(PAIR, LONG, over={}, seeds=0, **o), "seeds", "0"),
     "record_every": (lambda **o: cp.sweep(PAIR, LONG, over={}, record_every=0, **o), "record_every", "0"),
     "engine": (lambda **o: cp.sweep(PAIR, LONG, over={}, engine="warp", **o), "engine", "'warp'"),
-    "unfit engine": (
+    "why_unsupported engine": (
         lambda **o: cp.sweep(PAIR, LONG, over={"optimizer": ["sgd", "adam"]}, engine="chunked", **o),
         "engine='chunked' cannot run learners['crossprop']",
         "'adam'",

@@ -18,8 +18,8 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.engines.base import Lived
-from crossprop.sweep.status import status
+from crossprop.engines.segments import RunResult
+from crossprop.sweeps.status import status
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -28,8 +28,8 @@ STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
 LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
 GRID = {"step_size": [0.01, 0.1], "network.outgoing_scale": [0, 1]}
 QUICK = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-BLOCKS = sys.modules["crossprop.sweep.blocks"]
-SWEEP = sys.modules["crossprop.sweep"]
+BLOCKS = sys.modules["crossprop.sweeps.blocks"]
+SWEEP = sys.modules["crossprop.sweeps"]
 
 
 def sweep(store, learners=LEARNERS, stream=STREAM, over=GRID, seeds=2, record_every=20):
@@ -115,7 +115,7 @@ def test_with_x64_on_a_store_holds_float64_and_will_not_mix(tmp_path, filled):
 def test_a_block_can_be_sent_to_another_process_and_run_there(filled):
     records = filled[1]["backprop"]
     asked = SWEEP.checked_grids(LEARNERS, STREAM, GRID, [0, 1])
-    blocks = BLOCKS.missing(BLOCKS.settle(asked, LEARNERS, STREAM, "auto"), [])
+    blocks = BLOCKS.missing(BLOCKS.build_blocks(asked, LEARNERS, STREAM, "auto"), [])
     for number, finished in BLOCKS.live(pickle.loads(pickle.dumps(blocks)), 20, "auto"):
         finished = pickle.loads(pickle.dumps(finished))
         np.testing.assert_array_equal(finished.records["loss"], records.loss.sel(blocks[number].point))
@@ -333,7 +333,7 @@ def test_a_disk_that_fills_is_told_and_what_was_written_before_stays(tmp_path):
 def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
     def execute(cells, record_every, engines, **options):
         for number, _ in enumerate(cells):
-            yield number, Lived({"loss": np.zeros(2**18, np.float32)}, -1)
+            yield number, RunResult({"loss": np.zeros(2**18, np.float32)}, -1)
 
     monkeypatch.setattr(BLOCKS, "execute", execute)
     long = cp.Geoff(inputs=6, features=10, tasks="A", examples=2**18)

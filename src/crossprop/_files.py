@@ -16,7 +16,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """A path beside `path` to write a file or folder to, which takes its place when all went well, else vanishes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))

@@ -16,7 +16,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop._files import cache_folder
 from crossprop.engines import ENGINES, choose
-from crossprop.engines.base import Lived, Probes, Run
+from crossprop.engines.segments import Probes, Run, RunResult
 from crossprop.learners import Learner
 from crossprop.streams.base import Life, Stream
 
@@ -52,7 +52,7 @@ class Cell(NamedTuple):
     seed: int
 
 
-class Slots:
+class DevicePool:
     """Where runs go side by side: one batch to each of so many threads of a CPU, two to every other device."""
 
     def __init__(self, threads: int | None = None):
@@ -69,7 +69,7 @@ def engine_for(engine: str, learner: Learner, probes: Probes = (), what: str = "
     platform = devices()[0].platform
     if engine == "auto":
         return choose(learner, platform, probes)
-    reason = ENGINES[engine].unfit(learner, platform, probes)
+    reason = ENGINES[engine].why_unsupported(learner, platform, probes)
     if reason is not None:
         raise ValueError(f"engine={engine!r} cannot run {what}: {reason}")
     return engine
@@ -81,8 +81,8 @@ def execute(
     engines: Sequence[str],
     probes: Probes = (),
     hear: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
-    slots: Slots | None = None,
-) -> Generator[tuple[int, Lived], None, None]:
+    slots: DevicePool | None = None,
+) -> Generator[tuple[int, RunResult], None, None]:
     """Runs the cells, each on the engine named beside it, and yields each one's number and records, as they get done.
 
     Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run to a thread, a
@@ -97,9 +97,9 @@ def execute(
     stop = threading.Event()
 
     # What the caller set with JAX's context managers holds for its own thread alone; the workers are told of it.
-    wide, slots = jax.config.values["jax_enable_x64"], slots or Slots()
+    wide, slots = jax.config.values["jax_enable_x64"], slots or DevicePool()
 
-    def live(batch: list[int]) -> list[Lived]:
+    def live(batch: list[int]) -> list[RunResult]:
         device = slots.free.get()
         try:
             with jax.enable_x64(wide), jax.default_device(device):
@@ -107,7 +107,7 @@ def execute(
         finally:
             slots.free.put(device)
 
-    def live_here(batch: list[int], platform: str) -> list[Lived]:
+    def live_here(batch: list[int], platform: str) -> list[RunResult]:
         began = time.perf_counter()
 
         def after_segment(steps: int) -> None:
@@ -124,7 +124,7 @@ def execute(
         return [each._replace(state=None) for each in lived]  # what it would take to give them is kept no longer
 
     with ThreadPoolExecutor(slots.count) as pool:
-        futures: dict[Future[list[Lived]], list[int]] = {}
+        futures: dict[Future[list[RunResult]], list[int]] = {}
         try:
             futures = {pool.submit(live, batch): batch for batch in batches}
             for future in as_completed(futures):

@@ -12,7 +12,7 @@ import jax
 
 from crossprop import _checks as check
 from crossprop import datasets
-from crossprop._files import check_writable, whole
+from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.execution import cores
@@ -21,7 +21,7 @@ from crossprop.paper.claims import Verdict, decide, to_json
 from crossprop.paper.features import Mapping
 from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
 from crossprop.report import Part, write_report
-from crossprop.run import experiment, run
+from crossprop.running import experiment, run
 from crossprop.store import check_replaceable, read_records, write_records
 from crossprop.streams import LabelShift
 
@@ -101,7 +101,7 @@ class Reproduction:
         if "features" in records:
             paper_maps(records["features"], folder, note)
         verdicts = decide(records.get("geoff"), records.get("mnist"), records.get("features"))
-        with whole(self.out / "claims.json") as path:
+        with atomic_write(self.out / "claims.json") as path:
             path.write_text(json.dumps(self._claims(verdicts), indent=1, allow_nan=False))
         write_report(
             self.out / "report.html",
@@ -162,7 +162,7 @@ class Reproduction:
             return None
         if self.quick:
             return datasets.mnist5k()
-        from crossprop.datasets.mnist import fetch, is_cached
+        from crossprop.datasets.mnist_files import fetch, is_cached
 
         if not is_cached():
             say("mnist: fetching the full data set")

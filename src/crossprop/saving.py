@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop._files import whole
+from crossprop._files import atomic_write
 from crossprop.configuration import configuration
 from crossprop.learners import LEARNERS, Learner, State
 from crossprop.learners.optimizers import Optimizer
@@ -30,7 +30,7 @@ def save(path: str | Path, learner: Learner, state: State) -> None:
         "named_optimizer": isinstance(learner.optimizer, str),
     }
     leaves = {name: np.asarray(leaf) for name, leaf in _named_leaves(state).items()}
-    with whole(Path(path)) as scratch, scratch.open("wb") as file:
+    with atomic_write(Path(path)) as scratch, scratch.open("wb") as file:
         np.savez(file, header=np.array(json.dumps(header)), **leaves)  # pyright: ignore[reportArgumentType]
 
 

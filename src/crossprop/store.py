@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop._files import whole
-from crossprop.run import SCHEMA
+from crossprop._files import atomic_write
+from crossprop.running import SCHEMA
 
 if TYPE_CHECKING:
     import xarray
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def write_records(path: str | Path, records: "xarray.Dataset") -> None:
     """Writes what `run` returned to the folder `path`, in place of what was there."""
-    with whole(Path(path)) as scratch:
+    with atomic_write(Path(path)) as scratch:
         records.to_zarr(scratch, mode="w", zarr_format=2, consolidated=True)
 
 

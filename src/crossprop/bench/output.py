@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from crossprop._files import whole
+from crossprop._files import atomic_write
 from crossprop._version import __version__
 from crossprop.bench.floors import Ceilings
 from crossprop.bench.growth import Point
@@ -159,7 +159,7 @@ def write_json(path: Path, results: Results) -> None:
             {"quantity": point.quantity, "value": point.value} | _stated(point.row, []) for point in results.points
         ],
     }
-    with whole(path) as scratch:
+    with atomic_write(path) as scratch:
         scratch.write_text(json.dumps(stated, indent=1, allow_nan=False))
 
 

@@ -18,7 +18,7 @@ from crossprop.bench.peers import PEERS, RECORD_EVERY, missing
 from crossprop.bench.workloads import Case
 from crossprop.execution import keys
 from crossprop.learners import Learner, State
-from crossprop.run import run
+from crossprop.running import run
 
 SEEDS = 32
 """Of more runs, the others are further settings of the same seeds."""

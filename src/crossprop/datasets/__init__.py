@@ -3,4 +3,4 @@
 from crossprop.datasets.base import DataSet as DataSet
 from crossprop.datasets.embedded import digits as digits
 from crossprop.datasets.embedded import mnist5k as mnist5k
-from crossprop.datasets.mnist import mnist as mnist
+from crossprop.datasets.mnist_files import mnist as mnist

@@ -3,7 +3,7 @@
 from types import ModuleType
 
 from crossprop.engines import chunked, kernel, scan
-from crossprop.engines.base import Probes
+from crossprop.engines.segments import Probes
 from crossprop.learners import Learner
 
 ENGINES: dict[str, ModuleType] = {"scan": scan, "chunked": chunked, "kernel": kernel}
@@ -11,8 +11,8 @@ ENGINES: dict[str, ModuleType] = {"scan": scan, "chunked": chunked, "kernel": ke
 
 def choose(learner: Learner, platform: str, probes: Probes) -> str:
     """The engine for a job, by device, sizes and rule, never by the number of runs."""
-    if kernel.unfit(learner, platform, probes) is None:
+    if kernel.why_unsupported(learner, platform, probes) is None:
         return "kernel"
-    if chunked.pays(learner) and chunked.unfit(learner, platform, probes) is None:
+    if chunked.is_worthwhile(learner) and chunked.why_unsupported(learner, platform, probes) is None:
         return "chunked"
     return "scan"

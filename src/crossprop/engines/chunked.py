@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from crossprop.engines import base
+from crossprop.engines import segments
 from crossprop.learners import Learner
-from crossprop.learners.base import Credit, Work, first_set, weigh_memories
+from crossprop.learners.base import Credit, UnitMajorState, first_set, weigh_memories
 from crossprop.learners.optimizers import MOMENTUM
 
 BLOCK = 64
@@ -38,11 +38,11 @@ class Matrices(NamedTuple):
     memory: jax.Array | tuple[jax.Array, ...] | None
 
     @classmethod
-    def of(cls, learner: Learner, work: Work) -> "Matrices":
-        optimizer = work.optimizer[0] if base.moves(learner) else None
+    def of(cls, learner: Learner, work: UnitMajorState) -> "Matrices":
+        optimizer = work.optimizer[0] if segments.moves(learner) else None
         return cls(work.incoming, optimizer, work.memory if learner.has_matrices else None)
 
-    def put_into(self, work: Work) -> Work:
+    def put_into(self, work: UnitMajorState) -> UnitMajorState:
         optimizer = work.optimizer[0] if self.optimizer is None else self.optimizer
         memory = work.memory if self.memory is None else self.memory
         return replace(work, incoming=self.incoming, optimizer=(optimizer, work.optimizer[1]), memory=memory)
@@ -75,41 +75,41 @@ class Steps(NamedTuple):
         return factor[:, None] if self.units_first else factor[None, :]
 
 
-def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
+def why_unsupported(learner: Learner, platform: str, probes: segments.Probes) -> str | None:
     """Why this engine cannot do the job, or None."""
-    if learner.optimizer in ("sgd", "momentum") or not base.moves(learner):
+    if learner.optimizer in ("sgd", "momentum") or not segments.moves(learner):
         return None
     return f"the chunked engine needs optimizer 'sgd' or 'momentum', whose steps add up, got {learner.optimizer!r}"
 
 
-def pays(learner: Learner) -> bool:
+def is_worthwhile(learner: Learner) -> bool:
     """Whether the inputs are so many that blocks are worth their trouble."""
     return learner.network.fan_in >= WIDE
 
 
 def width(learner: Learner, platform: str) -> int:
     """How many runs go side by side."""
-    return base.tile(learner, platform, TILE_BYTES)
+    return segments.tile(learner, platform, TILE_BYTES)
 
 
 def live(
-    runs: Sequence[base.Run],
+    runs: Sequence[segments.Run],
     platform: str,
     record_every: int,
-    probes: base.Probes = (),
-    after_segment: base.AfterSegment = base.unheard,
-) -> list[base.Lived]:
+    probes: segments.Probes = (),
+    after_segment: segments.AfterSegment = segments.unheard,
+) -> list[segments.RunResult]:
     enter = _apart if platform == "cpu" else _turned
-    method = base.Method(_advance, _block(record_every), enter, _together, inputs_axis=1)
-    return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
+    method = segments.LoopSpec(_advance, _block(record_every), enter, _together, inputs_axis=1)
+    return segments.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
 
 
-def _turned(learner: Learner, work: Work) -> Work:
+def _turned(learner: Learner, work: UnitMajorState) -> UnitMajorState:
     """Between blocks the matrices have a row for every unit: a product with few examples is quicker so on a CPU."""
     return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
 
 
-def _apart(learner: Learner, work: Work) -> Work:
+def _apart(learner: Learner, work: UnitMajorState) -> UnitMajorState:
     """On a CPU each matrix of H stands alone as well, and is changed in place; a loop over all would copy them."""
     work = _turned(learner, work)
     if not learner.has_matrices or len(work.memory) > MOST_APART:
@@ -117,7 +117,7 @@ def _apart(learner: Learner, work: Work) -> Work:
     return replace(work, memory=tuple(work.memory[k] for k in range(len(work.memory))))
 
 
-def _together(learner: Learner, work: Work) -> Work:
+def _together(learner: Learner, work: UnitMajorState) -> UnitMajorState:
     return _turned(learner, Matrices.of(learner, work).together().put_into(work))
 
 
@@ -134,7 +134,7 @@ def _part(block: int, most: int) -> int:
     return max(size for size in range(1, most + 1) if block % size == 0)
 
 
-def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
+def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums, x, y, at, until, start):
     part = _part(stride, PART_WITH_MEMORY if learner.has_matrices else PART)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)

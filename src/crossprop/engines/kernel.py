@@ -14,9 +14,9 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines import base, padded
-from crossprop.engines.fused import GPU, PLAIN, fused, triton
-from crossprop.engines.padded import Data, Runs
+from crossprop.engines import kernel_layout, segments
+from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten, triton
+from crossprop.engines.kernel_layout import Data, Runs
 from crossprop.learners import Learner
 from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import float_type
@@ -28,14 +28,14 @@ NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195
 
 
-def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
+def why_unsupported(learner: Learner, platform: str, probes: segments.Probes) -> str | None:
     """Why this engine cannot do the job, or None."""
     if platform not in ("gpu", "cuda"):
         return f"the kernel engine needs a GPU, and this device is a {platform}"
     return too_much(learner, probes)
 
 
-def too_much(learner: Learner, probes: base.Probes) -> str | None:
+def too_much(learner: Learner, probes: segments.Probes) -> str | None:
     """Why no GPU could do the job in this way, or None."""
     if triton is None:
         return f"the kernel engine needs Pallas's Triton backend, which JAX {jax.__version__} does not have"
@@ -60,13 +60,13 @@ def width(learner: Learner, platform: str) -> int:
 
 
 def live(
-    runs: Sequence[base.Run],
+    runs: Sequence[segments.Run],
     platform: str,
     record_every: int,
-    probes: base.Probes = (),
-    after_segment: base.AfterSegment = base.unheard,
+    probes: segments.Probes = (),
+    after_segment: segments.AfterSegment = segments.unheard,
     interpret: bool = False,
-) -> list[base.Lived]:
+) -> list[segments.RunResult]:
     pools = {id(run.life.pool): run.life.pool.size for run in runs}
     if sum(pools.values()) > NUMBERS_OF_EXAMPLES and len(pools) > 1:
         first, second = runs[: len(runs) // 2], runs[len(runs) // 2 :]
@@ -74,8 +74,8 @@ def live(
         lived = live_half(first, after_segment=lambda steps: after_segment(0))
         return lived + live_half(second, after_segment=after_segment)
     learner, steps = runs[0].learner, len(runs[0].life.y)
-    data, signs, own = padded.gather(runs)
-    progress = padded.begin(learner, data, own, signs, -(-steps // record_every))
+    data, signs, own = kernel_layout.gather(runs)
+    progress = kernel_layout.begin(learner, data, own, signs, -(-steps // record_every))
     for start in range(0, steps, STEPS):
         stop = min(start + STEPS, steps)
         bounds = np.array([start, stop, record_every], np.int32)
@@ -83,7 +83,7 @@ def live(
         jax.block_until_ready(progress.diverged_at)
         after_segment(stop - start)
     records, diverged_at = jax.device_get((progress.records, progress.diverged_at))
-    return base.lived(records, diverged_at, len(runs), steps, record_every)
+    return segments.lived(records, diverged_at, len(runs), steps, record_every)
 
 
 # Sizes.
@@ -97,14 +97,16 @@ def _numbers(learner: Learner) -> int:
 @cache
 def _numbers_of(structure: Any) -> int:
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: padded.first_work(learner, *padded.initial_weights(learner, jax.random.key(0))))
+    work = jax.eval_shape(
+        lambda: kernel_layout.first_work(learner, *kernel_layout.initial_weights(learner, jax.random.key(0)))
+    )
     return sum(leaf.size for leaf in jax.tree.leaves(work))
 
 
 def _warps(learner: Learner) -> int:
     """How many groups of 32 threads share a run: few wait less for each other, many have more registers."""
     threads = _numbers(learner) / NUMBERS_PER_THREAD
-    return int(np.clip(padded.power(int(np.ceil(threads / 32))), 1, 16))
+    return int(np.clip(kernel_layout.power(int(np.ceil(threads / 32))), 1, 16))
 
 
 # The program.
@@ -112,8 +114,8 @@ def _warps(learner: Learner) -> int:
 
 @partial(jax.jit, static_argnames="interpret", donate_argnames="progress")
 def _segment(
-    learner: Learner, interpret: bool, data: Data, own: Runs, progress: base.Progress, bounds: jax.Array
-) -> base.Progress:
+    learner: Learner, interpret: bool, data: Data, own: Runs, progress: segments.Progress, bounds: jax.Array
+) -> segments.Progress:
     """Steps `bounds[0]` to `bounds[1]` of all runs."""
     assert triton is not None
     given, moving = jax.tree.leaves((data, own, bounds)), jax.tree.leaves(progress)
@@ -135,17 +137,19 @@ def _segment(
     return jax.tree.unflatten(jax.tree.structure(progress), moved)
 
 
-def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: Any, progress: base.Progress) -> None:
+def _live_one(
+    learner: Learner, interpret: bool, data: Data, own: Runs, bounds: Any, progress: segments.Progress
+) -> None:
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     run = pl.program_id(0)
     network, count = learner.network, own.numbers.shape[1]
-    learner = padded.with_numbers(learner, [own.numbers[run, i] for i in range(count)])
-    learner = eqx.tree_at(lambda each: each.network, learner, padded.Padded.of(network))
+    learner = kernel_layout.with_numbers(learner, [own.numbers[run, i] for i in range(count)])
+    learner = eqx.tree_at(lambda each: each.network, learner, kernel_layout.Padded.of(network))
     life, value, alive = own.place[run, 0], own.place[run, 1], own.place[run, 2]
     start, record_every = bounds[0], bounds[2]
     stop = jnp.where(alive > 0, bounds[1], start)
     final = data.order.shape[1] - 1
-    rows = [piece for piece in padded.pieces(network) if piece.start < network.inputs]
+    rows = [piece for piece in kernel_layout.pieces(network) if piece.start < network.inputs]
 
     def example(step):
         row = data.order[life, step]
@@ -157,7 +161,7 @@ def _live_one(learner: Learner, interpret: bool, data: Data, own: Runs, bounds: 
         work, loss, error, diverged_at, (x, y) = carry
         following = example(jnp.minimum(step + 1, final))
         inputs = (*x, jnp.ones(1, y.dtype)) if network.bias else x
-        work, outcome = fused(learner.learn, PLAIN if interpret else GPU)(work, inputs, y)
+        work, outcome = fma_rewritten(learner.learn, PLAIN if interpret else GPU)(work, inputs, y)
         finite = jnp.abs(outcome.loss) < jnp.inf
         diverged_at = jnp.where((diverged_at < 0) & ~finite, step, diverged_at)
         if network.loss == "softmax":
@@ -196,11 +200,11 @@ def _norm(changes: list[jax.Array]) -> jax.Array:
 def traced(learner: Learner) -> Any:
     """The program, on any machine: whether it lowers for a GPU can be known where there is none."""
     network, one = learner.network, jax.ShapeDtypeStruct
-    initial = jax.eval_shape(lambda: padded.initial_weights(learner, jax.random.key(0)))
+    initial = jax.eval_shape(lambda: kernel_layout.initial_weights(learner, jax.random.key(0)))
     incoming, outgoing, signs = jax.tree.map(lambda leaf: one((1, *leaf.shape), leaf.dtype), initial)
     number, whole = partial(one, dtype=float_type()), partial(one, dtype=np.dtype(np.int32))
-    y = number((1, 2, padded.power(network.outputs)))
+    y = number((1, 2, kernel_layout.power(network.outputs)))
     data = Data(number((2, network.inputs)), whole((1, 2)), y, incoming, outgoing)
     own = Runs(number((1, len(jax.tree.leaves(learner)))), whole((1, 3)))
-    progress = jax.eval_shape(partial(padded.begin, learner, windows=1), data, own, signs)
+    progress = jax.eval_shape(partial(kernel_layout.begin, learner, windows=1), data, own, signs)
     return _segment.trace(learner, False, data, own, progress, whole((3,)))

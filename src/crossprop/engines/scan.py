@@ -5,40 +5,40 @@ from collections.abc import Sequence
 
 from jax import lax
 
-from crossprop.engines import base
+from crossprop.engines import segments
 from crossprop.learners import Learner
-from crossprop.learners.base import Work
+from crossprop.learners.base import UnitMajorState
 
 TILE_BYTES = 2**24
 
 
-def unfit(learner: Learner, platform: str, probes: base.Probes) -> str | None:
+def why_unsupported(learner: Learner, platform: str, probes: segments.Probes) -> str | None:
     """Why this engine cannot do the job: it can do every job."""
     return None
 
 
 def width(learner: Learner, platform: str) -> int:
     """How many runs go side by side."""
-    return base.tile(learner, platform, TILE_BYTES)
+    return segments.tile(learner, platform, TILE_BYTES)
 
 
 def live(
-    runs: Sequence[base.Run],
+    runs: Sequence[segments.Run],
     platform: str,
     record_every: int,
-    probes: base.Probes = (),
-    after_segment: base.AfterSegment = base.unheard,
-) -> list[base.Lived]:
+    probes: segments.Probes = (),
+    after_segment: segments.AfterSegment = segments.unheard,
+) -> list[segments.RunResult]:
     if platform == "cpu":
-        method = base.Method(_advance_late)
+        method = segments.LoopSpec(_advance_late)
     else:
         # A loop whose length is known needs no word from the host after each example.
         even = math.gcd(record_every, len(runs[0].life.y))
-        method = base.Method(_advance, stride=max(stride for stride in range(1, 65) if even % stride == 0))
-    return base.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
+        method = segments.LoopSpec(_advance, stride=max(stride for stride in range(1, 65) if even % stride == 0))
+    return segments.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
 
 
-def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
+def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums, x, y, at, until, start):
     def example(i, carry):
         work, sums = carry
         work, outcome = learner.learn(work, learner.network.with_constant(x[at + i]), y[at + i])
@@ -47,7 +47,7 @@ def _advance(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, un
     return lax.fori_loop(0, stride, example, (work, sums))
 
 
-def _advance_late(stride, learner: Learner, work: Work, sums: base.Sums, x, y, at, until, start):
+def _advance_late(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums, x, y, at, until, start):
     """On a CPU the incoming weights follow an example when the next one comes. Its coefficients are then given from one
     turn of the loop to the next, one a hidden unit, where the compiler would work them out again for every weight."""
     inputs = lambda at: learner.network.with_constant(x[at])

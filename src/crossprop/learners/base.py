@@ -37,7 +37,7 @@ class State(eqx.Module):
     optimizer: tuple[optax.OptState, optax.OptState]
 
 
-class Work(eqx.Module):
+class UnitMajorState(eqx.Module):
     """A state laid out for work: hidden units come last everywhere, so that neighbours in memory are treated alike.
 
     Inputs and rows of weights may come in several pieces: then `incoming` and `memory` are tuples of the same length,
@@ -55,7 +55,7 @@ class Work(eqx.Module):
     optimizer: tuple[optax.OptState, optax.OptState]
 
     @classmethod
-    def of(cls, state: State) -> "Work":
+    def of(cls, state: State) -> "UnitMajorState":
         memory = None if state.memory is None else jnp.moveaxis(state.memory, -1, 0)
         signs = None if state.signs is None else jnp.swapaxes(state.signs, 1, 2)
         return cls(state.incoming, state.outgoing.T, memory, signs, state.optimizer)
@@ -164,15 +164,15 @@ class Learner(eqx.Module):
         """Learns from one example; `y` is one-hot where the loss is softmax."""
         check.shape("x", x, (self.network.inputs,))
         check.shape("y", y, (self.network.outputs,))
-        work, outcome = self.learn(Work.of(state), self._inputs(state, x), y)
+        work, outcome = self.learn(UnitMajorState.of(state), self._inputs(state, x), y)
         return work.state(), outcome
 
-    def learn(self, work: Work, inputs: Any, y: Array) -> tuple[Work, Outcome]:
+    def learn(self, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
         """`update` on a state laid out for work, and inputs that have their constant."""
         work, credit, outcome = self.respond(work, self.network.weigh(inputs, work.incoming), y)
         return self.follow(work, credit, inputs, outcome.loss), outcome
 
-    def respond(self, work: Work, z: Array, y: Array) -> tuple[Work, Credit, Outcome]:
+    def respond(self, work: UnitMajorState, z: Array, y: Array) -> tuple[UnitMajorState, Credit, Outcome]:
         """All of an update that happens at the hidden units and after them: the outgoing weights and the memory at the
         units are new in what it returns; the incoming weights and the memory matrices are still to follow the
         credit."""
@@ -195,7 +195,7 @@ class Learner(eqx.Module):
         )
         return work, credit, Outcome(loss, outputs)
 
-    def follow(self, work: Work, credit: Credit, inputs: Any, loss: Array) -> Work:
+    def follow(self, work: UnitMajorState, credit: Credit, inputs: Any, loss: Array) -> UnitMajorState:
         """The rest of an update: the incoming weights and the memory matrices follow the credit."""
         if self.optimizer == "sgd":  # scales the few coefficients instead of the whole direction
             credit = credit.scaled(first_set(self.incoming_step_size, self.step_size))

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop.engines import ENGINES, base
+from crossprop.engines import ENGINES, segments
 from crossprop.execution import engine_for, key_data, keys
 from crossprop.learners import Learner
 from crossprop.network import Network
 from crossprop.paper.plans import feature_learners
 from crossprop.progress import bar
-from crossprop.run import SCHEMA, experiment
+from crossprop.running import SCHEMA, experiment
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray
     life = stream.sample(keys(0)[0])
     engine = ENGINES[engine_for("auto", learner)]
     (lived,) = engine.live(
-        [base.Run(learner, life, key_data([0])[0][1])], jax.default_backend(), record_every=len(life.y)
+        [segments.Run(learner, life, key_data([0])[0][1])], jax.default_backend(), record_every=len(life.y)
     )
     state = lived.state()
     network = learner.network

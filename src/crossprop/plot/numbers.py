@@ -9,10 +9,10 @@ import numpy as np
 
 from crossprop.figures import TITLES
 from crossprop.statistics import mean_interval
-from crossprop.sweep.evaluate import Choice, Evaluation, choose, evaluated, scores
-from crossprop.sweep.grid import Grid
-from crossprop.sweep.labelled import labelled
-from crossprop.sweep.store import Folder, read_asked
+from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
+from crossprop.sweeps.grid import Grid
+from crossprop.sweeps.labelled import labelled
+from crossprop.sweeps.store import Folder, read_asked
 
 if TYPE_CHECKING:
     import xarray

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from crossprop._files import whole
+from crossprop._files import atomic_write
 
 
 def write_page(
@@ -40,7 +40,7 @@ def write_page(
         library=library,
         script=script,
     )
-    with whole(Path(path)) as scratch:
+    with atomic_write(Path(path)) as scratch:
         scratch.write_text(page, encoding="utf-8", newline="\n")
 
 

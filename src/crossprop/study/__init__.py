@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from crossprop import _checks as check
-from crossprop._files import check_writable, whole
+from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.execution import cores
 from crossprop.plot import drawings
@@ -19,9 +19,9 @@ from crossprop.plot.numbers import Sweep, read
 from crossprop.report.sections import duration
 from crossprop.study.answers import Answer, answers, rows_of
 from crossprop.study.output import draw_differences, write_study, write_tables
-from crossprop.sweep import fill
-from crossprop.sweep.grid import checked_grids
-from crossprop.sweep.toml import arguments
+from crossprop.sweeps import fill
+from crossprop.sweeps.grid import checked_grids
+from crossprop.sweeps.toml import arguments
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
@@ -80,7 +80,7 @@ class Study:
         draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
         facts = self._facts(asked, sweep)
         write_study(self.out / "study.html", STUDIES[self.name], sweep, rows, found, self.command, facts, self.quick)
-        with whole(self.out / "answers.json") as path:
+        with atomic_write(self.out / "answers.json") as path:
             told = {"command": self.command, "facts": facts, "answers": [each._asdict() for each in found]}
             path.write_text(json.dumps(told, indent=1))
         say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.out / 'study.html'}")

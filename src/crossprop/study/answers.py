@@ -7,7 +7,7 @@ import numpy as np
 
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.statistics import Estimate, Paired, mean_interval
-from crossprop.sweep.evaluate import PHASES, Comparison, compare
+from crossprop.sweeps.evaluate import PHASES, Comparison, compare
 
 BACKPROP, FROZEN = "backprop", "frozen"
 IN_WORDS = {"all": "over all steps", "end": "at the end of tasks", "switch": "just after a switch"}

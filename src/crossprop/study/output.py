@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crossprop._files import whole
+from crossprop._files import atomic_write
 from crossprop.figures import LOOKS
 from crossprop.plot.numbers import Sweep
 from crossprop.plot.page import best, pictures
@@ -26,7 +26,7 @@ from crossprop.study.answers import (
     percent,
     verdict,
 )
-from crossprop.sweep.evaluate import Comparison
+from crossprop.sweeps.evaluate import Comparison
 
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 INTRO = (
@@ -39,11 +39,11 @@ INTRO = (
 
 
 def write_tables(rows: Sequence[Row], measure: str, folder: Path) -> None:
-    with whole(folder / "table.csv") as path, path.open("w", newline="") as file:
+    with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         writer.writerows([column(row) for column in COLUMNS.values()] for row in rows)
-    with whole(folder / "table.md") as path:
+    with atomic_write(folder / "table.md") as path:
         path.write_text(markdown(list(rows), measure))
 
 

@@ -45,7 +45,7 @@ class _Product(NamedTuple):
         return _Product(left, right, shape)
 
 
-def fused(function: Callable[..., Any], use: Instructions) -> Callable[..., Any]:
+def fma_rewritten(function: Callable[..., Any], use: Instructions) -> Callable[..., Any]:
     """The function with `a * b + c` in one instruction wherever a product is used once, in a sum; without dividing each
     of many numbers by the same one; with short divisions and square roots, and short powers of known numbers. Triton's
     compiler, as JAX calls it, does none of that."""

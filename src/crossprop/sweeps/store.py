@@ -18,15 +18,15 @@ from typing import NamedTuple, TextIO
 
 from crossprop._files import check_writable
 from crossprop._version import __version__
-from crossprop.sweep.blocks import Block, Finished, Kept, keep
-from crossprop.sweep.grid import STREAM, Grid, after
-from crossprop.sweep.netcdf import read_block, read_records, write_block
+from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock, keep
+from crossprop.sweeps.grid import STREAM, Grid, after
+from crossprop.sweeps.netcdf import read_block, read_records, write_block
 
 SCHEMA = 1
 KEPT = "What was written before is kept, and the same sweep goes on from there"
 
 
-class Asked(NamedTuple):
+class SweepSpec(NamedTuple):
     """What a store is to hold: what all its blocks have in common, and a grid for every learner."""
 
     record_every: int
@@ -38,9 +38,9 @@ class Memory:
     """In the place of a store where there is none."""
 
     def __init__(self):
-        self.blocks: list[Kept] = []
+        self.blocks: list[StoredBlock] = []
 
-    def add(self, block: Block, finished: Finished, seconds: float) -> None:
+    def add(self, block: Block, finished: BlockResult, seconds: float) -> None:
         self.blocks.append(keep(block, finished, seconds, lambda: finished.records))
 
 
@@ -51,7 +51,7 @@ class Folder:
         self.path = path
         self.blocks = [read_block(block) for block in sorted((path / "blocks").glob("*.nc"))]
 
-    def add(self, block: Block, finished: Finished, seconds: float) -> None:
+    def add(self, block: Block, finished: BlockResult, seconds: float) -> None:
         path = self.path / "blocks" / f"{block.identity}-{block.seeds[0]}.nc"
         with _durably(path) as scratch:
             write_block(scratch, block, finished, seconds)
@@ -59,7 +59,7 @@ class Folder:
 
 
 @contextmanager
-def open_for_writing(path: Path, asked: Asked) -> Iterator[Folder]:
+def open_for_writing(path: Path, asked: SweepSpec) -> Iterator[Folder]:
     """The store, for this process alone. A folder that is no store, or holds another sweep, is left as it is."""
     _check_storable(asked)
     _check_own(path)
@@ -79,7 +79,7 @@ def open_for_writing(path: Path, asked: Asked) -> Iterator[Folder]:
             _to_disk(path / "blocks")
 
 
-def read_asked(path: Path) -> Asked:
+def read_asked(path: Path) -> SweepSpec:
     """What a store was last asked for. A ValueError where there is no store, or one of another schema."""
     try:
         stored = json.loads((path / "store.json").read_text())
@@ -89,7 +89,7 @@ def read_asked(path: Path) -> Asked:
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}, this version of crossprop reads {SCHEMA}")
     grids = [Grid(name, **grid) for name, grid in stored["learners"].items()]
-    return Asked(stored["record_every"], stored["float_type"], grids)
+    return SweepSpec(stored["record_every"], stored["float_type"], grids)
 
 
 def writer(path: Path) -> str | None:
@@ -149,7 +149,7 @@ def _durably(path: Path) -> Iterator[Path]:
         scratch.unlink(missing_ok=True)
 
 
-def _write_asked(path: Path, asked: Asked) -> None:
+def _write_asked(path: Path, asked: SweepSpec) -> None:
     learners = {grid.name: asdict(grid) for grid in asked.grids}
     for grid in learners.values():
         del grid["name"]
@@ -172,7 +172,7 @@ def _check_own(path: Path) -> None:
         )
 
 
-def _check_storable(asked: Asked) -> None:
+def _check_storable(asked: SweepSpec) -> None:
     """A lambda, or an object that shows its address, is not known again in another process."""
     for grid in asked.grids:
         for field, value in grid.base.items():
@@ -183,7 +183,7 @@ def _check_storable(asked: Asked) -> None:
                 )
 
 
-def _check_same(path: Path, there: Asked, here: Asked) -> None:
+def _check_same(path: Path, there: SweepSpec, here: SweepSpec) -> None:
     """A ValueError that names the difference, where what is asked for cannot stand beside what is there."""
     differences = [(name, getattr(there, name), getattr(here, name)) for name in ("record_every", "float_type")]
     for old, new in product(there.grids, here.grids):

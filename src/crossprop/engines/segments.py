@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop.engines.dealing import deal_here, deal_there
+from crossprop.engines.feeding import deal_here, deal_there
 from crossprop.learners import Learner, State
-from crossprop.learners.base import Outcome, Work
+from crossprop.learners.base import Outcome, UnitMajorState
 from crossprop.network import Network, float_type
 from crossprop.streams.base import Life
 
@@ -43,7 +43,7 @@ class Run(NamedTuple):
     key: np.ndarray
 
 
-class Lived(NamedTuple):
+class RunResult(NamedTuple):
     """What is kept of a run: a number a window of each record, NaN after it diverged; and when it did, or -1."""
 
     records: dict[str, np.ndarray]
@@ -55,7 +55,7 @@ class Lived(NamedTuple):
 class Progress(NamedTuple):
     """Where a run stands, passed between segments."""
 
-    work: Work
+    work: UnitMajorState
     records: dict[str, jax.Array]
     diverged_at: jax.Array
 
@@ -82,16 +82,16 @@ class Sums(NamedTuple):
         return Sums(self.loss + jnp.sum(losses), self.error + jnp.sum(wrong).astype(self.error.dtype), first)
 
 
-class Method(NamedTuple):
+class LoopSpec(NamedTuple):
     """How an engine goes through examples. Hashable: a compiled segment is made for each."""
 
-    advance: Callable[..., tuple[Work, Sums]]
+    advance: Callable[..., tuple[UnitMajorState, Sums]]
     """`(stride, learner, work, sums, x, y, at, until, start)`: lives through rows `at` to `until` of x and y, whose
     first is example `start`; at most `stride` of them, where it has one."""
     stride: int | None = None
     """The most examples that it takes at a time; None is as many as there are."""
-    enter: Callable[[Learner, Work], Work] = lambda learner, work: work
-    leave: Callable[[Learner, Work], Work] = lambda learner, work: work
+    enter: Callable[[Learner, UnitMajorState], UnitMajorState] = lambda learner, work: work
+    leave: Callable[[Learner, UnitMajorState], UnitMajorState] = lambda learner, work: work
     """How the work is laid out for the length of a life, and back."""
     inputs_axis: int = 0
     """Along which axis of U, laid out so, its inputs lie."""
@@ -105,7 +105,7 @@ def moves(learner: Learner) -> bool:
 @cache
 def _moves(structure: Any, dtype: Any) -> bool:
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: Work.of(learner.init(jax.random.key(0))))
+    work = jax.eval_shape(lambda: UnitMajorState.of(learner.init(jax.random.key(0))))
     z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (learner.network.hidden, learner.network.outputs))
     credit = jax.eval_shape(learner.respond, work, z, y)[1]
     return credit.from_input is not None or credit.from_memory is not None
@@ -138,8 +138,8 @@ def steps_per_call(learner: Learner, width: int) -> int:
 
 
 def live(
-    method: Method, runs: Sequence[Run], width: int, record_every: int, probes: Probes, after_segment: AfterSegment
-) -> list[Lived]:
+    method: LoopSpec, runs: Sequence[Run], width: int, record_every: int, probes: Probes, after_segment: AfterSegment
+) -> list[RunResult]:
     """Whole runs, `width` of them side by side, filled up with copies of the first: a run's numbers do not depend on
     how many there are. Their learners have one structure, their lives one length.
 
@@ -178,7 +178,7 @@ def live(
 
 def lived(
     records: dict[str, np.ndarray], diverged_at: np.ndarray, count: int, steps: int, record_every: int
-) -> list[Lived]:
+) -> list[RunResult]:
     """What is kept of each of the first `count` of some runs: sums over windows become means, and records after a
     divergence NaN."""
     records, diverged_at = {name: values[:count] for name, values in records.items()}, diverged_at[:count]
@@ -190,7 +190,8 @@ def lived(
         means = values / lengths.astype(values.dtype) if name in SUMMED else values
         rows[name] = np.where(gone, np.nan, means).astype(values.dtype) if gone.any() else means
     return [
-        Lived({name: values[i] for name, values in rows.items()}, int(at)) for i, at in enumerate(diverged_at.tolist())
+        RunResult({name: values[i] for name, values in rows.items()}, int(at))
+        for i, at in enumerate(diverged_at.tolist())
     ]
 
 
@@ -199,17 +200,17 @@ def window_ends(steps: int, record_every: int) -> np.ndarray:
     return np.append(np.arange(record_every, steps, record_every), steps)
 
 
-def _first_work(method: Method, learner: Learner, key: jax.Array) -> Work:
-    return method.enter(learner, Work.of(learner.init(jax.random.wrap_key_data(key))))
+def _first_work(method: LoopSpec, learner: Learner, key: jax.Array) -> UnitMajorState:
+    return method.enter(learner, UnitMajorState.of(learner.init(jax.random.wrap_key_data(key))))
 
 
 @partial(jax.jit, static_argnames="method")
-def _first_works(method: Method, learners: Learner, keys: jax.Array) -> Work:
+def _first_works(method: LoopSpec, learners: Learner, keys: jax.Array) -> UnitMajorState:
     return jax.vmap(partial(_first_work, method))(learners, keys)
 
 
 @partial(jax.jit, static_argnames="method")
-def _state(method: Method, learner: Learner, work: Work) -> State:
+def _state(method: LoopSpec, learner: Learner, work: UnitMajorState) -> State:
     return method.leave(learner, work).state()
 
 
@@ -248,11 +249,11 @@ def _make_segment() -> Any:
 
 
 def _segment(
-    method: Method,
+    method: LoopSpec,
     probes: Probes,
     single: bool,
     learner: Learner,
-    initial: Work,
+    initial: UnitMajorState,
     progress: Progress,
     x: jax.Array,
     y: jax.Array,

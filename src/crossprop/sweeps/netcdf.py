@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossprop.sweep.blocks import Block, Finished, Kept
+from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
 
 if TYPE_CHECKING:
     from scipy.io import netcdf_file
@@ -16,7 +16,7 @@ HEADER = ("seed", "step", "task", "diverged_at")
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
 
 
-def write_block(path: Path, block: Block, finished: Finished, seconds: float) -> None:
+def write_block(path: Path, block: Block, finished: BlockResult, seconds: float) -> None:
     from scipy.io import netcdf_file
 
     with netcdf_file(path, "w") as file:
@@ -55,7 +55,7 @@ def _put_scalar(file: "netcdf_file", name: str, value: Any) -> None:
         _put(file, name, np.array(np.nan if value is None else value, np.float64), ())
 
 
-def read_block(path: Path) -> Kept:
+def read_block(path: Path) -> StoredBlock:
     from scipy.io import netcdf_file
 
     try:
@@ -68,7 +68,7 @@ def read_block(path: Path) -> Kept:
     made: dict[str, Any] = {
         each: value.decode() if isinstance(value, bytes) else value.item() for each, value in made.items()
     }
-    return Kept(
+    return StoredBlock(
         name=name,
         identity=path.stem.partition("-")[0],
         setting=json.loads(made.pop("setting")),

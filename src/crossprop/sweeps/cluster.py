@@ -14,10 +14,10 @@ import jax
 
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import Slots
+from crossprop.execution import DevicePool
 from crossprop.progress import bar
 from crossprop.streams.base import Stream
-from crossprop.sweep.blocks import Block, Finished, engines_of, lengths, live
+from crossprop.sweeps.blocks import Block, BlockResult, engines_of, lengths, live
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -30,7 +30,7 @@ what it has to do."""
 RETRIES = 2
 """A task that fails, for want of a worker's memory say, is given to a worker so many times again."""
 
-_slots: dict[str, Slots] = {}
+_slots: dict[str, DevicePool] = {}
 """Of the workers in this process: all tasks of one share them, and so its threads."""
 
 
@@ -89,7 +89,7 @@ def widths(client: "Client", blocks: Sequence[Block], engine: str) -> dict[Any, 
 
 def live_there(
     client: "Client", blocks: Sequence[Block], record_every: int, engine: str, hear: Callable[[int], None]
-) -> Generator[tuple[int, Finished], None, None]:
+) -> Generator[tuple[int, BlockResult], None, None]:
     """As `live`, on the workers of a cluster. Few blocks are under way at a time; `hear` is told of whole ones."""
     from distributed import as_completed
 
@@ -150,7 +150,7 @@ def _send(client: "Client", stream: Stream) -> "Future":
         return client.submit(_stream, stream, pure=False)
 
 
-def _result(task: "Future") -> list[Finished]:
+def _result(task: "Future") -> list[BlockResult]:
     from distributed import KilledWorker
 
     try:
@@ -204,11 +204,11 @@ def _widths(blocks: list[Block], engine: str, setting: dict[str, Any]) -> list[i
 
 def _live(
     blocks: list[Block], streams: list[Stream], record_every: int, engine: str, setting: dict[str, Any]
-) -> list[Finished]:
+) -> list[BlockResult]:
     from distributed import get_worker
 
     worker = get_worker()
-    slots = _slots.setdefault(worker.address, Slots(worker.state.nthreads))
+    slots = _slots.setdefault(worker.address, DevicePool(worker.state.nthreads))
     task = worker.state.tasks[worker.get_current_task()]
 
     def hear(steps: int) -> None:

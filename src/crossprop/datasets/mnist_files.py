@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from crossprop import _checks as check
-from crossprop._files import cache_folder, whole
+from crossprop._files import atomic_write, cache_folder
 from crossprop.datasets.base import DataSet
 
 FILES = {
@@ -107,7 +107,7 @@ def _keep(read: Reader, origin: str) -> str:
     if missing := sorted(FILES.keys() - found.keys()):
         raise ValueError(f"{origin} lacks {', '.join(missing)}")
     for name, content in found.items():
-        with whole(folder() / name) as path:
+        with atomic_write(folder() / name) as path:
             path.write_bytes(content)
     _load.cache_clear()
     return origin

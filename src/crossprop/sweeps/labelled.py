@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossprop.sweep.blocks import Kept
-from crossprop.sweep.grid import Grid
-from crossprop.sweep.netcdf import MADE_WITH
+from crossprop.sweeps.blocks import StoredBlock
+from crossprop.sweeps.grid import Grid
+from crossprop.sweeps.netcdf import MADE_WITH
 
 if TYPE_CHECKING:
     import xarray
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NOT_RUN = -2
 
 
-def labelled(grid: Grid, record_every: int, kept: Sequence[Kept]) -> "xarray.Dataset":
+def labelled(grid: Grid, record_every: int, kept: Sequence[StoredBlock]) -> "xarray.Dataset":
     """The records of one learner, with dims of its axes, `seed` and `step`; NaN where a run is not there."""
     import xarray
 
@@ -48,7 +48,7 @@ def labelled(grid: Grid, record_every: int, kept: Sequence[Kept]) -> "xarray.Dat
 
 
 def _gathered(
-    grid: Grid, step: np.ndarray, kept: Sequence[Kept]
+    grid: Grid, step: np.ndarray, kept: Sequence[StoredBlock]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `task (points, steps)`."""
     places = {identity: place for place, identity in enumerate(grid.points)}
@@ -75,7 +75,7 @@ def _common(values: list[Any]) -> Any:
     return distinct[0] if len(distinct) == 1 else json.dumps(distinct)
 
 
-def widened(grid: Grid, kept: Sequence[Kept]) -> Grid:
+def widened(grid: Grid, kept: Sequence[StoredBlock]) -> Grid:
     """The grid that was asked for, with all that is there besides."""
     mine = [block for block in kept if block.name == grid.name]
     over = {}

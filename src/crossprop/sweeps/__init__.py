@@ -14,17 +14,17 @@ from crossprop import _checks as check
 from crossprop.learners import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
-from crossprop.run import check_fit, checked_learners, checked_seeds
+from crossprop.running import check_fit, checked_learners, checked_seeds
 from crossprop.streams.base import Stream
-from crossprop.sweep.blocks import Block, Kept, lengths, live, missing, settle
-from crossprop.sweep.cluster import connected, live_there
-from crossprop.sweep.evaluate import compare as compare
-from crossprop.sweep.evaluate import finals
-from crossprop.sweep.evaluate import open_evaluation as open_evaluation
-from crossprop.sweep.grid import checked_grids
-from crossprop.sweep.grid import logspace as logspace
-from crossprop.sweep.labelled import labelled, widened
-from crossprop.sweep.store import KEPT, Asked, Folder, Memory, open_for_writing, read_asked
+from crossprop.sweeps.blocks import Block, StoredBlock, build_blocks, lengths, live, missing
+from crossprop.sweeps.cluster import connected, live_there
+from crossprop.sweeps.evaluate import compare as compare
+from crossprop.sweeps.evaluate import finals
+from crossprop.sweeps.evaluate import open_evaluation as open_evaluation
+from crossprop.sweeps.grid import checked_grids
+from crossprop.sweeps.grid import logspace as logspace
+from crossprop.sweeps.labelled import labelled, widened
+from crossprop.sweeps.store import KEPT, Folder, Memory, SweepSpec, open_for_writing, read_asked
 
 if TYPE_CHECKING:
     import distributed
@@ -95,15 +95,15 @@ def fill(
     progress: bool | None = None,
     evaluate: int | None = None,
     cluster: Any = None,
-) -> tuple[Asked, list[Kept]]:
+) -> tuple[SweepSpec, list[StoredBlock]]:
     """`sweep`, short of reading the records back: what was asked for, and all blocks that are there when it is done."""
     named, chosen = checked_learners(learners), checked_seeds(seeds)
     check.integer("record_every", record_every, low=1)
     check_fit({}, stream)
     fresh = _fresh(chosen, evaluate, store)
     grids = [replace(grid, evaluation=fresh) for grid in checked_grids(named, stream, over, chosen)]
-    asked = Asked(int(record_every), str(float_type()), grids)
-    blocks = settle(asked.grids, named, stream, engine if cluster is None else "auto")
+    asked = SweepSpec(int(record_every), str(float_type()), grids)
+    blocks = build_blocks(asked.grids, named, stream, engine if cluster is None else "auto")
     with (
         connected(cluster, blocks, engine, progress) as client,
         nullcontext(Memory()) if store is None else open_for_writing(Path(store), asked) as place,

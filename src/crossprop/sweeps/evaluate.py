@@ -10,10 +10,10 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_difference, paired_p
-from crossprop.sweep.blocks import Block, Kept
-from crossprop.sweep.grid import Grid
-from crossprop.sweep.labelled import NOT_RUN, labelled
-from crossprop.sweep.store import Folder, read_asked
+from crossprop.sweeps.blocks import Block, StoredBlock
+from crossprop.sweeps.grid import Grid
+from crossprop.sweeps.labelled import NOT_RUN, labelled
+from crossprop.sweeps.store import Folder, read_asked
 
 if TYPE_CHECKING:
     import xarray
@@ -73,7 +73,7 @@ def open_evaluation(store: str | Path) -> Evaluation:
     return evaluation
 
 
-def evaluated(grids: Sequence[Grid], record_every: int, kept: Sequence[Kept]) -> Evaluation:
+def evaluated(grids: Sequence[Grid], record_every: int, kept: Sequence[StoredBlock]) -> Evaluation:
     chosen, records = {}, {}
     for grid in grids:
         if (choice := choose(grid, kept)) is None:
@@ -86,7 +86,7 @@ def evaluated(grids: Sequence[Grid], record_every: int, kept: Sequence[Kept]) ->
     return Evaluation(chosen, records)
 
 
-def finals(grids: Sequence[Grid], blocks: Sequence[Block], kept: Sequence[Kept]) -> list[Block]:
+def finals(grids: Sequence[Grid], blocks: Sequence[Block], kept: Sequence[StoredBlock]) -> list[Block]:
     """Of the blocks of a sweep, those of the best settings, with the seeds that are set aside."""
     seeds = {}
     for grid in grids:
@@ -96,7 +96,7 @@ def finals(grids: Sequence[Grid], blocks: Sequence[Block], kept: Sequence[Kept])
     return [block._replace(seeds=seeds[block.identity]) for block in blocks if block.identity in seeds]
 
 
-def choose(grid: Grid, kept: Sequence[Kept]) -> Choice | None:
+def choose(grid: Grid, kept: Sequence[StoredBlock]) -> Choice | None:
     """The setting with the least mean over steps and seeds; one with a diverged seed comes after all without.
 
     None where no setting has been run.
@@ -125,7 +125,7 @@ def edges(point: Mapping[str, Any], over: Mapping[str, Sequence[Any]]) -> tuple[
     return tuple(found)
 
 
-def scores(grid: Grid, kept: Sequence[Kept], phase: str = "all") -> "xarray.DataArray":
+def scores(grid: Grid, kept: Sequence[StoredBlock], phase: str = "all") -> "xarray.DataArray":
     """A number for every setting and seed, with dims of the axes and `seed`: the mean over a phase, infinite where the
     run diverged, NaN where it is not there."""
     import xarray

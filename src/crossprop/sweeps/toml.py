@@ -12,7 +12,7 @@ from crossprop import datasets
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.streams import Geoff, LabelShift, Stream
-from crossprop.sweep.grid import logspace
+from crossprop.sweeps.grid import logspace
 
 KEYS = ("learners", "network", "stream", "over", "seeds", "record_every", "engine", "store", "evaluate")
 STREAMS = ("geoff", "digits", "mnist5k", "mnist")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from crossprop.sweep.store import Folder, read_asked, writer
+from crossprop.sweeps.store import Folder, read_asked, writer
 
 
 class Progress(NamedTuple):

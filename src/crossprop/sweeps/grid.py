@@ -17,7 +17,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop.configuration import configuration
 from crossprop.learners import Learner
-from crossprop.run import TAKEN, check_fit
+from crossprop.running import TAKEN, check_fit
 from crossprop.streams.base import Stream
 
 NETWORK, STREAM = "network.", "stream."

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.engines.base import Lived, seconds_per_step, window_ends
-from crossprop.execution import Cell, Slots, engine_for, execute
+from crossprop.engines.segments import RunResult, seconds_per_step, window_ends
+from crossprop.execution import Cell, DevicePool, engine_for, execute
 from crossprop.learners import Learner
-from crossprop.run import provenance
+from crossprop.running import provenance
 from crossprop.streams.base import Stream
-from crossprop.sweep.grid import Grid, build
+from crossprop.sweeps.grid import Grid, build
 
 MOST_SEEDS = 32
 SECONDS = 60
@@ -31,7 +31,7 @@ class Block(NamedTuple):
     seeds: list[int]
 
 
-class Finished(NamedTuple):
+class BlockResult(NamedTuple):
     """What came of a block: `records (seeds, windows)`, `diverged_at (seeds,)`, and what they were made with."""
 
     records: dict[str, np.ndarray]
@@ -41,7 +41,7 @@ class Finished(NamedTuple):
     made_with: dict[str, Any]
 
 
-class Kept(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block that is done. Its records may be on disk: they are read when they are asked for."""
 
     name: str
@@ -56,11 +56,15 @@ class Kept(NamedTuple):
     records: Callable[[], dict[str, np.ndarray]]
 
 
-def keep(block: Block, finished: Finished, seconds: float, records: Callable[[], dict[str, np.ndarray]]) -> Kept:
-    return Kept(block.name, block.identity, block.setting, np.array(block.seeds), *finished[1:], seconds, records)
+def keep(
+    block: Block, finished: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
+) -> StoredBlock:
+    return StoredBlock(
+        block.name, block.identity, block.setting, np.array(block.seeds), *finished[1:], seconds, records
+    )
 
 
-def settle(grids: list[Grid], learners: Mapping[str, Learner], stream: Stream, engine: str) -> list[Block]:
+def build_blocks(grids: list[Grid], learners: Mapping[str, Learner], stream: Stream, engine: str) -> list[Block]:
     """A block for every setting of every learner, with all of its seeds: built and checked, every one of them."""
     made: dict[Any, Any] = {}
     blocks = []
@@ -72,7 +76,7 @@ def settle(grids: list[Grid], learners: Mapping[str, Learner], stream: Stream, e
     return blocks
 
 
-def missing(blocks: list[Block], kept: Iterable[Kept]) -> list[Block]:
+def missing(blocks: list[Block], kept: Iterable[StoredBlock]) -> list[Block]:
     """Of the blocks, the seeds that are not done, a few to a block. First come the first few of every setting; those on
     the same stream stand together, for its lives are kept from the first block that needs them to the last."""
     done: dict[str, set[int]] = {}
@@ -104,15 +108,15 @@ def live(
     record_every: int,
     engine: str,
     hear: Callable[[int], None] = lambda steps: None,
-    slots: Slots | None = None,
-) -> Generator[tuple[int, Finished], None, None]:
+    slots: DevicePool | None = None,
+) -> Generator[tuple[int, BlockResult], None, None]:
     """Runs the blocks here, all together, and yields each one's number and what came of it, as they get done."""
     engines = engines_of(blocks, engine)
     of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
     cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
     ends = {which: _ends(stream.schedule, record_every) for which, stream in _streams(blocks).items()}
-    waiting: dict[int, dict[int, Lived]] = {}
+    waiting: dict[int, dict[int, RunResult]] = {}
     each = [engines[number] for number in of_cell]
     lived = execute(cells, record_every, each, hear=lambda cell, steps, seconds: hear(steps), slots=slots)
     with closing(lived):
@@ -125,7 +129,7 @@ def live(
                 records = {name: np.stack([run.records[name] for run in together]) for name in result.records}
                 diverged_at = np.array([run.diverged_at for run in together])
                 step, task = ends[id(blocks[number].stream)]
-                yield number, Finished(records, diverged_at, step, task, made_with[engines[number]])
+                yield number, BlockResult(records, diverged_at, step, task, made_with[engines[number]])
 
 
 def _ends(schedule: np.ndarray, record_every: int) -> tuple[np.ndarray, np.ndarray]:

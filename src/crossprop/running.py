@@ -11,7 +11,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop._version import __version__
 from crossprop.configuration import configuration
-from crossprop.engines.base import Lived, Probe, Probes, window_ends
+from crossprop.engines.segments import Probe, Probes, RunResult, window_ends
 from crossprop.execution import Cell, devices, engine_for, execute
 from crossprop.learners import Learner
 from crossprop.network import float_type
@@ -25,7 +25,7 @@ SCHEMA = 1
 TAKEN = {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
 
 
-class Heard(NamedTuple):
+class ProgressEvent(NamedTuple):
     """What a `progress` function hears after every compiled segment of a run."""
 
     learner: str
@@ -41,7 +41,7 @@ def run(
     record_every: int = 50,
     engine: str = "auto",
     probes: Mapping[str, Probe] | None = None,
-    progress: bool | Callable[[Heard], None] | None = None,
+    progress: bool | Callable[[ProgressEvent], None] | None = None,
 ) -> "xarray.Dataset":
     """Lets every learner live through the stream with every seed, on all cores, and returns what happened.
 
@@ -53,7 +53,7 @@ def run(
     - `record_every`: the steps of a window; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
     - `probes`: `f(initial_state, state) -> scalar` by name, each a further variable, taken at the windows' ends.
-    - `progress`: a bar (True), none (False), a bar where a terminal shows it (None), or a function of a `Heard`.
+    - `progress`: a bar (True), none (False), a bar in a terminal (None), or a function of a `ProgressEvent`.
 
     **Returns:** an `xarray.Dataset` with dims `learner`, `seed`, `step`. `loss`: the mean over the window, from before
     learning; `error` (softmax only): the share misclassified in it; `incoming_drift`, `outgoing_drift`: the Euclidean
@@ -82,7 +82,7 @@ def run(
 
 
 def _records(
-    results: dict[tuple[str, int], Lived],
+    results: dict[tuple[str, int], RunResult],
     learners: dict[str, Learner],
     stream: Stream,
     seeds: list[int],
@@ -192,10 +192,10 @@ def _checked_probes(probes: Any, learners: dict[str, Learner]) -> Probes:
 
 @contextmanager
 def _listener(
-    progress: bool | Callable[[Heard], None] | None, jobs: list[tuple[str, int]], steps: int
+    progress: bool | Callable[[ProgressEvent], None] | None, jobs: list[tuple[str, int]], steps: int
 ) -> Iterator[Callable[[int, int, float], None]]:
     if progress is not None and not isinstance(progress, bool):
-        yield lambda cell, steps, seconds: progress(Heard(*jobs[cell], steps, seconds))
+        yield lambda cell, steps, seconds: progress(ProgressEvent(*jobs[cell], steps, seconds))
     else:
         learners, seeds = ({*column} for column in zip(*jobs, strict=True))
         with bar(f"{len(learners)} x {len(seeds)} runs", len(jobs) * steps, progress) as advance:

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop.engines import base
-from crossprop.engines.dealing import Lives
+from crossprop.engines import segments
+from crossprop.engines.feeding import Lives
 from crossprop.learners import Learner
-from crossprop.learners.base import Work
+from crossprop.learners.base import UnitMajorState
 from crossprop.network import Activation, Network, float_type
 
 NEVER = -1e30
@@ -109,19 +109,19 @@ def initial_weights(learner: Learner, key: jax.Array) -> tuple[Any, Any, Any]:
     return tuple(incoming[piece] for piece in pieces(network)), (weights, *constant), signs
 
 
-def first_work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> Work:
+def first_work(learner: Learner, incoming: Any, outgoing: Any, signs: Any) -> UnitMajorState:
     """A run before its first example."""
     memory = learner.shapes().memory
     if memory is not None and len(memory) == 3:
         memory = tuple(jnp.zeros((power(memory[2]), *piece.shape), piece.dtype) for piece in incoming)
     elif memory is not None:
         memory = jnp.zeros_like(outgoing[0])
-    keeps = learner.incoming_optimizer().init(incoming) if base.moves(learner) else ()
+    keeps = learner.incoming_optimizer().init(incoming) if segments.moves(learner) else ()
     optimizer = (keeps, learner.outgoing_optimizer().init(outgoing))
-    return Work(incoming, outgoing, memory, signs, optimizer)
+    return UnitMajorState(incoming, outgoing, memory, signs, optimizer)
 
 
-def gather(runs: Sequence[base.Run]) -> tuple[Data, Any, Runs]:
+def gather(runs: Sequence[segments.Run]) -> tuple[Data, Any, Runs]:
     """What is shared, once; and what each run has of its own, filled up to a power of two."""
     learner, count = runs[0].learner, power(len(runs))
     pool, order, y, lives = Lives.of([run.life for run in runs])
@@ -160,9 +160,9 @@ def with_numbers(learner: Learner, numbers: Any) -> Learner:
 
 
 @partial(jax.jit, static_argnames="windows")
-def begin(learner: Learner, data: Data, own: Runs, signs: Any, windows: int) -> base.Progress:
+def begin(learner: Learner, data: Data, own: Runs, signs: Any, windows: int) -> segments.Progress:
     incoming, outgoing, signs = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], (data.incoming, data.outgoing, signs))
     work = jax.vmap(partial(first_work, learner))(incoming, outgoing, signs)
     runs = len(own.place)
-    records = {name: jnp.zeros((runs, windows)) for name in base.record_names(learner, ())}
-    return base.Progress(work, records, jnp.full(runs, -1, jnp.int32))
+    records = {name: jnp.zeros((runs, windows)) for name in segments.record_names(learner, ())}
+    return segments.Progress(work, records, jnp.full(runs, -1, jnp.int32))
