@@ -80,7 +80,9 @@ def shape(name: str, value: Any, expected: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must have shape {expected}, got {np.shape(value)}")
 
 
-def finite(name: str, value: np.ndarray) -> None:
+def finite(name: str, value: np.ndarray, start: int = 0) -> None:
+    """`value` holds finite numbers only; its first row is row `start` of what the user gave."""
     if not np.isfinite(value).all():
-        where = tuple(map(int, np.argwhere(~np.isfinite(value))[0]))
-        raise ValueError(f"{name} must be finite, got {value[where]} at index {where}")
+        first, *rest = map(int, np.argwhere(~np.isfinite(value))[0])
+        where = (start + first, *rest)
+        raise ValueError(f"{name} must be finite, got {value[(first, *rest)]} at index {where}")

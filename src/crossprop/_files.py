@@ -1,11 +1,14 @@
-"""Where files are kept, and how they are written: whole or not at all."""
+"""Where files are kept, and how they are written: completely or not at all."""
 
+import mmap
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TextIO
 
 
 def cache_folder() -> Path:
@@ -17,11 +20,15 @@ def cache_folder() -> Path:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write a file or folder to, which takes its place when all went well, else vanishes."""
+    """A path beside `path` to write a file or folder to. It replaces `path` if all went well and is removed if not.
+
+    What was written is on the disk before it gets its name, so that a crash leaves the old or the new contents.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield scratch / path.name
+        _to_disk(scratch / path.name)
         if not path.is_dir():
             (scratch / path.name).replace(path)
             return
@@ -35,6 +42,42 @@ def atomic_write(path: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _to_disk(path: Path) -> None:
+    """Waits until a file, or all files of a folder, are on the disk."""
+    for each in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        number = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Locks a file for this process. The operating system lets go of it when the process ends, however it ends."""
+    with path.open("a+") as file:
+        if not try_lock(file):
+            file.seek(0)
+            raise BlockingIOError(
+                f"{path.parent} is being written to by {file.read()}: wait for it to end, or choose another folder"
+            )
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        yield
+
+
+def try_lock(file: TextIO, shared: bool = False) -> bool:
+    """Locks the file until it is closed, unless another process has locked it."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+    except BlockingIOError:
+        return False
+    return True
+
+
 def check_writable(name: str, folder: Path) -> None:
     """Makes `folder` where it is missing; a ValueError where nothing can be written in it."""
     try:
@@ -43,3 +86,10 @@ def check_writable(name: str, folder: Path) -> None:
             pass
     except OSError as problem:
         raise ValueError(f"{name} must be a folder that can be written to, got {str(folder)!r}: {problem}") from None
+
+
+def release_pages(values: Any) -> None:
+    """Lets go of the pages of a memory-mapped array that were read, so that memory does not grow with the file."""
+    mapped = getattr(values, "_mmap", None)
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)

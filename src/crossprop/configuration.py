@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +13,13 @@ def configuration(value: Any) -> Any:
     """`value` in JSON's types. Numbers keep every bit; a long array is named by its shape and hash."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, np.memmap) and value.filename is not None:  # too large to hash
+        about = Path(value.filename).stat()
+        return {"file": str(value.filename), "bytes": about.st_size, "changed": about.st_mtime_ns} | {
+            "shape": list(value.shape),
+            "offset": value.offset,
+            "type": str(value.dtype),
+        }
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         array = np.asarray(value)
         if array.ndim == 0:

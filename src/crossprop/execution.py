@@ -5,7 +5,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
@@ -15,14 +15,20 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop._files import cache_folder
+from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
-from crossprop.engines.segments import Probes, Run, RunResult
-from crossprop.learners import Learner
-from crossprop.streams.base import Life, Stream
+from crossprop.engines.feeding import BatchSource, Source, source_of
+from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
+from crossprop.learners.base import Learner
+from crossprop.streams.base import Stream
+from crossprop.streams.iterator import Iterator as IteratorStream
+
+ITERATOR_SEGMENT = 1024
+"""Examples of an iterator that all runs go through before the next ones are taken."""
 
 
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
-    """All that a seed means: `(stream_key, initial_key)`, for `stream.sample` and for `learner.init`."""
+    """All that a seed means: `(stream_key, initial_key)`, for `stream.begin` and for `learner.init`."""
     check.integer("seed", seed, low=0, high=2**32 - 1)
     stream_key, initial_key = _split(np.uint32(seed))
     return stream_key, initial_key
@@ -50,10 +56,31 @@ class Cell(NamedTuple):
     learner: Learner
     stream: Stream
     seed: int
+    start: Any = None
+    """The state to start from; None is the learner's initial one."""
+
+
+class Plan(NamedTuple):
+    """What all cells of a call have in common."""
+
+    record_every: int
+    steps: int | None = None
+    """The step to stop at; None is the end of each cell's stream."""
+    first: int = 0
+    observers: Observers = Observers()
+    return_states: bool = False
+
+
+class CellResult(NamedTuple):
+    """What came of a cell: its records, the steps it took in all, and its last state if that was asked for."""
+
+    run: RunResult
+    steps: int
+    state: Any = None
 
 
 class DevicePool:
-    """Where runs go side by side: one batch to each of so many threads of a CPU, two to every other device."""
+    """Where runs go side by side: a batch to each of so many threads of a CPU, two to every other device."""
 
     def __init__(self, threads: int | None = None):
         places = devices()
@@ -63,75 +90,152 @@ class DevicePool:
             self.free.put(places[slot % len(places)])
 
 
-def engine_for(engine: str, learner: Learner, probes: Probes = (), what: str = "the learner") -> str:
-    """The engine by name that runs this learner here: by device, sizes and rule. An error says why one cannot."""
+def engine_for(
+    engine: str,
+    learner: Learner,
+    observers: Observers = Observers(),  # noqa: B008
+    what: str = "the learner",
+) -> str:
+    """The name of the engine that runs this learner here. An error says why one cannot."""
     check.choice("engine", engine, ("auto", *ENGINES))
     platform = devices()[0].platform
     if engine == "auto":
-        return choose(learner, platform, probes)
-    reason = ENGINES[engine].why_unsupported(learner, platform, probes)
+        return choose(learner, platform, observers)
+    reason = ENGINES[engine].why_unsupported(learner, platform, observers)
     if reason is not None:
         raise ValueError(f"engine={engine!r} cannot run {what}: {reason}")
     return engine
 
 
-def execute(
-    cells: Sequence[Cell],
-    record_every: int,
-    engines: Sequence[str],
-    probes: Probes = (),
-    hear: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
-    slots: DevicePool | None = None,
-) -> Generator[tuple[int, RunResult], None, None]:
-    """Runs the cells, each on the engine named beside it, and yields each one's number and records, as they get done.
+class Executor:
+    """Runs cells, each on the engine named beside it.
 
-    Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run to a thread, a
-    thread to a core. XLA works outside of Python's lock, so that keeps all cores busy with one compiled program, and a
-    run's numbers cannot depend on its neighbours. `hear` is told of a cell's steps and the seconds they took. `slots`
-    that others use as well bound what runs at a time in all of them together.
+    Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run per thread, a
+    thread per core. XLA works outside of Python's lock, so that keeps all cores busy with one compiled program, and a
+    run's numbers cannot depend on its neighbours.
+
+    **Arguments:**
+
+    - `on_progress`: called with a cell's number, the steps it just took and the seconds they took.
+    - `pool`: the devices to use; sharing one bounds what runs at a time in several executors together.
+    - `checkpoints`: where batches are saved from time to time, and taken up from.
     """
-    _use_compilation_cache()
-    batches = _batches(cells, engines)
-    data = key_data({cell.seed for cell in cells})
-    lives = _Lives(cells, data)
-    stop = threading.Event()
 
-    # What the caller set with JAX's context managers holds for its own thread alone; the workers are told of it.
-    wide, slots = jax.config.values["jax_enable_x64"], slots or DevicePool()
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        engines: Sequence[str],
+        plan: Plan,
+        *,
+        on_progress: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
+        pool: DevicePool | None = None,
+        checkpoints: Checkpoints | None = None,
+    ):
+        self.cells, self.engines, self.plan = cells, engines, plan
+        self.on_progress, self.checkpoints = on_progress, checkpoints
+        self.keys = key_data({cell.seed for cell in cells})
+        self.pool = pool or DevicePool()
+        self.stop = threading.Event()
+        # What the caller set with JAX's context managers holds for its own thread alone; the workers are told.
+        self.x64 = jax.config.values["jax_enable_x64"]
 
-    def live(batch: list[int]) -> list[RunResult]:
-        device = slots.free.get()
-        try:
-            with jax.enable_x64(wide), jax.default_device(device):
-                return live_here(batch, device.platform)
-        finally:
-            slots.free.put(device)
+    def results(self) -> Generator[tuple[int, CellResult], None, None]:
+        """Each cell's number and what came of it, as they get done."""
+        _use_compilation_cache()
+        batches = _batches(self.cells, self.engines, self.plan)
+        iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
+        with ThreadPoolExecutor(self.pool.count) as threads:
+            try:
+                if iterators:
+                    yield from self._in_step(threads, batches)
+                else:
+                    yield from self._independently(threads, batches)
+            finally:
+                self.stop.set()
+                threads.shutdown(cancel_futures=True)
 
-    def live_here(batch: list[int], platform: str) -> list[RunResult]:
+    def _independently(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, CellResult]]:
+        sources = _Sources(self.cells, self.keys)
+
+        def one(number: int, batch: list[int]) -> list[CellResult]:
+            session = self._start(batch, [sources.take(self.cells[i]) for i in batch])
+            if self.checkpoints is not None:
+                self.checkpoints.restore(number, session)
+            self._finish(session, batch, number)
+            return self._collect(session, batch)
+
+        futures: dict[Future[list[CellResult]], list[int]] = {}
+        futures = {threads.submit(self._on_device, one, number, batch): batch for number, batch in enumerate(batches)}
+        for future in as_completed(futures):
+            yield from zip(futures.pop(future), future.result(), strict=True)
+
+    def _finish(self, session: Session, batch: list[int], number: int) -> None:
+        steps = _stop_of(self.cells[batch[0]].stream, self.plan)
+        assert steps is not None
+        while session.step < steps:
+            # Segments end at multiples of their length, so that a run which is taken up again is cut as before.
+            count = min(session.segment - session.step % session.segment, steps - session.step)
+            self._advance(session, batch, count)
+            if self.checkpoints is not None:
+                self.checkpoints.save(number, session, done=session.step == steps)
+
+    def _in_step(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, CellResult]]:
+        """All batches go through the same examples together, since an iterator gives them once."""
+        stream = self.cells[0].stream
+        assert isinstance(stream, IteratorStream)
+        source, limit = BatchSource(stream), _stop_of(stream, self.plan)
+        size = ITERATOR_SEGMENT if limit is None else min(ITERATOR_SEGMENT, limit)
+        start = lambda batch: self._start(batch, [source] * len(batch), size)
+        sessions = list(threads.map(lambda batch: self._on_device(start, batch), batches))
+        with stream.batches(size) as examples:
+            for x, y in examples:
+                count = len(x) if limit is None else min(len(x), limit - sessions[0].step)
+                source.load(x[:count], y[:count])
+                advance = lambda pair, count=count: self._on_device(self._advance, *pair, count)
+                list(threads.map(advance, zip(sessions, batches, strict=True)))
+                if sessions[0].step == limit:
+                    break
+        if sessions[0].step == 0 or (limit is not None and sessions[0].step < limit):
+            wanted = "at least one example" if limit is None else f"{limit} examples"
+            raise ValueError(f"the stream's iterable must give {wanted}, got {sessions[0].step}")
+        for session, batch in zip(sessions, batches, strict=True):
+            yield from zip(batch, self._collect(session, batch), strict=True)
+
+    def _start(self, batch: list[int], sources: list[Source], segment: int | None = None) -> Session:
+        first = self.cells[batch[0]]
+        runs = [
+            Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], self.cells[i].start)
+            for i, source in zip(batch, sources, strict=True)
+        ]
+        plan = self.plan
+        steps = _stop_of(first.stream, plan)
+        job = Batch(runs, plan.record_every, plan.first, steps, plan.observers, segment)
+        return ENGINES[self.engines[batch[0]]].start(job, devices()[0].platform)
+
+    def _advance(self, session: Session, batch: list[int], count: int) -> None:
+        if self.stop.is_set():
+            raise _Stopped
         began = time.perf_counter()
+        session.advance(count)
+        seconds = (time.perf_counter() - began) / len(batch)
+        for number in batch:
+            self.on_progress(number, count, seconds)
 
-        def after_segment(steps: int) -> None:
-            nonlocal began
-            if stop.is_set():
-                raise _Stopped
-            now = time.perf_counter()
-            for number in batch:
-                hear(number, steps, (now - began) / len(batch))
-            began = now
+    def _collect(self, session: Session, batch: list[int]) -> list[CellResult]:
+        states = session.states() if self.plan.return_states else [None] * len(batch)
+        return [CellResult(run, session.step, state) for run, state in zip(session.results(), states, strict=True)]
 
-        runs = [Run(cells[i].learner, lives.take(cells[i]), data[cells[i].seed][1]) for i in batch]
-        lived = ENGINES[engines[batch[0]]].live(runs, platform, record_every, probes, after_segment)
-        return [each._replace(state=None) for each in lived]  # what it would take to give them is kept no longer
-
-    with ThreadPoolExecutor(slots.count) as pool:
-        futures: dict[Future[list[RunResult]], list[int]] = {}
+    def _on_device(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        device = self.pool.free.get()
         try:
-            futures = {pool.submit(live, batch): batch for batch in batches}
-            for future in as_completed(futures):
-                yield from zip(futures.pop(future), future.result(), strict=True)
+            with jax.enable_x64(self.x64), jax.default_device(device):
+                return work(*arguments)
         finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+            self.pool.free.put(device)
+
+
+def _stop_of(stream: Stream, plan: Plan) -> int | None:
+    return stream.steps if plan.steps is None else plan.steps
 
 
 def devices() -> list[Any]:
@@ -142,17 +246,15 @@ def devices() -> list[Any]:
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
 
 
-def _batches(cells: Sequence[Cell], engines: Sequence[str]) -> list[list[int]]:
+def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan) -> list[list[int]]:
     """The cells' numbers, those of one structure together, as many to a batch as their engine takes."""
     groups: dict[Any, list[int]] = {}
     widths: dict[Any, int] = {}
     batches: list[list[int]] = []
     platform = devices()[0].platform
-    steps = {which: len(stream.schedule) for which, stream in {id(cell.stream): cell.stream for cell in cells}.items()}
-    structures = {
-        which: jax.tree.structure(learner)
-        for which, learner in {id(cell.learner): cell.learner for cell in cells}.items()
-    }
+    distinct = {id(cell.learner): cell.learner for cell in cells}
+    structures = {which: jax.tree.structure(learner) for which, learner in distinct.items()}
+    steps = {id(cell.stream): _stop_of(cell.stream, plan) for cell in cells}
     for number, (cell, engine) in enumerate(zip(cells, engines, strict=True)):
         structure = (engine, structures[id(cell.learner)], steps[id(cell.stream)])
         if structure not in widths:
@@ -170,37 +272,23 @@ class _Stopped(Exception):
     """Another run failed, or the user interrupted: this one ends at its segment."""
 
 
-class _Lives:
-    """The life of each stream and seed: sampled once, lent to all cells, let go after the last of them."""
+class _Sources:
+    """The examples of each stream and seed: made once, lent to all cells, let go after the last of them."""
 
     def __init__(self, cells: Sequence[Cell], data: dict[int, np.ndarray]):
         self.data = data
         self.left = Counter((id(cell.stream), cell.seed) for cell in cells)
         self.locks = {which: threading.Lock() for which in self.left}
-        self.lives: dict[tuple[int, int], Life] = {}
+        self.sources: dict[tuple[int, int], Source] = {}
 
-    def take(self, cell: Cell) -> Life:
+    def take(self, cell: Cell) -> Source:
         which = id(cell.stream), cell.seed
         with self.locks[which]:
-            if which not in self.lives:
-                self.lives[which] = _sample(cell.stream, self.data[cell.seed][0])
+            if which not in self.sources:
+                key = jax.random.wrap_key_data(jnp.asarray(self.data[cell.seed][0]))
+                self.sources[which] = source_of(cell.stream, key)
             self.left[which] -= 1
-            return self.lives[which] if self.left[which] else self.lives.pop(which)
-
-
-def _sample(stream: Stream, key: np.ndarray) -> Life:
-    life, steps = stream.sample(jax.random.wrap_key_data(jnp.asarray(key))), len(stream.schedule)
-    check.shape("the stream's x", life.pool[:1], (1, stream.inputs))
-    check.shape("the stream's order", life.order, (steps,))
-    check.shape("the stream's y", life.y, (steps, stream.outputs))
-    if life.order.min() < 0 or life.order.max() >= len(life.pool):
-        raise ValueError(
-            f"the stream's order must hold rows of its pool, 0 to {len(life.pool) - 1}, "
-            f"got {life.order.min()} to {life.order.max()}"
-        )
-    check.finite("the stream's x", life.pool)
-    check.finite("the stream's y", life.y)
-    return life
+            return self.sources[which] if self.left[which] else self.sources.pop(which)
 
 
 def cores() -> int:

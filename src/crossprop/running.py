@@ -2,36 +2,98 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import jax
 import numpy as np
 
 from crossprop import _checks as check
 from crossprop._version import __version__
+from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
-from crossprop.engines.segments import Probe, Probes, RunResult, window_ends
-from crossprop.execution import Cell, devices, engine_for, execute
-from crossprop.learners import Learner
+from crossprop.engines.protocol import Metric, Observers, Probe
+from crossprop.engines.recorder import window_ends
+from crossprop.execution import Cell, CellResult, Executor, Plan, devices, engine_for
+from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.calling import check_state
 from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.streams.base import Stream
+from crossprop.streams.iterator import Iterator as IteratorStream
 
 if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-TAKEN = {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
+TAKEN = {
+    "loss",
+    "error",
+    "incoming_drift",
+    "outgoing_drift",
+    "diverged_at",
+    "learner",
+    "rule",
+    "optimizer",
+    "replacement",
+    "seed",
+    "step",
+    "task",
+}
 
 
 class ProgressEvent(NamedTuple):
-    """What a `progress` function hears after every compiled segment of a run."""
+    """What a `progress` function is called with after every compiled segment of a run."""
 
     learner: str
     seed: int
     steps: int
     seconds: float
+
+
+class States(dict[str, dict[int, Any]]):
+    """`states[learner][seed]`, as `run` returned them after `steps` examples of a stream."""
+
+    def __init__(self, states: Mapping[str, dict[int, Any]], stream: Stream, steps: int):
+        super().__init__(states)
+        self.stream, self.steps = stream, steps
+
+
+@overload
+def run(
+    learners: Learner | Mapping[str, Learner],
+    stream: Stream,
+    seeds: int | Sequence[int] = ...,
+    record_every: int = ...,
+    engine: str = ...,
+    probes: Mapping[str, Probe] | None = ...,
+    progress: bool | Callable[[ProgressEvent], None] | None = ...,
+    *,
+    metrics: Mapping[str, Metric] | None = ...,
+    steps: int | None = ...,
+    start: Mapping[str, Mapping[int, Any]] | None = ...,
+    checkpoint: str | Path | None = ...,
+    return_states: Literal[False] = ...,
+) -> "xarray.Dataset": ...
+
+
+@overload
+def run(
+    learners: Learner | Mapping[str, Learner],
+    stream: Stream,
+    seeds: int | Sequence[int] = ...,
+    record_every: int = ...,
+    engine: str = ...,
+    probes: Mapping[str, Probe] | None = ...,
+    progress: bool | Callable[[ProgressEvent], None] | None = ...,
+    *,
+    metrics: Mapping[str, Metric] | None = ...,
+    steps: int | None = ...,
+    start: Mapping[str, Mapping[int, Any]] | None = ...,
+    checkpoint: str | Path | None = ...,
+    return_states: Literal[True],
+) -> "tuple[xarray.Dataset, States]": ...
 
 
 def run(
@@ -42,24 +104,38 @@ def run(
     engine: str = "auto",
     probes: Mapping[str, Probe] | None = None,
     progress: bool | Callable[[ProgressEvent], None] | None = None,
-) -> "xarray.Dataset":
-    """Lets every learner live through the stream with every seed, on all cores, and returns what happened.
+    *,
+    metrics: Mapping[str, Metric] | None = None,
+    steps: int | None = None,
+    start: Mapping[str, Mapping[int, Any]] | None = None,
+    checkpoint: str | Path | None = None,
+    return_states: bool = False,
+) -> "xarray.Dataset | tuple[xarray.Dataset, States]":
+    """Runs every learner on the stream with every seed, on all cores, and returns what happened.
 
     **Arguments:**
 
     - `learners`: learners by name, or one alone.
-    - `stream`: where the examples come from. A seed gives every learner the same stream and the same initial weights.
-    - `seeds`: how many, from 0 on, or which.
+    - `stream`: where the examples come from. A seed gives every learner the same examples and the same initial weights.
+    - `seeds`: how many, from 0 on, or a list of them.
     - `record_every`: the steps of a window; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
-    - `probes`: `f(initial_state, state) -> scalar` by name, each a further variable, taken at the windows' ends.
+    - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window.
+    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window.
+    - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.
+    - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream, the
+      run goes on after the examples that those states have seen (from the first one if there are none left); drift is
+      still measured from the seed's initial weights.
+    - `checkpoint`: a folder in which long runs are saved from time to time. The same call goes on from there.
+    - `return_states`: return the last states too.
     - `progress`: a bar (True), none (False), a bar in a terminal (None), or a function of a `ProgressEvent`.
 
     **Returns:** an `xarray.Dataset` with dims `learner`, `seed`, `step`. `loss`: the mean over the window, from before
     learning; `error` (softmax only): the share misclassified in it; `incoming_drift`, `outgoing_drift`: the Euclidean
-    norm of the change of U and W from the start, without biases, at the window's end; `diverged_at`: the first step
-    with a non-finite loss, or -1, and records from then on are NaN. `step` counts the examples learned from at the
-    window's end, and the coordinate `task` tells the task at that step, 0 for A.
+    norm of the change of the weights from the start, without biases, at the window's end, and `drift_NAME` for other
+    weights that a learner names; `diverged_at`: the first step with a non-finite loss, or -1, and records from then on
+    are NaN. `step` counts the examples learned from at the window's end; the coordinate `task` is the task's number at
+    that step, 0 for A. With `return_states`, also `states[learner][seed]`.
 
     ```python
     net = Network(inputs=20, hidden=100)
@@ -71,56 +147,104 @@ def run(
     chosen = checked_seeds(seeds)
     check.integer("record_every", record_every, low=1)
     check_fit(named, stream)
-    probe_items = _checked_probes(probes, named)
-    engines = {name: engine_for(engine, learner, probe_items, f"learners[{name!r}]") for name, learner in named.items()}
+    observers = checked_observers(probes, metrics, named)
+    engines = {name: engine_for(engine, learner, observers, f"learners[{name!r}]") for name, learner in named.items()}
+    stop, first = _bounds(stream, steps, start)
     jobs = [(name, seed) for seed in chosen for name in named]
-    cells = [Cell(named[name], stream, seed) for name, seed in jobs]
-    with _listener(progress, jobs, len(stream.schedule)) as hear:
-        lived = execute(cells, record_every, [engines[name] for name, _ in jobs], probe_items, hear)
-        results = {jobs[number]: result for number, result in lived}
-    return _records(results, named, stream, chosen, record_every, engines)
+    states = _checked_start(start, named, chosen)
+    cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
+    plan = Plan(int(record_every), stop, first, observers, return_states)
+    if checkpoint is not None and isinstance(stream, IteratorStream):
+        raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
+    asked = experiment(named, stream, chosen, plan.record_every)
+    call = asked | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
+    call |= {"float_type": str(float_type()), "observers": str([name for kind in observers for name, _ in kind])}
+    with (
+        _listener(progress, jobs, None if stop is None else stop - first) as hear,
+        open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
+        closing(
+            Executor(
+                cells, [engines[name] for name, _ in jobs], plan, on_progress=hear, checkpoints=checkpoints
+            ).results()
+        ) as done,
+    ):
+        results = {jobs[number]: result for number, result in done}
+    records = _records(results, named, stream, chosen, plan, asked | provenance(engines))
+    if not return_states:
+        return records
+    last = {name: {seed: results[name, seed].state for seed in chosen} for name in named}
+    return records, States(last, stream, next(iter(results.values())).steps)
+
+
+def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
+    """The step to stop at, None if only the stream knows, and the one to begin with."""
+    if steps is not None:
+        check.integer("steps", steps, low=1, high=stream.steps)
+    elif stream.steps is None and not isinstance(stream, IteratorStream):
+        raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+    first = 0
+    if isinstance(start, States) and _is_same(start.stream, stream):
+        first = start.steps if stream.steps is None or start.steps < stream.steps else 0
+    if steps is None:
+        return stream.steps, first
+    if first + int(steps) > (stream.steps or np.inf):
+        left = (stream.steps or 0) - first
+        raise ValueError(f"steps must be at most the {left} examples that the stream has left, got {steps}")
+    return first + int(steps), first
+
+
+def _is_same(one: Stream, other: Stream) -> bool:
+    return one is other or configuration(one) == configuration(other)
 
 
 def _records(
-    results: dict[tuple[str, int], RunResult],
+    results: dict[tuple[str, int], CellResult],
     learners: dict[str, Learner],
     stream: Stream,
     seeds: list[int],
-    record_every: int,
-    engines: dict[str, str],
+    plan: Plan,
+    attributes: dict[str, Any],
 ) -> "xarray.Dataset":
     import xarray
 
-    ends = window_ends(len(stream.schedule), record_every)
-    missing = np.full(len(ends), np.nan, float_type())
-    variables = dict.fromkeys(variable for result in results.values() for variable in result.records)
+    ends = window_ends(next(iter(results.values())).steps, plan.record_every, plan.first)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for result in results.values():
+        shapes |= {name: values.shape for name, values in result.run.records.items()}
     data = {}
-    for variable in variables:
-        rows = [[results[name, seed].records.get(variable, missing) for seed in seeds] for name in learners]
-        data[variable] = (("learner", "seed", "step"), np.array(rows))
-    diverged_at = np.array([[results[name, seed].diverged_at for seed in seeds] for name in learners])
+    for variable, shape in shapes.items():
+        missing = np.full(shape, np.nan, float_type())
+        rows = [[results[name, seed].run.records.get(variable, missing) for seed in seeds] for name in learners]
+        data[variable] = (("learner", "seed", "step", *further_dims(variable, len(shape) - 1)), np.array(rows))
+    diverged_at = np.array([[results[name, seed].run.diverged_at for seed in seeds] for name in learners])
     data["diverged_at"] = (("learner", "seed"), diverged_at)
+    task = np.asarray(stream.task(ends - 1))
     return xarray.Dataset(
         data,
-        coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", stream.schedule[ends - 1])},
-        attrs=experiment(learners, stream, seeds, record_every) | provenance(engines),
+        coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", task)},
+        attrs=attributes,
     )
 
 
-def provenance(engines: dict[str, str]) -> dict[str, Any]:
-    """What the records were made with. `engine` is one name where all learners had the same, else a JSON object."""
+def further_dims(variable: str, count: int) -> tuple[str, ...]:
+    """The names of the axes that a probe's arrays have."""
+    return tuple(f"{variable}_{axis}" for axis in range(count))
+
+
+def provenance(engines: Mapping[str, str]) -> dict[str, Any]:
+    """What the records were made with. `engine` is one name if all learners had the same, else a JSON object."""
     names = set(engines.values())
     return {
         "schema": SCHEMA,
         "crossprop": __version__,
         "jax": jax.__version__,
-        "engine": names.pop() if len(names) == 1 else json.dumps(engines),
+        "engine": names.pop() if len(names) == 1 else json.dumps(dict(engines)),
         "device": devices()[0].device_kind,
     }
 
 
 def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int], record_every: int) -> dict[str, str]:
-    """What is run, as it stands in the records' attributes: with the same values, the numbers are the same."""
+    """What is run, as the records' attributes say it: with the same values, the numbers are the same."""
     return {
         "learners": json.dumps({name: configuration(learner) for name, learner in learners.items()}),
         "stream": json.dumps(configuration(stream)),
@@ -130,6 +254,7 @@ def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int]
 
 
 def checked_learners(learners: Any) -> dict[str, Learner]:
+    """Learners by name; each has a network, and numbers where its hyperparameters are."""
     if isinstance(learners, Learner):
         learners = {type(learners).__name__.lower(): learners}
     if not isinstance(learners, Mapping) or not learners:
@@ -141,12 +266,16 @@ def checked_learners(learners: Any) -> dict[str, Learner]:
             raise TypeError(
                 f"learners[{name!r}] must be a learner such as crossprop.Backprop(net, 1e-3), got {learner!r}"
             )
+        for field in ("inputs", "outputs"):
+            check.integer(f"learners[{name!r}].network.{field}", getattr(learner.network, field, None), low=1)
+        check.choice(f"learners[{name!r}].network.loss", getattr(learner.network, "loss", None), ("squared", "softmax"))
         for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
             check.shape(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf, ())
     return dict(learners)
 
 
 def checked_seeds(seeds: Any) -> list[int]:
+    """The seeds as a list."""
     if isinstance(seeds, str | bytes) or not (np.ndim(seeds) == 1 or isinstance(seeds, int | np.integer)):
         raise TypeError(f"seeds must be a number of seeds or a list of them, got {seeds!r}")
     if np.ndim(seeds) == 0:
@@ -162,8 +291,14 @@ def checked_seeds(seeds: Any) -> list[int]:
 
 
 def check_fit(learners: dict[str, Learner], stream: Any) -> None:
+    """The stream is one, and has the sizes of the learners' networks."""
     if not isinstance(stream, Stream):
-        raise TypeError(f"stream must be a stream such as crossprop.Geoff(), got {stream!r}")
+        raise TypeError(f"stream must be a crossprop.Stream such as crossprop.Geoff(), got {stream!r}")
+    for size in ("inputs", "outputs"):
+        check.integer(f"stream.{size}", getattr(stream, size, None), low=1)
+    check.flag("stream.one_hot", getattr(stream, "one_hot", None))
+    if getattr(stream, "steps", None) is not None:
+        check.integer("stream.steps", stream.steps, low=1)
     for name, learner in learners.items():
         network = learner.network
         for size in ("inputs", "outputs"):
@@ -174,29 +309,60 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
             raise ValueError(f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers")
 
 
-def _checked_probes(probes: Any, learners: dict[str, Learner]) -> Probes:
-    if probes is None:
-        return ()
-    if not isinstance(probes, Mapping):
-        raise TypeError(f"probes must be a dict of functions by name, got {probes!r}")
-    for name, probe in probes.items():
-        if not isinstance(name, str) or name in TAKEN:
-            raise ValueError(f"probes must have names of their own, got {name!r}")
-        if not callable(probe):
-            raise TypeError(f"probes[{name!r}] must be a function f(initial_state, state), got {probe!r}")
+def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -> Observers:
+    """Probes and metrics by name, each tried on the shapes of every learner."""
+    for kind, functions in (("probes", probes), ("metrics", metrics)):
+        if functions is not None and not isinstance(functions, Mapping):
+            raise TypeError(f"{kind} must be a dict of functions by name, got {functions!r}")
+        for name, function in (functions or {}).items():
+            if not isinstance(name, str) or name in TAKEN or name.startswith("drift_"):
+                raise ValueError(f"{kind} must have names of their own, got {name!r}")
+            if not callable(function):
+                call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
+                raise TypeError(f"{kind}[{name!r}] must be a function {call}, got {function!r}")
+    if both := sorted({*(probes or {})} & {*(metrics or {})}):
+        raise ValueError(f"probes and metrics must have different names, got {both[0]!r} in both")
+    for name, probe in (probes or {}).items():
+        shapes = {which: _probe_shape(name, probe, learner) for which, learner in learners.items()}
+        if len(set(shapes.values())) > 1:
+            raise ValueError(f"probes[{name!r}] must return one shape for all learners, got {shapes}")
+    for name, metric in (metrics or {}).items():
         for learner in learners.values():
-            state = jax.eval_shape(learner.init, jax.random.key(0))
-            check.shape(f"what probes[{name!r}] returns", jax.eval_shape(probe, state, state), ())
-    return tuple(probes.items())
+            y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
+            outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
+            check.shape(f"what metrics[{name!r}] returns", jax.eval_shape(metric, outcome, y), ())
+    return Observers(tuple((probes or {}).items()), tuple((metrics or {}).items()))
+
+
+def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
+    state = jax.eval_shape(learner.init, jax.random.key(0))
+    found = jax.eval_shape(probe, state, state)
+    if not hasattr(found, "shape"):
+        raise TypeError(f"what probes[{name!r}] returns must be a number or an array, got {found!r}")
+    return found.shape
+
+
+def _checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -> dict[tuple[str, int], Any]:
+    if start is None:
+        return {}
+    if not isinstance(start, Mapping):
+        raise TypeError(f"start must be states by learner and seed, as run(..., return_states=True), got {start!r}")
+    for name, learner in learners.items():
+        for seed in seeds:
+            if name not in start or seed not in start[name]:
+                raise ValueError(f"start must have a state for every learner and seed, got none for {name!r}, {seed}")
+            check_state(learner, start[name][seed], f"start[{name!r}][{seed}]")
+    return {(name, seed): start[name][seed] for name in learners for seed in seeds}
 
 
 @contextmanager
 def _listener(
-    progress: bool | Callable[[ProgressEvent], None] | None, jobs: list[tuple[str, int]], steps: int
+    progress: bool | Callable[[ProgressEvent], None] | None, jobs: list[tuple[str, int]], steps: int | None
 ) -> Iterator[Callable[[int, int, float], None]]:
     if progress is not None and not isinstance(progress, bool):
         yield lambda cell, steps, seconds: progress(ProgressEvent(*jobs[cell], steps, seconds))
     else:
         learners, seeds = ({*column} for column in zip(*jobs, strict=True))
-        with bar(f"{len(learners)} x {len(seeds)} runs", len(jobs) * steps, progress) as advance:
+        total = None if steps is None else len(jobs) * steps
+        with bar(f"{len(learners)} x {len(seeds)} runs", total, progress) as advance:
             yield lambda cell, steps, seconds: advance(steps)

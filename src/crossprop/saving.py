@@ -11,14 +11,14 @@ import numpy as np
 
 from crossprop._files import atomic_write
 from crossprop.configuration import configuration
-from crossprop.learners import LEARNERS, Learner, State
+from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.optimizers import Optimizer
 from crossprop.network import Network, float_type
 
 SCHEMA = 1
 
 
-def save(path: str | Path, learner: Learner, state: State) -> None:
+def save(path: str | Path, learner: Learner, state: Any) -> None:
     """Writes a learner and its state to one file, whole or not at all."""
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a crossprop learner, got {learner!r}")
@@ -34,7 +34,7 @@ def save(path: str | Path, learner: Learner, state: State) -> None:
         np.savez(file, header=np.array(json.dumps(header)), **leaves)  # pyright: ignore[reportArgumentType]
 
 
-def load(path: str | Path, optimizer: Optimizer | None = None) -> tuple[Learner, State]:
+def load(path: str | Path, optimizer: Optimizer | None = None) -> tuple[Learner, Any]:
     """Reads back what `save` wrote. A learner whose optimizer is a function of yours wants that function again."""
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -70,9 +70,9 @@ def _build(fields: dict[str, Any], optimizer: Optimizer | None) -> Learner:
     return rules[rule](**values)
 
 
-def _template(learner: Learner) -> State:
+def _template(learner: Learner) -> Any:
     return jax.eval_shape(learner.init, jax.random.key(0))
 
 
-def _named_leaves(state: State) -> dict[str, Any]:
+def _named_leaves(state: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}

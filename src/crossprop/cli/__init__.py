@@ -105,7 +105,7 @@ class Run:
             check_replaceable(self.out / "records.zarr", asked)
         console, clock = Console(), Clock()
         began = time.perf_counter()
-        with bar(self.stream, len(learners) * self.seeds * len(stream.schedule)) as advance:
+        with bar(self.stream, len(learners) * self.seeds * stream.steps) as advance:
 
             def hear(heard: ProgressEvent) -> None:
                 advance(heard.steps)

@@ -1,18 +1,16 @@
 """Ways to execute runs: they differ in speed, never in meaning."""
 
-from types import ModuleType
-
 from crossprop.engines import chunked, kernel, scan
-from crossprop.engines.segments import Probes
-from crossprop.learners import Learner
+from crossprop.engines.protocol import Engine, Observers
+from crossprop.learners.base import Learner
 
-ENGINES: dict[str, ModuleType] = {"scan": scan, "chunked": chunked, "kernel": kernel}
+ENGINES: dict[str, Engine] = {"scan": scan, "chunked": chunked, "kernel": kernel}
 
 
-def choose(learner: Learner, platform: str, probes: Probes) -> str:
-    """The engine for a job, by device, sizes and rule, never by the number of runs."""
-    if kernel.why_unsupported(learner, platform, probes) is None:
+def choose(learner: Learner, platform: str, observers: Observers = Observers()) -> str:  # noqa: B008
+    """The engine for a learner, by device, sizes and rule, never by the number of runs."""
+    if kernel.why_unsupported(learner, platform, observers) is None:
         return "kernel"
-    if chunked.is_worthwhile(learner) and chunked.why_unsupported(learner, platform, probes) is None:
+    if chunked.is_worthwhile(learner) and chunked.why_unsupported(learner, platform, observers) is None:
         return "chunked"
     return "scan"

@@ -8,8 +8,9 @@ are what they were, scaled by unit, plus $X^\top$ times what each example has co
 the same way, small ones where there are $H_k$, so that a single step touches few rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -17,10 +18,13 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from crossprop.engines import segments
-from crossprop.learners import Learner
-from crossprop.learners.base import Credit, UnitMajorState, first_set, weigh_memories
+from crossprop.engines.protocol import Batch, Observers, Session, Sums
+from crossprop.engines.scan import unit_drifts
+from crossprop.engines.segments import LoopSession, batch_width
+from crossprop.engines.unit_major import UnitMajorState, follow, respond, to_state, to_unit_major, weigh_memories
+from crossprop.learners.base import Credit, Learner, Outcome, State, UnitRule, first_set
 from crossprop.learners.optimizers import MOMENTUM
+from crossprop.network import float_type
 
 BLOCK = 64
 PART = 32
@@ -38,9 +42,9 @@ class Matrices(NamedTuple):
     memory: jax.Array | tuple[jax.Array, ...] | None
 
     @classmethod
-    def of(cls, learner: Learner, work: UnitMajorState) -> "Matrices":
-        optimizer = work.optimizer[0] if segments.moves(learner) else None
-        return cls(work.incoming, optimizer, work.memory if learner.has_matrices else None)
+    def of(cls, learner: UnitRule, work: UnitMajorState) -> "Matrices":
+        optimizer = work.optimizer[0] if moves(learner) else None
+        return cls(work.incoming, optimizer, work.memory if learner.shapes().matrices else None)
 
     def put_into(self, work: UnitMajorState) -> UnitMajorState:
         optimizer = work.optimizer[0] if self.optimizer is None else self.optimizer
@@ -75,50 +79,104 @@ class Steps(NamedTuple):
         return factor[:, None] if self.units_first else factor[None, :]
 
 
-def why_unsupported(learner: Learner, platform: str, probes: segments.Probes) -> str | None:
-    """Why this engine cannot do the job, or None."""
-    if learner.optimizer in ("sgd", "momentum") or not segments.moves(learner):
+def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
+    """Why this engine cannot run the learner, or None."""
+    if not isinstance(learner, UnitRule):
+        return f"the chunked engine needs a credit rule on one hidden layer, a UnitRule, got {type(learner).__name__}"
+    if learner.optimizer in ("sgd", "momentum") or not moves(learner):
         return None
     return f"the chunked engine needs optimizer 'sgd' or 'momentum', whose steps add up, got {learner.optimizer!r}"
 
 
 def is_worthwhile(learner: Learner) -> bool:
-    """Whether the inputs are so many that blocks are worth their trouble."""
-    return learner.network.fan_in >= WIDE
+    """Whether there are enough inputs for blocks to pay off."""
+    return isinstance(learner, UnitRule) and learner.network.fan_in >= WIDE
 
 
 def width(learner: Learner, platform: str) -> int:
     """How many runs go side by side."""
-    return segments.tile(learner, platform, TILE_BYTES)
+    return batch_width(learner, platform, TILE_BYTES)
 
 
-def live(
-    runs: Sequence[segments.Run],
-    platform: str,
-    record_every: int,
-    probes: segments.Probes = (),
-    after_segment: segments.AfterSegment = segments.unheard,
-) -> list[segments.RunResult]:
-    enter = _apart if platform == "cpu" else _turned
-    method = segments.LoopSpec(_advance, _block(record_every), enter, _together, inputs_axis=1)
-    return segments.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
+def start(batch: Batch, platform: str) -> Session:
+    """Begins the runs of a batch."""
+    loop = BlockLoop(_block(batch.record_every), apart=platform == "cpu")
+    return LoopSession(loop, batch, width(batch.runs[0].learner, platform))
 
 
-def _turned(learner: Learner, work: UnitMajorState) -> UnitMajorState:
+class BlockLoop(NamedTuple):
+    """A block of examples at a time; on a CPU each memory matrix is an array of its own."""
+
+    stride: int
+    apart: bool
+
+    def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
+        work = to_unit_major(state)
+        return _apart(learner, work) if self.apart else _turned(learner, work)
+
+    def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
+        return to_state(_turned(learner, Matrices.of(learner, work).together().put_into(work)))
+
+    def drifts(self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState) -> dict[str, jax.Array]:
+        return unit_drifts(learner, initial, work, inputs_axis=1)
+
+    def advance(
+        self,
+        learner: UnitRule,
+        observers: Observers,
+        work: Any,
+        sums: Sums,
+        x: Any,
+        y: Any,
+        at: Any,
+        until: Any,
+        start: Any,
+    ) -> tuple[Any, Sums]:
+        work, outputs, targets = _advance(self.stride, learner, work, x, y, at, until)
+        return work, _add_block(sums, learner, observers, start + at, outputs, targets, until - at)
+
+
+def moves(learner: UnitRule) -> bool:
+    """Whether the rule moves the incoming weights at all."""
+    return _moves(jax.tree.structure(learner), float_type())
+
+
+@cache
+def _moves(structure: Any, dtype: Any) -> bool:
+    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    work = jax.eval_shape(lambda: to_unit_major(rule.init(jax.random.key(0))))
+    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.hidden, rule.network.outputs))
+    return jax.eval_shape(lambda work, z, y: respond(rule, rule.network, work, z, y)[1], work, z, y).moves
+
+
+def _add_block(
+    sums: Sums, rule: UnitRule, observers: Observers, at: Any, outputs: jax.Array, y: jax.Array, count: Any
+) -> Sums:
+    """`Sums.add` for several examples at once, the first `count` of them."""
+    network, real = rule.network, jnp.arange(len(y)) < count
+    losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
+    diverged = ~jnp.isfinite(losses)
+    wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
+    first = jnp.where((sums.diverged_at < 0) & jnp.any(diverged), at + jnp.argmax(diverged), sums.diverged_at)
+    metrics = {
+        name: sums.metrics[name] + jnp.sum(jnp.where(real, jax.vmap(metric)(Outcome(losses, outputs), y), 0))
+        for name, metric in observers.metrics
+    }
+    error = sums.error + jnp.sum(wrong).astype(sums.error.dtype)
+    return Sums(sums.loss + jnp.sum(losses), error, metrics, first)
+
+
+def _turned(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
     """Between blocks the matrices have a row for every unit: a product with few examples is quicker so on a CPU."""
     return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
 
 
-def _apart(learner: Learner, work: UnitMajorState) -> UnitMajorState:
+def _apart(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
     """On a CPU each matrix of H stands alone as well, and is changed in place; a loop over all would copy them."""
     work = _turned(learner, work)
-    if not learner.has_matrices or len(work.memory) > MOST_APART:
+    if not learner.shapes().matrices or len(work.memory) > MOST_APART:
         return work
     return replace(work, memory=tuple(work.memory[k] for k in range(len(work.memory))))
-
-
-def _together(learner: Learner, work: UnitMajorState) -> UnitMajorState:
-    return _turned(learner, Matrices.of(learner, work).together().put_into(work))
 
 
 def _block(record_every: int) -> int:
@@ -134,8 +192,11 @@ def _part(block: int, most: int) -> int:
     return max(size for size in range(1, most + 1) if block % size == 0)
 
 
-def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums, x, y, at, until, start):
-    part = _part(stride, PART_WITH_MEMORY if learner.has_matrices else PART)
+def _advance(
+    stride: int, learner: UnitRule, work: UnitMajorState, x: jax.Array, y: jax.Array, at: Any, until: Any
+) -> tuple[UnitMajorState, jax.Array, jax.Array]:
+    """The state after a block, and the block's outputs and targets."""
+    part = _part(stride, PART_WITH_MEMORY if learner.shapes().matrices else PART)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     gram = _product(inputs, inputs.T)
@@ -150,8 +211,8 @@ def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums
         seen = lax.dynamic_slice_in_dim(gram, begin, part)
         own = lax.dynamic_slice_in_dim(seen, begin, part, axis=1)
 
-        def respond(before, i):
-            work, credit, outcome = learner.respond(before, before.incoming[i], targets[begin + i])
+        def respond_to(before: UnitMajorState, i: Any) -> Any:
+            work, credit, outcome = respond(learner, learner.network, before, before.incoming[i], targets[begin + i])
             there_is_one = at + begin + i < until
             keep = lambda new, old: new if new is old else jnp.where(there_is_one, new, old)
             return jax.tree.map(keep, work, before), _masked(credit, there_is_one), outcome
@@ -159,9 +220,9 @@ def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums
         def example(carry, i):
             """As in `scan`, the rows follow an example when the next one comes: the last of a part, nobody asks for."""
             work, credit, outcome = carry
-            return respond(learner.follow(work, credit, own[i - 1], outcome.loss), i), (credit, outcome.outputs)
+            return respond_to(follow(learner, work, credit, own[i - 1], outcome.loss), i), (credit, outcome.outputs)
 
-        (small, credit, outcome), earlier = lax.scan(example, respond(small, 0), jnp.arange(1, part))
+        (small, credit, outcome), earlier = lax.scan(example, respond_to(small, 0), jnp.arange(1, part))
         append = lambda stack, last: jnp.concatenate([stack, last[None]])
         credits, outputs = jax.tree.map(append, earlier, (credit, outcome.outputs))
         rows = _rebuild(learner, rows, Steps(seen, units_first=False), credits, until - at - begin)
@@ -171,10 +232,10 @@ def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums
     (_, small), each = lax.scan(live_part, (rows, small), jnp.arange(0, stride, part))
     credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
     matrices = _rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at)
-    return matrices.put_into(small), sums.add_block(learner.network, start + at, outputs, targets, until - at)
+    return matrices.put_into(small), outputs, targets
 
 
-def _rebuild(learner: Learner, matrices: Matrices, steps: Steps, credits: Credit, count: Any) -> Matrices:
+def _rebuild(learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any) -> Matrices:
     r"""The matrices after the first `count` of some steps with these coefficients.
 
     With $\beta$ the momentum, or 0, a direction moves U by $\alpha (1 + \beta + ... + \beta^s)$ of itself, where s more

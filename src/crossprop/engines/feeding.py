@@ -1,70 +1,236 @@
-"""How runs get at their examples: all that several of them share is kept once, and a segment's are dealt from it."""
+"""How runs get their examples: one segment after another, what several runs share only once.
 
-from collections.abc import Callable, Sequence
-from functools import partial
+A `Source` is one stream with one seed. On a CPU each run reads its own source (`RunFeed`); on other devices the runs of
+a batch share theirs (`BatchFeed`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from crossprop import _checks as check
+from crossprop._files import release_pages
 from crossprop.network import float_type
-from crossprop.streams.base import Life
+from crossprop.streams.base import Pool, PoolStream, Stream
+
+SKIPPED = 4096
 
 
-class Lives(NamedTuple):
-    """What some runs live through, all that is shared once."""
+class Source(ABC):
+    """The examples of one stream and seed. Sources with a place are read in order; `copy` gives a fresh reader."""
 
-    pool: np.ndarray
-    """`(examples, inputs)`"""
-    order: np.ndarray
-    """`(lives, steps)`, rows of `pool`"""
-    y: np.ndarray
-    """`(lives, steps, outputs)`"""
-    place: np.ndarray
-    """Which life is each run's."""
+    stream: Stream
 
-    @classmethod
-    def of(cls, of_runs: Sequence[Life]) -> "Lives":
-        lives = {id(life): life for life in of_runs}
-        pools = {id(life.pool): life.pool for life in lives.values()}
-        begins = dict(zip(pools, np.cumsum([0, *map(len, pools.values())]).tolist(), strict=False))
-        number = {which: i for i, which in enumerate(lives)}
-        return cls(
-            next(iter(pools.values())) if len(pools) == 1 else np.concatenate([*pools.values()]),
-            np.stack([life.order + begins[id(life.pool)] for life in lives.values()], dtype=np.int32),
-            np.stack([life.y for life in lives.values()], dtype=float_type()),
-            np.array([number[id(life)] for life in of_runs], np.int32),
+    @abstractmethod
+    def take(self, start: int, count: int) -> tuple[Any, Any]:
+        """`x` and `y` of `count` examples from number `start` on."""
+
+    @abstractmethod
+    def copy(self) -> "Source":
+        """A reader of the same examples, at the first one."""
+
+
+class PoolSource(Source):
+    """Rows of tables, in any order."""
+
+    def __init__(self, stream: PoolStream, key: jax.Array):
+        self.stream = stream
+        self.pool = Pool(
+            *(table if index == 2 else np.asanyarray(table) for index, table in enumerate(stream.pool(key)))
         )
+        for name, table, size in (("x", self.pool.x, stream.inputs), ("y", self.pool.y, stream.outputs)):
+            check.shape(f"the stream's {name}", table[:1], (1, size))
+            if table.flags.writeable and not isinstance(table, np.memmap):  # others were checked when they were made
+                check.finite(f"the stream's {name}", table)
 
+    def rows(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.stream.rows(self.pool.index, np.arange(start, start + count))  # pyright: ignore
+        for name, chosen, table in zip("xy", rows, self.pool[:2], strict=True):
+            if chosen.min() < 0 or chosen.max() >= len(table):
+                raise ValueError(
+                    f"the stream's rows of {name} must be rows of its pool, 0 to {len(table) - 1}, "
+                    f"got {chosen.min()} to {chosen.max()}"
+                )
+        return rows
 
-def deal_here(lives: Sequence[Life], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
-    """How to get at the examples of a segment of one run on the host: `size` rows of x and y, and some more."""
-    life = lives[0]
-    x = np.zeros((size + more, life.pool.shape[1]), float_type())
-    y = np.zeros((size + more, life.y.shape[1]), float_type())
+    @property
+    def is_mapped(self) -> bool:
+        return isinstance(self.pool.x, np.memmap)
 
-    def deal(start: int, count: int) -> tuple[Any, Any]:
-        rows = life.order[start : start + count]
-        if life.pool.dtype == x.dtype:
-            np.take(life.pool, rows, axis=0, out=x[:count], mode="clip")  # with no copy between
-        else:
-            x[:count] = life.pool[rows]
-        y[:count] = life.y[start : start + count]
+    def take(self, start: int, count: int) -> tuple[Any, Any]:
+        x = np.empty((count, self.stream.inputs), float_type())
+        y = np.empty((count, self.stream.outputs), float_type())
+        self.take_into(x, y, start, count)
         return x, y
 
-    return deal
+    def take_into(self, x: np.ndarray, y: np.ndarray, start: int, count: int) -> None:
+        for out, table, rows in zip((x, y), self.pool[:2], self.rows(start, count), strict=True):
+            if table.dtype == out.dtype:
+                np.take(table, rows, axis=0, out=out[:count], mode="clip")  # without a copy in between
+            else:
+                out[:count] = table[rows]
+            release_pages(table)
+
+    def copy(self) -> "PoolSource":
+        return self
 
 
-def deal_there(lives: Sequence[Life], size: int, more: int) -> Callable[[int, int], tuple[Any, Any]]:
-    """The same of several runs on another device, which is given all of their lives at once."""
-    pool, order, y, place = Lives.of(lives)
-    beyond = (0, -order.shape[1] % size + more)
-    there = jax.device_put((pool, np.pad(order, [(0, 0), beyond]), np.pad(y, [(0, 0), beyond, (0, 0)]), place))
-    return lambda start, count: _dealt(*there, start, size + more)
+class DealtSource(Source):
+    """A stream that deals examples in order, on the device if JAX can trace it."""
+
+    def __init__(self, stream: Stream, key: jax.Array):
+        self.stream, self.key = stream, key
+        self.place, self.step = stream.begin(key), 0
+        self.traceable = is_traceable(stream, self.place)
+        self.deal = _compiled_deal(stream) if self.traceable else stream.deal
+
+    def take(self, start: int, count: int) -> tuple[Any, Any]:
+        while self.step < start:
+            self._deal(min(SKIPPED, start - self.step))
+        return self._deal(count)
+
+    def _deal(self, count: int) -> tuple[Any, Any]:
+        self.place, x, y = self.deal(self.place, count)
+        for name, values, size in (("x", x, self.stream.inputs), ("y", y, self.stream.outputs)):
+            check.shape(f"the stream's {name}", values, (count, size))
+        self.step += count
+        if self.traceable:
+            return x, y
+        x, y = (np.asarray(values, float_type()) for values in (x, y))
+        check.finite("the stream's x", x, self.step - count)
+        check.finite("the stream's y", y, self.step - count)
+        return x, y
+
+    def copy(self) -> "DealtSource":
+        return DealtSource(self.stream, self.key)
 
 
-@partial(jax.jit, static_argnames="size")
-def _dealt(pool, order, y, place, start, size):
-    order, y = (lax.dynamic_slice_in_dim(each, start, size, axis=1)[place] for each in (order, y))
-    return pool[order].astype(y.dtype), y
+class BatchSource(Source):
+    """The examples of a `crossprop.Iterator`, given batch by batch to all runs."""
+
+    def __init__(self, stream: Stream):
+        self.stream, self.x, self.y = stream, np.zeros((0, 0)), np.zeros((0, 0))
+
+    def load(self, x: np.ndarray, y: np.ndarray) -> None:
+        self.x, self.y = x, y
+
+    def take(self, start: int, count: int) -> tuple[Any, Any]:
+        return self.x, self.y
+
+    def copy(self) -> "BatchSource":
+        return self
+
+
+def source_of(stream: Stream, key: jax.Array) -> Source:
+    return PoolSource(stream, key) if isinstance(stream, PoolStream) else DealtSource(stream, key)
+
+
+def is_traceable(stream: Stream, place: Any) -> bool:
+    """Whether JAX can trace the stream's `deal`; one that uses NumPy or files is called on the host."""
+    try:
+        jax.eval_shape(partial(stream.deal, count=1), place)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError):
+        return False
+    return True
+
+
+@lru_cache(64)
+def _compiled_deal(stream: Stream) -> Any:
+    def deal(place: Any, count: int) -> tuple[Any, Any, Any]:
+        place, x, y = stream.deal(place, count)
+        return place, jnp.asarray(x, float_type()), jnp.asarray(y, float_type())
+
+    return jax.jit(deal, static_argnums=1)
+
+
+class Examples(NamedTuple):
+    """Examples of a segment for several runs: what they share is there once."""
+
+    pool: Any
+    """`(examples, inputs)`"""
+    rows: Any
+    """`(sources, steps)`: rows of `pool`"""
+    y: Any
+    """`(sources, steps, outputs)`"""
+    place: Any
+    """`(runs,)`: each run's source"""
+
+
+class RunFeed:
+    """The examples of one run: `size` rows per segment, followed by `more` rows of padding."""
+
+    def __init__(self, source: Source, size: int, more: int):
+        self.source, self.more, self.size = source.copy(), more, size
+        shapes = ((size + more, source.stream.inputs), (size + more, source.stream.outputs))
+        self.buffers = tuple(np.zeros(shape, float_type()) for shape in shapes)
+
+    def take(self, start: int, count: int) -> tuple[Any, Any]:
+        x, y = self.buffers
+        if isinstance(self.source, PoolSource):
+            self.source.take_into(x, y, start, count)
+            return x, y
+        taken = self.source.take(start, _dealt(self.source.stream, start, self.size, count))
+        if isinstance(taken[0], jax.Array):
+            return tuple(_padded(values, len(x)) for values in taken)
+        for buffer, values in zip((x, y), taken, strict=True):
+            buffer[: len(values)] = values
+        return x, y
+
+
+def _dealt(stream: Stream, start: int, size: int, count: int) -> int:
+    """The examples to deal: a whole segment if the stream has it, so that one program deals all segments."""
+    return size if stream.steps is None or start + size <= stream.steps else count
+
+
+@partial(jax.jit, static_argnames="length")
+def _padded(values: jax.Array, length: int) -> jax.Array:
+    return jnp.pad(values, [(0, length - len(values)), (0, 0)])
+
+
+class BatchFeed:
+    """The examples of several runs on one device: `size` steps per segment, followed by `more` steps of padding."""
+
+    def __init__(self, sources: Sequence[Source], size: int, more: int):
+        distinct = {id(source): source for source in sources}
+        number = {which: i for i, which in enumerate(distinct)}
+        self.place = jax.device_put(np.array([number[id(source)] for source in sources], np.int32))
+        self.size, self.more = size, more
+        self.sources = [source.copy() for source in distinct.values()]
+        self.pools = all(isinstance(source, PoolSource) and not source.is_mapped for source in self.sources)
+        if self.pools:
+            tables = {id(source.pool.x): source.pool.x for source in self.sources}  # pyright: ignore
+            begins = dict(zip(tables, np.cumsum([0, *map(len, tables.values())]).tolist(), strict=False))
+            self.begins = [begins[id(source.pool.x)] for source in self.sources]  # pyright: ignore
+            whole = next(iter(tables.values())) if len(tables) == 1 else np.concatenate([*tables.values()])
+            self.pool = jax.device_put(whole)
+
+    def take(self, start: int, count: int) -> Examples:
+        length = self.size + self.more
+        if not self.pools:
+            taken = [source.take(start, _dealt(source.stream, start, self.size, count)) for source in self.sources]
+            x, y = (_stacked([pair[i] for pair in taken], length) for i in (0, 1))
+            rows = np.arange(len(taken) * length, dtype=np.int32).reshape(len(taken), length)
+            return Examples(x.reshape(-1, x.shape[-1]), jnp.asarray(rows), y, self.place)
+        rows = np.zeros((len(self.sources), length), np.int32)
+        y = np.zeros((len(self.sources), length, self.sources[0].stream.outputs), float_type())
+        for at, (source, begin) in enumerate(zip(self.sources, self.begins, strict=True)):
+            x_rows, y_rows = source.rows(start, count)  # pyright: ignore
+            rows[at, :count] = x_rows + begin
+            y[at, :count] = source.pool.y[y_rows]  # pyright: ignore
+        return Examples(self.pool, *jax.device_put((rows, y)), self.place)
+
+
+def _stacked(values: list[Any], length: int) -> jax.Array:
+    return jnp.stack([_padded(jnp.asarray(each), length) for each in values])
+
+
+@jax.jit
+def expanded(examples: Examples) -> tuple[jax.Array, jax.Array]:
+    """`x (runs, steps, inputs)` and `y (runs, steps, outputs)`."""
+    rows, y = (each[examples.place] for each in (examples.rows, examples.y))
+    return examples.pool[rows].astype(y.dtype), y

@@ -92,6 +92,8 @@ def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[An
             return [answer]
     name, numbers = equation.primitive.name, [*map(_computed, given)]
     out: Any = equation.outvars[0].aval
+    if name == "dot_general" and 1 in map(np.ndim, numbers):
+        return _vector_product(use, equation, numbers)
     if name == "pow" and isinstance(given[0], float | np.generic | np.ndarray):
         return [lax.exp2(math.log2(given[0]) * numbers[1].astype(out.dtype))]
     if getattr(out, "shape", ()) and out.dtype == jnp.float32:
@@ -103,6 +105,20 @@ def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[An
             return [getattr(use, name)(*(jnp.broadcast_to(number, out.shape) for number in numbers))]
     answers = equation.primitive.bind(*numbers, **equation.params)
     return answers if equation.primitive.multiple_results else [answers]
+
+
+def _vector_product(use: Instructions, equation: JaxprEqn, numbers: list[Any]) -> list[Any]:
+    """A product with a vector as a sum of products, since Triton multiplies matrices only."""
+    contracted, _ = equation.params["dimension_numbers"]
+    which = 0 if np.ndim(numbers[0]) == 1 else 1
+    axis = contracted[1 - which][0]
+
+    def summed(vector: jax.Array, matrix: jax.Array) -> jax.Array:
+        spread = lax.broadcast_in_dim(vector, [len(vector) if at == axis else 1 for at in range(matrix.ndim)], [axis])
+        return jnp.sum(matrix * spread, axis=axis, keepdims=True).squeeze(axis)
+
+    traced = jax.make_jaxpr(summed)(numbers[which], numbers[1 - which])
+    return _evaluate(use, traced.jaxpr, traced.consts, [numbers[which], numbers[1 - which]])
 
 
 def _from_product(use: Instructions, equation: JaxprEqn, given: list[Any]) -> Any:

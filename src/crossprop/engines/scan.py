@@ -1,69 +1,155 @@
-"""The scan engine: one example after another, any rule, any optimizer, any device. The others are judged by it."""
+"""The scan engine: one example after another, any learner, any device. The other engines are judged by it."""
 
 import math
-from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import jax
 from jax import lax
 
-from crossprop.engines import segments
-from crossprop.learners import Learner
-from crossprop.learners.base import UnitMajorState
+from crossprop.engines.protocol import Batch, Observers, Session, Sums
+from crossprop.engines.segments import LoopSession, batch_width, norm
+from crossprop.engines.unit_major import UnitMajorState, follow, learn, respond, to_state, to_unit_major
+from crossprop.learners.base import Learner, State, UnitRule
 
 TILE_BYTES = 2**24
 
 
-def why_unsupported(learner: Learner, platform: str, probes: segments.Probes) -> str | None:
-    """Why this engine cannot do the job: it can do every job."""
+def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
+    """None: it runs everything."""
     return None
 
 
 def width(learner: Learner, platform: str) -> int:
     """How many runs go side by side."""
-    return segments.tile(learner, platform, TILE_BYTES)
+    return batch_width(learner, platform, TILE_BYTES)
 
 
-def live(
-    runs: Sequence[segments.Run],
-    platform: str,
-    record_every: int,
-    probes: segments.Probes = (),
-    after_segment: segments.AfterSegment = segments.unheard,
-) -> list[segments.RunResult]:
-    if platform == "cpu":
-        method = segments.LoopSpec(_advance_late)
-    else:
-        # A loop whose length is known needs no word from the host after each example.
-        even = math.gcd(record_every, len(runs[0].life.y))
-        method = segments.LoopSpec(_advance, stride=max(stride for stride in range(1, 65) if even % stride == 0))
-    return segments.live(method, runs, width(runs[0].learner, platform), record_every, probes, after_segment)
+def start(batch: Batch, platform: str) -> Session:
+    """Begins the runs of a batch."""
+    learner = batch.runs[0].learner
+    stride = None if platform == "cpu" else _stride(batch)
+    return LoopSession(loop_for(learner, stride), batch, width(learner, platform))
 
 
-def _advance(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums, x, y, at, until, start):
-    def example(i, carry):
-        work, sums = carry
-        work, outcome = learner.learn(work, learner.network.with_constant(x[at + i]), y[at + i])
-        return work, sums.add(learner.network, start + at + i, outcome, y[at + i])
-
-    return lax.fori_loop(0, stride, example, (work, sums))
+def loop_for(learner: Learner, stride: int | None = None) -> "AnyLoop | UnitLoop":
+    """The loop for a learner; with a stride it goes a fixed number of examples at a time."""
+    return UnitLoop(stride) if isinstance(learner, UnitRule) else AnyLoop(stride)
 
 
-def _advance_late(stride, learner: Learner, work: UnitMajorState, sums: segments.Sums, x, y, at, until, start):
-    """On a CPU the incoming weights follow an example when the next one comes. Its coefficients are then given from one
-    turn of the loop to the next, one a hidden unit, where the compiler would work them out again for every weight."""
-    inputs = lambda at: learner.network.with_constant(x[at])
+def _stride(batch: Batch) -> int:
+    """On a GPU a loop of fixed length needs no word from the host after each example."""
+    even = math.gcd(batch.record_every, batch.first, batch.steps or 0, batch.segment or 0)
+    return max(stride for stride in range(1, 65) if even % stride == 0)
 
-    def respond(work, sums, at):
-        z = learner.network.weigh(inputs(at), work.incoming)
-        work, credit, outcome = learner.respond(work, z, y[at])
-        sums = sums.add(learner.network, start + at, outcome, y[at])
-        return work, credit._replace(unit_memory=None), outcome.loss, sums
 
-    def follow(work, credit, loss, at):
-        return learner.follow(work, credit, inputs(at), loss)
+class AnyLoop(NamedTuple):
+    """Calls the learner's own `update`."""
 
-    def example(at, carry):
-        work, credit, loss, sums = carry
-        return respond(follow(work, credit, loss, at - 1), sums, at)
+    stride: int | None
 
-    work, credit, loss, sums = lax.fori_loop(at + 1, until, example, respond(work, sums, at))
-    return follow(work, credit, loss, until - 1), sums
+    def enter(self, learner: Learner, state: Any) -> Any:
+        return state
+
+    def leave(self, learner: Learner, work: Any) -> Any:
+        return work
+
+    def drifts(self, learner: Learner, initial: Any, work: Any) -> dict[str, jax.Array]:
+        before, now = learner.weights(initial), learner.weights(work)
+        return {name: norm((now[name] - before[name]).ravel()) for name in now}
+
+    def advance(
+        self,
+        learner: Learner,
+        observers: Observers,
+        work: Any,
+        sums: Sums,
+        x: Any,
+        y: Any,
+        at: Any,
+        until: Any,
+        start: Any,
+    ) -> tuple[Any, Sums]:
+        def example(at: Any, carry: Any) -> Any:
+            state, sums = carry
+            state, outcome = learner.update(state, x[at], y[at])
+            return state, sums.add(learner, observers, start + at, outcome, y[at])
+
+        return lax.fori_loop(at, until if self.stride is None else at + self.stride, example, (work, sums))
+
+
+class UnitLoop(NamedTuple):
+    """The update of a unit rule, in the unit-major layout."""
+
+    stride: int | None
+
+    def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
+        return to_unit_major(state)
+
+    def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
+        return to_state(work)
+
+    def drifts(self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState) -> dict[str, jax.Array]:
+        return unit_drifts(learner, initial, work, inputs_axis=0)
+
+    def advance(
+        self,
+        learner: UnitRule,
+        observers: Observers,
+        work: Any,
+        sums: Sums,
+        x: Any,
+        y: Any,
+        at: Any,
+        until: Any,
+        start: Any,
+    ) -> tuple[Any, Sums]:
+        network = learner.network
+        if self.stride is None:
+            return self._advance_late(learner, observers, work, sums, x, y, at, until, start)
+
+        def example(i: Any, carry: Any) -> Any:
+            work, sums = carry
+            work, outcome = learn(learner, network, work, network.with_constant(x[at + i]), y[at + i])
+            return work, sums.add(learner, observers, start + at + i, outcome, y[at + i])
+
+        return lax.fori_loop(0, self.stride, example, (work, sums))
+
+    def _advance_late(
+        self,
+        learner: UnitRule,
+        observers: Observers,
+        work: Any,
+        sums: Sums,
+        x: Any,
+        y: Any,
+        at: Any,
+        until: Any,
+        start: Any,
+    ) -> tuple[Any, Sums]:
+        """On a CPU the incoming weights follow an example when the next one comes. Its coefficients, one per hidden
+        unit, are then carried through the loop, where XLA would otherwise compute them again for every weight."""
+        network = learner.network
+        inputs = lambda at: network.with_constant(x[at])
+
+        def respond_to(work: Any, sums: Sums, at: Any) -> Any:
+            work, credit, outcome = respond(learner, network, work, network.weigh(inputs(at), work.incoming), y[at])
+            sums = sums.add(learner, observers, start + at, outcome, y[at])
+            return work, credit._replace(unit_memory=None), outcome.loss, sums
+
+        def example(at: Any, carry: Any) -> Any:
+            work, credit, loss, sums = carry
+            return respond_to(follow(learner, work, credit, inputs(at - 1), loss), sums, at)
+
+        work, credit, loss, sums = lax.fori_loop(at + 1, until, example, respond_to(work, sums, at))
+        return follow(learner, work, credit, inputs(until - 1), loss), sums
+
+
+def unit_drifts(
+    rule: UnitRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int
+) -> dict[str, jax.Array]:
+    """Of the incoming and outgoing weights, without biases; inputs lie along this axis of `incoming`."""
+    change = work.incoming - initial.incoming
+    return {
+        "incoming": norm(lax.slice_in_dim(change, 0, rule.network.inputs, axis=inputs_axis)),
+        "outgoing": norm((work.outgoing - initial.outgoing)[:, : rule.network.hidden]),
+    }

@@ -1,11 +1,10 @@
-"""What engines share: the runs they are given, what they give back, and how a life is cut into segments and windows.
+"""Runs in compiled segments: between two of them the host shows progress, hears Ctrl-C and saves checkpoints.
 
-A segment is one compiled call: between two of them the host shows progress and hears Ctrl-C. A window is the stretch of
-a run that gives one record.
+A window is the part of a run that gives one record. `scan` and `chunked` differ in their `Loop`, the way in which they
+go through the examples of a segment; this module does the rest.
 """
 
 import threading
-from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -14,208 +13,184 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop.engines.feeding import deal_here, deal_there
-from crossprop.learners import Learner, State
-from crossprop.learners.base import Outcome, UnitMajorState
-from crossprop.network import Network, float_type
-from crossprop.streams.base import Life
-
-Probe = Callable[[State, State], Any]
-Probes = tuple[tuple[str, Probe], ...]
-AfterSegment = Callable[[int], None]
+from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
+from crossprop.engines.protocol import Batch, Loop, Observers, RunResult, Sums
+from crossprop.engines.recorder import Recorder
+from crossprop.learners.base import Learner, UnitRule
+from crossprop.network import float_type
 
 SECONDS_PER_SEGMENT = 1.0
-SUMMED = {"loss", "error"}
-
 
 _making = threading.Lock()
 
 
-def unheard(steps: int) -> None:
-    """For who does not listen."""
+def drift_name(weights: str) -> str:
+    """The record for the drift of the weights of this name."""
+    return f"{weights}_drift" if weights in ("incoming", "outgoing") else f"drift_{weights}"
 
 
-class Run(NamedTuple):
-    """One learner, one life, and the data of the key for its initial weights."""
-
-    learner: Learner
-    life: Life
-    key: np.ndarray
-
-
-class RunResult(NamedTuple):
-    """What is kept of a run: a number a window of each record, NaN after it diverged; and when it did, or -1."""
-
-    records: dict[str, np.ndarray]
-    diverged_at: int
-    state: Callable[[], State] | None = None
-    """Gives the last state, of a run that scan or chunked took alone."""
-
-
-class Progress(NamedTuple):
-    """Where a run stands, passed between segments."""
-
-    work: UnitMajorState
-    records: dict[str, jax.Array]
-    diverged_at: jax.Array
-
-
-class Sums(NamedTuple):
-    """What adds up over the examples of a window, and the first step with a non-finite loss, or -1."""
-
-    loss: jax.Array
-    error: jax.Array
-    diverged_at: jax.Array
-
-    def add(self, network: Network, at: Any, outcome: Outcome, y: jax.Array) -> "Sums":
-        diverged = (self.diverged_at < 0) & ~jnp.isfinite(outcome.loss)
-        wrong = jnp.argmax(outcome.outputs) != jnp.argmax(y) if network.loss == "softmax" else 0
-        return Sums(self.loss + outcome.loss, self.error + wrong, jnp.where(diverged, at, self.diverged_at))
-
-    def add_block(self, network: Network, at: Any, outputs: jax.Array, y: jax.Array, count: Any) -> "Sums":
-        """The same of several examples at once, the first `count` of them."""
-        real = jnp.arange(len(y)) < count
-        losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
-        diverged = ~jnp.isfinite(losses)
-        wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
-        first = jnp.where((self.diverged_at < 0) & jnp.any(diverged), at + jnp.argmax(diverged), self.diverged_at)
-        return Sums(self.loss + jnp.sum(losses), self.error + jnp.sum(wrong).astype(self.error.dtype), first)
-
-
-class LoopSpec(NamedTuple):
-    """How an engine goes through examples. Hashable: a compiled segment is made for each."""
-
-    advance: Callable[..., tuple[UnitMajorState, Sums]]
-    """`(stride, learner, work, sums, x, y, at, until, start)`: lives through rows `at` to `until` of x and y, whose
-    first is example `start`; at most `stride` of them, where it has one."""
-    stride: int | None = None
-    """The most examples that it takes at a time; None is as many as there are."""
-    enter: Callable[[Learner, UnitMajorState], UnitMajorState] = lambda learner, work: work
-    leave: Callable[[Learner, UnitMajorState], UnitMajorState] = lambda learner, work: work
-    """How the work is laid out for the length of a life, and back."""
-    inputs_axis: int = 0
-    """Along which axis of U, laid out so, its inputs lie."""
-
-
-def moves(learner: Learner) -> bool:
-    """Whether the rule moves U at all."""
-    return _moves(jax.tree.structure(learner), float_type())
-
-
-@cache
-def _moves(structure: Any, dtype: Any) -> bool:
-    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: UnitMajorState.of(learner.init(jax.random.key(0))))
-    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (learner.network.hidden, learner.network.outputs))
-    credit = jax.eval_shape(learner.respond, work, z, y)[1]
-    return credit.from_input is not None or credit.from_memory is not None
-
-
-def record_names(learner: Learner, probes: Probes) -> list[str]:
+def summed_names(learner: Learner, observers: Observers) -> list[str]:
+    """Variables that add up over a window."""
     errors = ["error"] if learner.network.loss == "softmax" else []
-    return ["loss", "incoming_drift", "outgoing_drift", *(name for name, _ in probes), *errors]
+    return ["loss", *errors, *(name for name, _ in observers.metrics)]
 
 
-def tile(learner: Learner, platform: str, most: int) -> int:
+def batch_width(learner: Learner, platform: str, most: int) -> int:
     """How many runs go side by side: one on a core of a CPU, elsewhere a power of two, with at most so many bytes of
     incoming weights."""
-    weights = learner.network.fan_in * learner.network.hidden
-    return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(most / (4 * weights)), 0, 6))
+    return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(most / (4 * state_size(learner))), 0, 6))
+
+
+def state_size(learner: Learner) -> int:
+    """The number of incoming weights, or of all numbers in the state of a learner that is no unit rule."""
+    if isinstance(learner, UnitRule):
+        return learner.network.fan_in * learner.network.hidden
+    state = jax.eval_shape(learner.init, jax.random.key(0))
+    return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
 
 
 def seconds_per_step(learner: Learner) -> float:
     """About how long an example takes one core."""
-    memory = learner.shapes().memory or ()
-    matrices = 1 + (memory[2] if len(memory) == 3 else 0)
-    return 3e-6 + 2e-10 * matrices * learner.network.fan_in * learner.network.hidden
+    matrices = 1 + (learner.shapes().matrices if isinstance(learner, UnitRule) else 0)
+    return 3e-6 + 2e-10 * matrices * state_size(learner)
 
 
 def steps_per_call(learner: Learner, width: int) -> int:
-    """How many steps one compiled call takes: a power of two, about a second's work on one core; and where runs go side
-    by side, few enough that their examples fit."""
+    """How many steps one compiled call takes: a power of two, about a second's work on one core, and few enough that
+    the examples of runs side by side fit."""
     most = 13 if width == 1 else 11
     return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
 
 
-def live(
-    method: LoopSpec, runs: Sequence[Run], width: int, record_every: int, probes: Probes, after_segment: AfterSegment
-) -> list[RunResult]:
-    """Whole runs, `width` of them side by side, filled up with copies of the first: a run's numbers do not depend on
-    how many there are. Their learners have one structure, their lives one length.
+class Progress(NamedTuple):
+    """What a segment passes to the next one."""
 
-    `after_segment` hears how many steps went by, and may raise to end them there.
-    """
-    learner, life = runs[0].learner, runs[0].life
-    steps, windows, single = len(life.y), -(-len(life.y) // record_every), width == 1
-    together = [*runs, *[runs[0]] * (width - len(runs))]
-    if single:
-        learners, work = learner, _first_work(method, learner, jnp.asarray(runs[0].key))
-    else:
-        learners = jax.tree.map(lambda *leaves: np.array(leaves, float_type()), *(run.learner for run in together))
-        work = _first_works(method, learners, np.stack([run.key for run in together]))
-    shape = (windows,) if single else (width, windows)
-    records = {name: jnp.zeros(shape) for name in record_names(learner, probes)}
-    initial, progress = work, jax.tree.map(jnp.array, Progress(work, records, jnp.full(shape[:-1], -1, int)))
-    stride = method.stride or 1
-    size = min(max(steps_per_call(learner, width) // stride, 1) * stride, steps)
-    deal = (deal_here if single else deal_there)([run.life for run in together], size, method.stride or 0)
-    for start in range(0, steps, size):
-        count = min(size, steps - start)
-        progress = _compiled_segment()(
-            method, probes, single, learners, initial, progress, *deal(start, count), start, count, record_every
-        )
-        jax.block_until_ready(progress)
-        after_segment(count)
-    records, diverged_at = jax.device_get((progress.records, progress.diverged_at))
-    if single:
-        records, diverged_at = {name: values[None] for name, values in records.items()}, diverged_at[None]
-    each = lived(records, diverged_at, len(runs), steps, record_every)
-    if len(runs) == 1:
-        first = lambda: progress.work if single else jax.tree.map(lambda leaf: leaf[0], progress.work)
-        each = [each[0]._replace(state=lambda: _state(method, learner, first()))]
-    return each
+    work: Any
+    diverged_at: jax.Array
 
 
-def lived(
-    records: dict[str, np.ndarray], diverged_at: np.ndarray, count: int, steps: int, record_every: int
-) -> list[RunResult]:
-    """What is kept of each of the first `count` of some runs: sums over windows become means, and records after a
-    divergence NaN."""
-    records, diverged_at = {name: values[:count] for name, values in records.items()}, diverged_at[:count]
-    ends = window_ends(steps, record_every)
-    lengths = np.diff(ends, prepend=0)
-    gone = (diverged_at[:, None] >= 0) & (ends > diverged_at[:, None])
-    rows: dict[str, np.ndarray] = {}
-    for name, values in records.items():
-        means = values / lengths.astype(values.dtype) if name in SUMMED else values
-        rows[name] = np.where(gone, np.nan, means).astype(values.dtype) if gone.any() else means
-    return [
-        RunResult({name: values[i] for name, values in rows.items()}, int(at))
-        for i, at in enumerate(diverged_at.tolist())
-    ]
+class LoopSession:
+    """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
+    numbers do not depend on how many there are."""
+
+    def __init__(self, loop: Loop, batch: Batch, width: int):
+        self.loop, self.batch, self.width, self.single = loop, batch, width, width == 1
+        self.step, runs = batch.first, batch.runs
+        learner, stride = runs[0].learner, loop.stride or 1
+        most = max(steps_per_call(learner, width) // stride, 1) * stride
+        self.segment = batch.segment or min(most, batch.steps or most)
+        together = [*runs, *[runs[0]] * (width - len(runs))]
+        if self.single:
+            self.learners, key = learner, jnp.asarray(runs[0].key)
+            self.initial = _first_work(loop, learner, key)
+            started = self.initial if runs[0].start is None else _entered(loop, learner, runs[0].start)
+        else:
+            self.learners = jax.tree.map(
+                lambda *leaves: np.array(leaves, float_type()), *(run.learner for run in together)
+            )
+            keys = np.stack([run.key for run in together])
+            self.initial = started = _first_works(loop, self.learners, keys)
+            if runs[0].start is not None:
+                states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
+                started = _entered_all(loop, self.learners, states)
+        diverged_at = jnp.full(() if self.single else (width,), -1, int)
+        self.progress = jax.tree.map(jnp.array, Progress(started, diverged_at))
+        self.recorder = Recorder(batch.record_every, batch.first)
+        self.summed = summed_names(learner, batch.observers)
+        sources = [run.source for run in together]
+        size, more = self.segment, loop.stride or 0
+        self.feed = RunFeed(sources[0], size, more) if self.single else BatchFeed(sources, size, more)
+
+    def advance(self, count: int) -> None:
+        taken = self.feed.take(self.step, count)
+        x, y = taken if self.single else expanded(taken)
+        every = self.batch.record_every
+        windows = (self.segment - 1) // every + 2
+        sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
+        sums = {name: values[0] for name, values in sums.items()} if self.single else sums
+        self.progress, records = _compiled_segment()(
+            self.loop, self.batch.observers, self.single, windows,
+            self.learners, self.initial, self.progress, sums, x, y, self.step, count, every,
+        )  # fmt: skip
+        records = jax.device_get(records)
+        if self.single:
+            records = {name: values[None] for name, values in records.items()}
+        self.recorder.add(records, count)
+        self.step += count
+
+    def results(self) -> list[RunResult]:
+        diverged_at = np.atleast_1d(jax.device_get(self.progress.diverged_at))
+        return self.recorder.results(diverged_at, len(self.batch.runs))
+
+    def states(self) -> list[Any]:
+        if self.single:
+            return [_left(self.loop, self.learners, self.progress.work)]
+        states = _left_all(self.loop, self.learners, self.progress.work)
+        return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return snapshot_of(self.progress, self.recorder)
+
+    def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
+        self.progress = restored(self.progress, self.recorder, snapshot, step)
+        self.step = step
 
 
-def window_ends(steps: int, record_every: int) -> np.ndarray:
-    """The coordinate `step` of the records: how many examples were learned from at each window's end."""
-    return np.append(np.arange(record_every, steps, record_every), steps)
+def snapshot_of(progress: Any, recorder: Recorder) -> dict[str, np.ndarray]:
+    """The leaves of `progress` and the records so far."""
+    leaves = {f"leaf {i}": np.asarray(_plain(leaf)) for i, leaf in enumerate(jax.tree.leaves(progress))}
+    return leaves | {f"record {name}": values for name, values in recorder.arrays().items()}
 
 
-def _first_work(method: LoopSpec, learner: Learner, key: jax.Array) -> UnitMajorState:
-    return method.enter(learner, UnitMajorState.of(learner.init(jax.random.wrap_key_data(key))))
+def restored(progress: Any, recorder: Recorder, snapshot: dict[str, np.ndarray], step: int) -> Any:
+    """The progress of a snapshot, in the form of `progress`; the recorder is filled."""
+    leaves, structure = jax.tree.flatten(progress)
+    records = {name.removeprefix("record "): values for name, values in snapshot.items() if name.startswith("record ")}
+    recorder.restore(records, step)
+    return jax.tree.unflatten(structure, [_like(leaf, snapshot[f"leaf {i}"]) for i, leaf in enumerate(leaves)])
 
 
-@partial(jax.jit, static_argnames="method")
-def _first_works(method: LoopSpec, learners: Learner, keys: jax.Array) -> UnitMajorState:
-    return jax.vmap(partial(_first_work, method))(learners, keys)
+def _plain(leaf: jax.Array) -> jax.Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
 
-@partial(jax.jit, static_argnames="method")
-def _state(method: LoopSpec, learner: Learner, work: UnitMajorState) -> State:
-    return method.leave(learner, work).state()
+def _like(leaf: jax.Array, value: np.ndarray) -> jax.Array:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
+    return jnp.asarray(value)
+
+
+def _first_work(loop: Loop, learner: Learner, key: jax.Array) -> Any:
+    return loop.enter(learner, learner.init(jax.random.wrap_key_data(key)))
+
+
+@partial(jax.jit, static_argnames="loop")
+def _first_works(loop: Loop, learners: Learner, keys: jax.Array) -> Any:
+    return jax.vmap(partial(_first_work, loop))(learners, keys)
+
+
+@partial(jax.jit, static_argnames="loop")
+def _entered(loop: Loop, learner: Learner, state: Any) -> Any:
+    return loop.enter(learner, state)
+
+
+@partial(jax.jit, static_argnames="loop")
+def _entered_all(loop: Loop, learners: Learner, states: Any) -> Any:
+    return jax.vmap(loop.enter)(learners, states)
+
+
+@partial(jax.jit, static_argnames="loop")
+def _left(loop: Loop, learner: Learner, work: Any) -> Any:
+    return loop.leave(learner, work)
+
+
+@partial(jax.jit, static_argnames="loop")
+def _left_all(loop: Loop, learners: Learner, work: Any) -> Any:
+    return jax.vmap(loop.leave)(learners, work)
 
 
 def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:
-    """Of some options of the compiler, which come and go with its versions, those that this one knows."""
+    """Those of some compiler options that this version of XLA knows; they come and go."""
 
     def is_known(name: str) -> bool:
         try:
@@ -227,84 +202,110 @@ def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:
     return {name: value for name, value in options.items() if is_known(name)}
 
 
-def _compiled_segment() -> Any:
-    """One for all threads, so that a program is compiled once."""
+def compiler_options() -> dict[str, bool | int]:
+    """Options for programs whose numbers must be the same in every process."""
     with _making:
-        return _make_segment()
+        return _compiler_options()
 
 
 @cache
-def _make_segment() -> Any:
+def _compiler_options() -> dict[str, bool | int]:
     # A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every
     # process. Products of its own take longer to compile and to run than those of the library.
     same_everywhere = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
-    # A CPU's would copy, at every turn of a loop, matrices that can be changed in place.
-    quicker = known_options({"xla_cpu_copy_insertion_use_region_analysis": True})
+    # On a CPU it would copy matrices, at every turn of a loop, that can be changed in place.
+    return same_everywhere | known_options({"xla_cpu_copy_insertion_use_region_analysis": True})
+
+
+def _compiled_segment() -> Any:
+    """One for all threads, so that a program is compiled once."""
+    options = compiler_options()
+    with _making:
+        return _make_segment(tuple(options.items()))
+
+
+@cache
+def _make_segment(options: tuple[tuple[str, bool | int], ...]) -> Any:
     return jax.jit(
         _segment,
-        static_argnames=("method", "probes", "single"),
+        static_argnames=("loop", "observers", "single", "windows"),
         donate_argnames="progress",
-        compiler_options=same_everywhere | quicker,
+        compiler_options=dict(options),
     )
 
 
 def _segment(
-    method: LoopSpec,
-    probes: Probes,
+    loop: Loop,
+    observers: Observers,
     single: bool,
-    learner: Learner,
-    initial: UnitMajorState,
+    windows: int,
+    learner: Any,
+    initial: Any,
     progress: Progress,
+    sums: dict[str, jax.Array],
     x: jax.Array,
     y: jax.Array,
-    start: int,
-    steps: int,
-    record_every: int,
-) -> Progress:
-    """Lives through the first `steps` rows of x and y, which are the runs' examples from number `start` on."""
-    each = partial(_one_segment, method, probes)
-    each = each if single else jax.vmap(each, in_axes=(0, 0, 0, 0, 0, None, None, None))
-    return each(learner, initial, progress, x, y, start, steps, record_every)
+    start: Any,
+    steps: Any,
+    record_every: Any,
+) -> tuple[Progress, dict[str, jax.Array]]:
+    """Runs through the first `steps` rows of x and y, which are the runs' examples from number `start` on; `sums` are
+    those of the window that is open."""
+    each = partial(_one_segment, loop, observers, windows)
+    each = each if single else jax.vmap(each, in_axes=(0, 0, 0, 0, 0, 0, None, None, None))
+    return each(learner, initial, progress, sums, x, y, start, steps, record_every)
 
 
-def _one_segment(method, probes, learner, initial, progress, x, y, start, steps, record_every) -> Progress:
-    inputs, hidden = learner.network.inputs, learner.network.hidden
-    measures = {
-        "incoming_drift": lambda initial, work: _norm(
-            lax.slice_in_dim(work.incoming - initial.incoming, 0, inputs, axis=method.inputs_axis)
-        ),
-        "outgoing_drift": lambda initial, work: _norm((work.outgoing - initial.outgoing)[:, :hidden]),
-    }
-    state = partial(_state, method, learner)
-    for name, probe in probes:
-        measures[name] = lambda initial, work, probe=probe: probe(state(initial), state(work))
+def _one_segment(
+    loop: Loop,
+    observers: Observers,
+    windows: int,
+    learner: Any,
+    initial: Any,
+    progress: Progress,
+    sums: dict[str, jax.Array],
+    x: jax.Array,
+    y: jax.Array,
+    start: Any,
+    steps: Any,
+    record_every: Any,
+) -> tuple[Progress, dict[str, jax.Array]]:
+    def measure(initial: Any, work: Any) -> dict[str, jax.Array]:
+        """What is read off the state at the end of a window."""
+        found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work).items()}
+        if observers.probes:
+            states = loop.leave(learner, initial), loop.leave(learner, work)
+            found |= {name: jnp.asarray(probe(*states), x.dtype) for name, probe in observers.probes}
+        return found
 
-    def stretch(carry):
-        """To the end of the window that is open, or of the segment, or as far as the method goes at a time."""
-        done, work, records, diverged_at = carry
+    def stretch(carry: Any) -> Any:
+        """To the end of the window that is open, or of the segment, or as far as the loop goes at a time."""
+        done, (work, diverged_at), records = carry
         window = (start + done) // record_every
         end = (window + 1) * record_every - start
+        window = window - start // record_every
         until = jnp.minimum(steps, end)
-        if method.stride is not None:
-            until = jnp.minimum(until, done + method.stride)
+        if loop.stride is not None:
+            until = jnp.minimum(until, done + loop.stride)
         zero = jnp.zeros((), x.dtype)
-        sums = Sums(zero, zero, diverged_at)
-        work, sums = method.advance(method.stride, learner, work, sums, x, y, done, until, start)
+        own = Sums(zero, zero, {name: zero for name, _ in observers.metrics}, diverged_at)
+        work, own = loop.advance(learner, observers, work, own, x, y, done, until, start)
         closes = (until == end) | (until == steps)
-        records = {
-            name: values.at[window].add(getattr(sums, name))
-            if name in SUMMED
-            else values.at[window].set(
-                lax.cond(closes, measures[name], lambda *_, kept=values[window]: kept, initial, work)
-            )
-            for name, values in records.items()
-        }
-        return until, work, records, sums.diverged_at
+        added = {"loss": own.loss, "error": own.error} | own.metrics
+        summed = {name: records[name].at[window].add(added[name]) for name in sums}
+        kept = {name: records[name][window] for name in measured}
+        values = lax.cond(closes, measure, lambda *_: kept, initial, work) if measured else {}
+        records = summed | {name: records[name].at[window].set(value) for name, value in values.items()}
+        return until, Progress(work, own.diverged_at), records
 
-    done = jnp.zeros((), jnp.int32)
-    _, *reached = lax.while_loop(lambda carry: carry[0] < steps, stretch, (done, *progress))
-    return Progress(*reached)
+    measured = jax.eval_shape(measure, initial, progress.work)
+    records = {name: jnp.zeros(windows, x.dtype).at[0].set(value) for name, value in sums.items()}
+    records |= {name: jnp.zeros((windows, *value.shape), value.dtype) for name, value in measured.items()}
+    begin = (jnp.zeros((), jnp.int32), progress, records)
+    _, progress, records = lax.while_loop(lambda carry: carry[0] < steps, stretch, begin)
+    return progress, records
 
 
-def _norm(change: jax.Array) -> jax.Array:
+def norm(change: jax.Array) -> jax.Array:
+    """The Euclidean norm, at full precision on every device."""
     return jnp.sqrt(jnp.vdot(change, change, precision=lax.Precision.HIGHEST))

@@ -2,12 +2,12 @@
 
 import equinox as eqx
 
-from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
 from crossprop.learners.optimizers import Optimizer
 from crossprop.network import Network
 
 
-class Backprop(Learner):
+class Backprop(UnitRule):
     r"""Gradient descent on half the squared error, or on the cross-entropy.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k w_{jk} \phi'_j x_i \qquad w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$

@@ -5,12 +5,12 @@ import jax
 import jax.numpy as jnp
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
 from crossprop.learners.optimizers import Optimizer
 from crossprop.network import Network
 
 
-class Crossprop(Learner):
+class Crossprop(UnitRule):
     r"""Crossprop: the incoming weights follow the gradient of the error through the past of the outgoing ones.
 
     The memory $h_{ijk}$ estimates $\partial w_{jk} / \partial u_{ij}$ over all the past of $u_{ij}$:

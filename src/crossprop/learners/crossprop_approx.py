@@ -3,12 +3,12 @@
 import equinox as eqx
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
 from crossprop.learners.optimizers import Optimizer
 from crossprop.network import Network
 
 
-class CrosspropApprox(Learner):
+class CrosspropApprox(UnitRule):
     r"""Crossprop with the memory kept per outgoing weight instead of per incoming weight and output.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [(1-\eta) \phi_j h_{jk} + \eta w_{jk}] \phi'_j x_i$$

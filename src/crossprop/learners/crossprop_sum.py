@@ -3,12 +3,12 @@
 import equinox as eqx
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, first_set, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
 from crossprop.learners.optimizers import Optimizer
 from crossprop.network import Network
 
 
-class CrosspropSum(Learner):
+class CrosspropSum(UnitRule):
     r"""The paper's first form, before `eta`: crossprop's term and backprop's, added. Not a point on the `eta` line.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [\phi_j h_{ijk} + w_{jk} \phi'_j x_i]$$

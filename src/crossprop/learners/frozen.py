@@ -2,12 +2,12 @@
 
 import equinox as eqx
 
-from crossprop.learners.base import Credit, Hyperparameter, Learner, Shapes, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
 from crossprop.learners.optimizers import Optimizer
 from crossprop.network import Network
 
 
-class Frozen(Learner):
+class Frozen(UnitRule):
     r"""The control: the features stay where they started, and only the outgoing weights learn.
 
     $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$

@@ -4,17 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop.engines import ENGINES, segments
-from crossprop.execution import engine_for, key_data, keys
 from crossprop.learners import Learner
 from crossprop.network import Network
 from crossprop.paper.plans import feature_learners
 from crossprop.progress import bar
-from crossprop.running import SCHEMA, experiment
+from crossprop.running import SCHEMA, experiment, run
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ class Mapping:
 
     def experiment(self) -> dict[str, str]:
         """All that the features depend on."""
-        asked = experiment(feature_learners(self.network), self.stream, [0], len(self.stream.schedule))
+        asked = experiment(feature_learners(self.network), self.stream, [0], self.stream.steps)
         return asked | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
 
     def run(self) -> "xarray.Dataset":
@@ -66,14 +63,10 @@ class Mapping:
 
 
 def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray:
-    life = stream.sample(keys(0)[0])
-    engine = ENGINES[engine_for("auto", learner)]
-    (lived,) = engine.live(
-        [segments.Run(learner, life, key_data([0])[0][1])], jax.default_backend(), record_every=len(life.y)
-    )
-    state = lived.state()
+    """The hidden units after one pass with seed 0."""
+    _, states = run({"it": learner}, stream, seeds=[0], record_every=stream.steps, progress=False, return_states=True)
     network = learner.network
-    return np.asarray(network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi)
+    return np.asarray(network.activate(network.preactivations(states["it"][0].incoming, jnp.asarray(x))).phi)
 
 
 def _tsne(space: np.ndarray) -> np.ndarray:

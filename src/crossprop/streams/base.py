@@ -1,71 +1,146 @@
-"""What all streams share: tasks named by letters, and a life, which is all the examples of one run in order."""
+"""What all streams share: the contract, pools of examples dealt in an order, and names of tasks."""
 
-from abc import abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Real
+from jaxtyping import Array, Float, Int, Key
 
+from crossprop import _checks as check
 from crossprop.network import float_type
 
 Numbers = np.ndarray | Array
+Tasks = str | Sequence[int]
+
+MOST_TASKS = 10**6
 
 
-class Life:
-    """All the examples of one run. They are dealt from a pool in an order, so that what repeats is kept once.
+class Sample(NamedTuple):
+    """All examples of one run of a finite stream, and the number of each one's task."""
 
-    `x (steps, inputs)`, `y (steps, outputs)`, `task (steps,)`: 0 for task A, 1 for B and so on.
+    x: Float[np.ndarray, "steps inputs"]
+    y: Float[np.ndarray, "steps outputs"]
+    task: Int[np.ndarray, " steps"]
+
+
+class Stream(ABC):
+    """Where examples come from: a sequence of tasks whose switches the learner is not told about.
+
+    A stream is an immutable description, usually a frozen dataclass. It has the attributes `inputs`, `outputs`,
+    `one_hot` (whether `y` is one-hot) and `steps` (None for an endless stream), and deals its examples in order:
+
+    - `begin(key)`: where the stream stands before its first example, as any pytree.
+    - `deal(place, count)`: the next `count` examples and the place after them. It is a pure function, and dealing 3
+      and then 4 examples gives the same ones as dealing 7. If JAX can trace it, examples are made on the device;
+      otherwise it is called with ordinary arrays on the host.
+
+    ```python
+    @dataclass(frozen=True)
+    class Noise(cp.Stream):
+        inputs: int = 3
+        outputs: int = 1
+        one_hot: bool = False
+        steps: int | None = None
+
+        def begin(self, key):
+            return key, 0
+
+        def deal(self, place, count):
+            key, step = place
+            keys = jax.vmap(partial(jax.random.fold_in, key))(step + jnp.arange(count))
+            x = jax.vmap(lambda key: jax.random.normal(key, (self.inputs,)))(keys)
+            return (key, step + count), x, x[:, :1]
+    ```
     """
 
-    def __init__(
-        self,
-        pool: Real[Numbers, "examples inputs"],
-        order: Int[Numbers, " steps"],
-        y: Float[Numbers, "steps outputs"],
-        task: Int[Numbers, " steps"],
-    ):
-        self.pool, self.order, self.y, self.task = map(np.asarray, (pool, order, y, task))
-
-    @property
-    def x(self) -> np.ndarray:
-        return self.pool[self.order].astype(float_type(), copy=False)
-
-
-@runtime_checkable
-class Stream(Protocol):
-    """Where examples come from: a sequence of tasks, whose switches the learner is not told of."""
-
-    @property
-    @abstractmethod
-    def inputs(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def outputs(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def one_hot(self) -> bool:
-        """Whether `y` is one-hot."""
-        ...
-
-    @property
-    @abstractmethod
-    def schedule(self) -> np.ndarray:
-        """The task of every step, `(steps,)`, the same for all keys."""
-        ...
+    inputs: int
+    outputs: int
+    one_hot: bool
+    steps: int | None
 
     @abstractmethod
-    def sample(self, key: Key[Array, ""]) -> Life:
-        """The whole life of one run, a pure function of the key."""
-        ...
+    def begin(self, key: Key[Array, ""]) -> Any:
+        """The place before the first example, as a pytree."""
+
+    @abstractmethod
+    def deal(self, place: Any, count: int) -> tuple[Any, Any, Any]:
+        """The place after `count` more examples, their `x (count, inputs)` and their `y (count, outputs)`."""
+
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        """The number of the task at these steps, counted from 0; the same for every key."""
+        return np.zeros(np.shape(steps), int)
+
+    def sample(self, key: Key[Array, ""]) -> Sample:
+        """All examples of one run, for a finite stream."""
+        if self.steps is None:
+            raise ValueError(f"stream must be finite to be sampled whole, got {self!r}: use begin and deal")
+        _, x, y = self.deal(self.begin(key), self.steps)
+        x, y = (np.asarray(values, float_type()) for values in (x, y))
+        return Sample(x, y, np.asarray(self.task(np.arange(self.steps))))
 
 
-def check_tasks(tasks: Any) -> None:
-    if not isinstance(tasks, str) or not tasks or not all("A" <= letter <= "Z" for letter in tasks):
-        raise ValueError(f"tasks must be a string of the letters A to Z, such as 'ABCABC', got {tasks!r}")
+class Pool(NamedTuple):
+    """Examples that are kept once and dealt by row: `x (examples, inputs)`, `y (targets, outputs)`."""
+
+    x: Any
+    y: Any
+    index: Any = None
+    """Arrays that the stream's `rows` needs, as a pytree."""
 
 
-def letters(tasks: str) -> np.ndarray:
-    """The number of each task: 0 for A, 1 for B ..."""
-    return np.array([ord(letter) - ord("A") for letter in tasks])
+class PoolPlace(NamedTuple):
+    """Where a pool stream stands."""
+
+    step: Any
+    pool: Pool
+
+
+class PoolStream(Stream):
+    """A finite stream whose examples are rows of two tables. Engines look rows up instead of calling `deal`."""
+
+    @abstractmethod
+    def pool(self, key: Key[Array, ""]) -> Pool:
+        """The tables of one run, as NumPy arrays."""
+
+    @abstractmethod
+    def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
+        """The rows of the pool's `x` and `y` at these steps. Written in operations that NumPy and JAX share."""
+
+    def begin(self, key: Key[Array, ""]) -> PoolPlace:
+        return PoolPlace(jnp.zeros((), int), jax.tree.map(jnp.asarray, self.pool(key)))
+
+    def deal(self, place: PoolPlace, count: int) -> tuple[PoolPlace, Array, Array]:
+        steps, (x, y, index) = self.steps, place.pool
+        if steps is not None and not check.is_traced(place.step) and int(place.step) + count > steps:
+            raise ValueError(f"count must be at most the {steps - int(place.step)} examples left, got {count}")
+        x_rows, y_rows = self.rows(index, place.step + jnp.arange(count))
+        return place._replace(step=place.step + count), x[x_rows].astype(float_type()), y[y_rows].astype(float_type())
+
+    def sample(self, key: Key[Array, ""]) -> Sample:
+        assert self.steps is not None
+        (x, y, index), steps = self.pool(key), np.arange(self.steps)
+        x_rows, y_rows = self.rows(index, steps)
+        return Sample(x[x_rows].astype(float_type()), y[y_rows].astype(float_type()), np.asarray(self.task(steps)))
+
+
+def checked_tasks(tasks: Any) -> str | tuple[int, ...]:
+    """Tasks as letters, or as a tuple of numbers from 0."""
+    if isinstance(tasks, str):
+        if not tasks or not all("A" <= letter <= "Z" for letter in tasks):
+            raise ValueError(f"tasks must be letters A to Z such as 'ABCABC', or a sequence of numbers, got {tasks!r}")
+        return tasks
+    if not isinstance(tasks, Sequence | np.ndarray) or isinstance(tasks, bytes) or np.ndim(np.asarray(tasks)) != 1:
+        raise TypeError(f"tasks must be letters such as 'ABC' or a sequence of numbers from 0, got {tasks!r}")
+    if len(tasks) == 0:
+        raise ValueError(f"tasks must not be empty, got {tasks!r}")
+    for task in tasks:
+        check.integer("a task in tasks", task, low=0, high=MOST_TASKS)
+    return tuple(int(task) for task in tasks)
+
+
+def task_numbers(tasks: str | tuple[int, ...]) -> np.ndarray:
+    """The number of each visited task: 0 for A, 1 for B ..."""
+    return np.array([ord(task) - ord("A") if isinstance(task, str) else task for task in tasks])

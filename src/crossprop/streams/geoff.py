@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,29 +11,29 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
-from crossprop.streams.base import Life, check_tasks, letters
+from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
 
 
 @dataclass(frozen=True)
-class Geoff:
+class Geoff(PoolStream):
     r"""Examples labelled by a random target network of linear threshold units, whose outgoing weights change by task.
 
     $U^*$ is uniform on {-1, +1}, $W^*$ on {-1, 0, +1}, x on {0, 1}. Feature j fires when
     $\sum_i x_i u^*_{ij} > \theta_j = m \beta - S_j$, with $S_j$ the number of -1 in column j, and
-    $y = \sum_j \phi^*_j w^*_j + \epsilon$. Each task is made from the one before it in the alphabet by redrawing a
+    $y = \sum_j \phi^*_j w^*_j + \epsilon$. Each task is made from the one before it (B from A, C from B) by redrawing a
     share of $W^*$; $U^*$ never changes. A task visited again replays its own examples.
 
     **Arguments:**
 
     - `inputs`, `features`: the sizes m and n of the target network.
-    - `beta`: how many of its inputs must match for a feature to fire, as a share.
+    - `beta`: the share of its inputs that must match for a feature to fire.
     - `noise`: the standard deviation of the targets' noise.
-    - `tasks`: the tasks in the order of visits, a letter each, `examples` steps each.
+    - `tasks`: the tasks in the order of visits, `examples` steps each: letters, or a sequence of numbers from 0.
     - `mutation`: the share of W* that is redrawn from one task to the next.
-    - `constant`: gives the target network one more input and one more feature, both always 1 (and not in `x`).
+    - `constant`: adds one input and one feature to the target network, both always 1 (and not in `x`).
 
     ```python
-    life = Geoff(tasks="ABCABC").sample(jax.random.key(0))
+    x, y, task = Geoff(tasks="ABCABC").sample(jax.random.key(0))
     ```
 
     Sutton (2014), "Myths of representation learning"; Veeriah, Zhang and Sutton (2017), "GEOFF tasks".
@@ -42,7 +43,7 @@ class Geoff:
     features: int = 1000
     beta: float = 0.6
     noise: float = 1.0
-    tasks: str = "ABC"
+    tasks: Tasks = "ABC"
     examples: int = 5000
     mutation: float = 0.5
     constant: bool = False
@@ -52,7 +53,7 @@ class Geoff:
         check.integer("features", self.features, low=1)
         check.scalar("beta", self.beta, low=0, high=1)
         check.scalar("noise", self.noise, low=0)
-        check_tasks(self.tasks)
+        object.__setattr__(self, "tasks", checked_tasks(self.tasks))
         check.integer("examples", self.examples, low=1)
         check.scalar("mutation", self.mutation, low=0, high=1)
         check.flag("constant", self.constant)
@@ -66,20 +67,25 @@ class Geoff:
         return False
 
     @property
-    def schedule(self) -> np.ndarray:
-        return np.repeat(letters(self.tasks), self.examples)
+    def steps(self) -> int:
+        return len(self.tasks) * self.examples
 
-    def sample(self, key: Key[Array, ""]) -> Life:
-        pool, y = _examples(self, key)
-        place = np.unique(letters(self.tasks), return_inverse=True)[1]
-        order = (place[:, None] * self.examples + np.arange(self.examples)).ravel()
-        return Life(pool, order, np.asarray(y)[order], self.schedule)
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        return task_numbers(self.tasks)[np.asarray(steps) // self.examples]
+
+    def pool(self, key: Key[Array, ""]) -> Pool:
+        x, y = map(np.asarray, _examples(self, key))
+        return Pool(x, y, np.unique(task_numbers(self.tasks), return_inverse=True)[1])
+
+    def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
+        rows = index[steps // self.examples] * self.examples + steps % self.examples
+        return rows, rows
 
     @partial(jax.jit, static_argnums=0)
     def target(
         self, key: Key[Array, ""]
     ) -> tuple[Float[Array, "all_inputs features"], Float[Array, "tasks all_features"]]:
-        """The target network of a life: `U*`, and `W*` for every task from A to the last letter visited."""
+        """The target network of one run: `U*`, and `W*` for every task from the first to the largest one visited."""
         incoming_key, outgoing_key, _ = jax.random.split(key, 3)
         incoming = jax.random.rademacher(incoming_key, (self.inputs + self.constant, self.features), float)
         size = self.features + self.constant
@@ -91,11 +97,9 @@ class Geoff:
             after = before.at[where].set(jax.random.randint(value_key, (redrawn,), -1, 2).astype(float))
             return after, after
 
-        first_key, *later = jax.random.split(outgoing_key, letters(self.tasks).max() + 1)
-        first = jax.random.randint(first_key, (size,), -1, 2).astype(float)
-        if not later:
-            return incoming, first[None]
-        return incoming, jnp.concatenate([first[None], jax.lax.scan(mutate, first, jnp.stack(later))[1]])
+        keys = jax.random.split(outgoing_key, task_numbers(self.tasks).max() + 1)
+        first = jax.random.randint(keys[0], (size,), -1, 2).astype(float)
+        return incoming, jnp.concatenate([first[None], jax.lax.scan(mutate, first, keys[1:])[1]])
 
     def fire(self, x: Float[Array, "steps inputs"], incoming: Float[Array, "all_inputs features"]) -> Array:
         """The features of the target network, 0 or 1, with the constant one last where there is one."""
@@ -109,10 +113,10 @@ class Geoff:
 
 @partial(jax.jit, static_argnums=0)
 def _examples(stream: Geoff, key: Key[Array, ""]) -> tuple[Array, Array]:
-    """The examples of every task visited, in the alphabet's order: `x (visited * examples, inputs)` and `y`."""
+    """The examples of every visited task, by number: `x (visited * examples, inputs)` and `y`."""
     incoming, outgoing = stream.target(key)
     examples_key = jax.random.split(key, 3)[2]
-    visited = np.unique(letters(stream.tasks))
+    visited = np.unique(task_numbers(stream.tasks))
 
     def task(letter):
         x_key, noise_key = jax.random.split(jax.random.fold_in(examples_key, letter))

@@ -1,6 +1,7 @@
 """Label-shifted classification: the same images, other labels with every task."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -9,20 +10,20 @@ from jaxtyping import Array, Key
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Life, check_tasks, letters
+from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class LabelShift:
-    """A labelled data set, gone through once a task: task A has its labels, B each label c as c + 1, C as c + 2 ...
+class LabelShift(PoolStream):
+    """A labelled data set, one pass per task: task A (0) has its labels, B (1) each label c as c + 1, C as c + 2 ...
 
     **Arguments:**
 
     - `data`: a `DataSet`, such as `datasets.mnist()`.
-    - `tasks`: the tasks in the order of visits, a letter each.
-    - `examples`: how many examples a task has; None is all of them.
+    - `tasks`: the tasks in the order of visits: letters, or a sequence of numbers from 0.
+    - `examples`: examples per task; None is all of them.
     - `shuffle`: False deals them in the data set's order; True in an order drawn by the stream's key. Either way every
-      task of a life has the same examples in the same order.
+      task of a run has the same examples in the same order.
 
     ```python
     stream = LabelShift(datasets.digits(), tasks="ABC", shuffle=True)
@@ -32,14 +33,14 @@ class LabelShift:
     """
 
     data: DataSet
-    tasks: str = "ABC"
+    tasks: Tasks = "ABC"
     examples: int | None = None
     shuffle: bool = False
 
     def __post_init__(self):
         if not isinstance(self.data, DataSet):
             raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
-        check_tasks(self.tasks)
+        object.__setattr__(self, "tasks", checked_tasks(self.tasks))
         if self.examples is not None:
             check.integer("examples", self.examples, low=1, high=len(self.data.y))
         check.flag("shuffle", self.shuffle)
@@ -57,13 +58,23 @@ class LabelShift:
         return True
 
     @property
-    def schedule(self) -> np.ndarray:
-        return np.repeat(letters(self.tasks), self.examples or len(self.data.y))
+    def steps(self) -> int:
+        return len(self.tasks) * self._examples
 
-    def sample(self, key: Key[Array, ""]) -> Life:
-        dealt = np.arange(len(self.data.y))
-        if self.shuffle:
-            dealt = np.asarray(jax.random.permutation(key, len(self.data.y)))
-        order = np.tile(dealt[: self.examples], len(self.tasks))
-        shifted = (self.data.y[order].astype(int) + self.schedule) % self.data.classes
-        return Life(self.data.x, order, np.eye(self.data.classes, dtype=float_type())[shifted], self.schedule)
+    @property
+    def _examples(self) -> int:
+        return len(self.data.y) if self.examples is None else int(self.examples)
+
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        return task_numbers(self.tasks)[np.asarray(steps) // self._examples]
+
+    def pool(self, key: Key[Array, ""]) -> Pool:
+        count = len(self.data.y)
+        order = np.asarray(jax.random.permutation(key, count)) if self.shuffle else np.arange(count)
+        index = (order[: self._examples].astype(np.int32), self.data.y.astype(np.int32), task_numbers(self.tasks))
+        return Pool(self.data.x, np.eye(self.data.classes, dtype=float_type()), index)
+
+    def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
+        order, labels, shifts = index
+        x_rows = order[steps % self._examples]
+        return x_rows, (labels[x_rows] + shifts[steps // self._examples]) % self.data.classes

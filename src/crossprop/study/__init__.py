@@ -104,7 +104,7 @@ class Study:
     def _facts(self, asked: dict[str, Any], sweep: Sweep) -> dict[str, str]:
         stream, network = asked["stream"], next(iter(asked["learners"].values())).network
         settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
-        steps = len(stream.schedule) if not self.quick else len(stream.tasks) * QUICK["stream.examples"][0]
+        steps = stream.steps if not self.quick else len(stream.tasks) * QUICK["stream.examples"][0]
         version = "full" if self.full else "quick" if self.quick else "default"
         seeds = len(next(iter(sweep.learners.values())).grid.seeds)
         reduced = "" if self.full else "; --full has the paper's sizes, wider grids and more seeds"

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.engines.segments import RunResult, seconds_per_step, window_ends
-from crossprop.execution import Cell, DevicePool, engine_for, execute
+from crossprop.engines.recorder import window_ends
+from crossprop.engines.segments import seconds_per_step
+from crossprop.execution import Cell, CellResult, DevicePool, Executor, Plan, engine_for
 from crossprop.learners import Learner
 from crossprop.running import provenance
 from crossprop.streams.base import Stream
@@ -95,7 +96,7 @@ def missing(blocks: list[Block], kept: Iterable[StoredBlock]) -> list[Block]:
 
 def lengths(blocks: Sequence[Block]) -> list[int]:
     """The steps that a run of each block has."""
-    steps = {which: len(stream.schedule) for which, stream in _streams(blocks).items()}
+    steps = {which: stream.steps for which, stream in _streams(blocks).items()}
     return [steps[id(block.stream)] for block in blocks]
 
 
@@ -115,10 +116,11 @@ def live(
     of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
     cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
-    ends = {which: _ends(stream.schedule, record_every) for which, stream in _streams(blocks).items()}
-    waiting: dict[int, dict[int, RunResult]] = {}
+    ends = {which: _ends(stream, record_every) for which, stream in _streams(blocks).items()}
+    waiting: dict[int, dict[int, CellResult]] = {}
     each = [engines[number] for number in of_cell]
-    lived = execute(cells, record_every, each, hear=lambda cell, steps, seconds: hear(steps), slots=slots)
+    tell = lambda cell, steps, seconds: hear(steps)
+    lived = Executor(cells, each, Plan(record_every), on_progress=tell, pool=slots).results()
     with closing(lived):
         for cell, result in lived:
             number = of_cell[cell]
@@ -126,16 +128,17 @@ def live(
             runs[cell] = result
             if len(runs) == len(blocks[number].seeds):
                 together = [runs[cell] for cell in sorted(waiting.pop(number))]
-                records = {name: np.stack([run.records[name] for run in together]) for name in result.records}
-                diverged_at = np.array([run.diverged_at for run in together])
+                records = {name: np.stack([each.run.records[name] for each in together]) for name in result.run.records}
+                diverged_at = np.array([each.run.diverged_at for each in together])
                 step, task = ends[id(blocks[number].stream)]
                 yield number, BlockResult(records, diverged_at, step, task, made_with[engines[number]])
 
 
-def _ends(schedule: np.ndarray, record_every: int) -> tuple[np.ndarray, np.ndarray]:
+def _ends(stream: Stream, record_every: int) -> tuple[np.ndarray, np.ndarray]:
     """The windows' ends, and the task at each."""
-    step = window_ends(len(schedule), record_every)
-    return step, schedule[step - 1]
+    assert stream.steps is not None
+    step = window_ends(stream.steps, record_every)
+    return step, stream.task(step - 1)
 
 
 def engines_of(blocks: Sequence[Block], engine: str) -> list[str]:

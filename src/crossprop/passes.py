@@ -1,0 +1,112 @@
+"""One pass over arrays of examples: `live` learns from them, `predict` only answers."""
+
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from crossprop import _checks as check
+from crossprop.engines.protocol import Observers
+from crossprop.engines.scan import loop_for
+from crossprop.engines.segments import compiler_options
+from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.calling import check_state, one_hot
+from crossprop.network import float_type
+
+ROWS = 4096
+"""Examples of a `predict` that are in memory at a time."""
+
+
+def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
+    """Learns from examples one after the other, in one compiled pass: the fast form of a loop of `update`.
+
+    **Arguments:**
+
+    - `learner`, `state`: as for `learner.update`.
+    - `x`: `(examples, inputs)`. `y`: `(examples, outputs)`, or classes `(examples,)` if the loss is softmax, or
+      numbers `(examples,)` if there is one output.
+
+    **Returns:** the state after the last example, and an `Outcome` with `loss (examples,)` and
+    `outputs (examples, outputs)`, from before learning from each.
+
+    ```python
+    learner = Backprop(Network(inputs=3, hidden=10), step_size=0.01)
+    state, outcomes = live(learner, learner.init(jax.random.key(0)), np.ones((100, 3)), np.ones(100))
+    ```
+    """
+    x, y = checked_examples(learner, x, y)
+    length = 1 << (len(x) - 1).bit_length()
+    padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
+    state, outcomes = _compiled_pass()(learner, state, *padded, len(x))
+    return state, Outcome(*(values[: len(x)] for values in outcomes))
+
+
+def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outputs"]:
+    """The linear outputs, before any softmax, for many examples `x (examples, inputs)`."""
+    _check_learner(learner)
+    x = _rows("x", x, learner.network.inputs)
+    if not len(x):
+        return jnp.zeros((0, learner.network.outputs))
+    return jnp.concatenate([_predicted(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])
+
+
+@jax.jit
+def _predicted(learner: Learner, state: Any, x: Array) -> Array:
+    check_state(learner, state)
+    return jax.vmap(partial(learner.predict, state))(x)
+
+
+class _Outcomes(NamedTuple):
+    """Keeps every outcome, in the place of the sums that a run keeps."""
+
+    loss: Array
+    outputs: Array
+
+    def add(self, learner: Learner, observers: Observers, at: Any, outcome: Outcome, y: Array) -> "_Outcomes":
+        return _Outcomes(self.loss.at[at].set(outcome.loss), self.outputs.at[at].set(outcome.outputs))
+
+
+@cache
+def _compiled_pass() -> Any:
+    return jax.jit(_pass, compiler_options=compiler_options())
+
+
+def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any) -> tuple[Any, _Outcomes]:
+    check_state(learner, state)
+    loop = loop_for(learner)
+    outcomes = _Outcomes(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
+    work, outcomes = loop.advance(
+        learner, Observers(), loop.enter(learner, state), outcomes, x, y, jnp.zeros((), int), count, 0
+    )
+    return loop.leave(learner, work), outcomes
+
+
+def checked_examples(learner: Any, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`x (examples, inputs)` and `y (examples, outputs)` as finite arrays of JAX's float type."""
+    _check_learner(learner)
+    network = learner.network
+    x, y = _rows("x", x, network.inputs), np.asarray(one_hot("y", y, network))
+    if y.ndim == 1 and network.outputs == 1:
+        y = y[:, None]
+    y = _rows("y", y, network.outputs)
+    if len(x) != len(y) or not len(x):
+        raise ValueError(f"x and y must have as many examples as each other, at least one, got {len(x)} and {len(y)}")
+    return x, y
+
+
+def _rows(name: str, values: Any, size: int) -> np.ndarray:
+    rows = np.asarray(values)
+    if rows.dtype.kind not in "buif":
+        raise TypeError(f"{name} must be numbers, got {rows.dtype}")
+    if rows.ndim != 2 or rows.shape[1] != size:
+        raise ValueError(f"{name} must have shape (examples, {size}), got {rows.shape}")
+    check.finite(name, rows)
+    return rows.astype(float_type(), copy=False)
+
+
+def _check_learner(learner: Any) -> None:
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learner must be a crossprop learner, got {learner!r}")
