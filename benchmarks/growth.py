@@ -33,7 +33,13 @@ SIZES = {
 }
 GPU_SIZES = SIZES | {"runs": (1, 16, 256, 4096), "steps": (500, 4000, 32_000)}
 QUICK_SIZES = {"hidden": (8,), "inputs": (20,), "outputs": (1,), "runs": (1, 2), "steps": (100,)}
-X_LABELS = {"hidden": "hidden units", "outputs": "outputs", "inputs": "inputs", "runs": "runs", "steps": "steps per run"}
+X_LABELS = {
+    "hidden": "hidden units",
+    "outputs": "outputs",
+    "inputs": "inputs",
+    "runs": "runs",
+    "steps": "steps per run",
+}
 WHOLE_CASE = ("runs", "steps")
 """Quantities whose figure shows the seconds of the whole case, not those of a run-step."""
 LOOKS = {
@@ -55,7 +61,7 @@ class Point(NamedTuple):
 
 
 def grown_case(quantity: str, value: int, learner: str, scale: Scale) -> Case:
-    """GEOFF's sizes with one changed to `value`; the step size shrinks with more hidden units, so that no run diverges."""
+    """GEOFF's sizes with one changed to `value`; the step size falls with the hidden units, so that no run diverges."""
     sizes = {"inputs": 20, "hidden": scale.hidden(500), "outputs": 1} | {quantity: value}
     network = cp.Network(sizes["inputs"], sizes["hidden"], sizes["outputs"])
     runs = value if quantity == "runs" else scale.runs(1056 if scale.gpu else 4)

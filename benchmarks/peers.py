@@ -283,7 +283,7 @@ def _alberta(hidden: int, step_size: float):
 
 
 class _AlbertaStream(NamedTuple):
-    """The examples as a stream of alberta-framework; each of its runs reads the examples of one run, drawn at random."""
+    """The examples as a stream of alberta-framework; each of its runs reads those of one run, drawn at random."""
 
     time_step: Callable[..., Any]
     x: jax.Array
