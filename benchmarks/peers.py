@@ -28,7 +28,11 @@ def numpy_in_place(learner: Learner, initial: State, x: np.ndarray, y: np.ndarra
     measure = _squared_error if learner.network.loss == "squared" else _cross_entropy
     runs = zip(*_weights(initial), x, y, strict=True)
     with threadpool_limits(1):
-        return _stack(NUMPY[type(learner)](*run, float(learner.step_size), measure) for run in runs)
+        return _stack(NUMPY[type(learner)](*run, np.float32(learner.step_size), measure) for run in runs)
+
+
+ONE = np.float32(1)
+"""A Python number would be converted in a buffer at every use."""
 
 
 class _Forward:
@@ -43,7 +47,7 @@ class _Forward:
         """Fills the buffers and returns the loss."""
         np.tanh(np.dot(inputs, self.u, out=self.phi), out=self.phi)
         np.multiply(self.phi, self.phi, out=self.phi_squared)
-        np.subtract(1, self.phi_squared, out=self.slope)
+        np.subtract(ONE, self.phi_squared, out=self.slope)
         np.dot(self.phi, self.w, out=self.outputs)
         return self.measure(self.outputs, target, self.delta)
 
@@ -76,7 +80,7 @@ def _numpy_crossprop(u, w, x, y, step_size, measure) -> Records:
     for inputs, target in zip(x, y, strict=True):
         loss = forward(inputs, target)
         np.multiply(forward.phi_squared, -step_size, out=keep)
-        np.add(keep, 1, out=keep)
+        np.add(keep, ONE, out=keep)
         np.multiply(delta, step_size, out=delta)
         for h, step in zip(memory, delta, strict=True):
             np.multiply(phi, step, out=row)
@@ -103,7 +107,7 @@ def _numpy_approx(u, w, x, y, step_size, measure) -> Records:
         np.multiply(row, forward.slope, out=row)
         _add_outer(u, inputs, row, buffer_u)
         np.multiply(keep, -step_size, out=keep)
-        np.add(keep, 1, out=keep)
+        np.add(keep, ONE, out=keep)
         np.multiply(memory, keep[:, None], out=memory)
         np.add(memory, delta, out=memory)
         _add_outer(w, phi, delta, buffer_w)

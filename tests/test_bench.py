@@ -320,12 +320,10 @@ def test_a_peer_refuses_what_it_was_not_written_for(peer, learner):
 
 
 def test_the_numpy_loop_allocates_no_matrix():
-    generator = np.random.default_rng(0)
-    u, w, x, y = (
-        generator.normal(size=size).astype(np.float32) for size in ((20, 500), (500, 1), (STEPS, 20), (STEPS, 1))
-    )
+    shapes = ((200, 500), (500, 1), (STEPS, 200), (STEPS, 1))
+    u, w, x, y = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in shapes)
     tracemalloc.start()
-    peers.NUMPY[cp.Crossprop](u, w, x, y, 5e-4, peers._squared_error)
+    peers.NUMPY[cp.Crossprop](u, w, x, y, np.float32(5e-4), peers._squared_error)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # The initial U, the memory and two buffers are allocated before the loop; one within it would be the fifth matrix.
