@@ -15,26 +15,11 @@ BYTES = 4
 """Bytes in a float32."""
 ON_CHIP = 2**20
 """A state of at most so many bytes can stay in a core's cache, or on one multiprocessor of a GPU."""
-
-
-class OptimizerCost(NamedTuple):
-    """The cost of an optimizer per weight that it moves."""
-
-    operations: int
-    """Multiply-adds for its averages, roots and divisions, and for the step itself."""
-    averages: int
-    """Running averages that it stores."""
-    in_blocks: bool
-    """Whether the weights after a block of examples are a linear combination of the block's inputs."""
-
-
-OPTIMIZER_COSTS = {
-    "sgd": OptimizerCost(0, 0, in_blocks=True),
-    "momentum": OptimizerCost(2, 1, in_blocks=True),
-    "rmsprop": OptimizerCost(7, 1, in_blocks=False),
-    "adam": OptimizerCost(11, 2, in_blocks=False),
-}
-"""Learners with another optimizer have no floor."""
+OPTIMIZER_COSTS = {"sgd": (0, 0), "momentum": (2, 1), "rmsprop": (7, 1), "adam": (11, 2)}
+"""Per weight that the optimizer moves: multiply-adds (for averages, roots, divisions and the step itself), and running
+averages that it stores. Learners with another optimizer have no floor."""
+BLOCKED = ("sgd", "momentum")
+"""Optimizers whose weights after a block of examples are a linear combination of the block's inputs."""
 
 
 class Count(NamedTuple):
@@ -78,21 +63,22 @@ class Ceilings(NamedTuple):
 
 def count(learner: Learner) -> Count | None:
     """The cost of a step, or None for an optimizer whose cost is not known."""
-    cost = OPTIMIZER_COSTS.get(learner.optimizer) if isinstance(learner.optimizer, str) else None
-    if cost is None:
+    optimizer = learner.optimizer
+    if not isinstance(optimizer, str) or optimizer not in OPTIMIZER_COSTS:
         return None
+    operations, averages = OPTIMIZER_COSTS[optimizer]
     network, memory = learner.network, learner.shapes().memory or ()
     incoming, outgoing = network.fan_in * network.hidden, (network.hidden + network.bias) * network.outputs
     matrices, at_units = (memory[2] if len(memory) == 3 else 0), len(memory) == 2
     moves = not isinstance(learner, Frozen)
-    per_outgoing = 2 + moves + 3 * at_units + cost.operations
-    per_incoming = 1 + moves * (1 + 3 * matrices + cost.operations)
-    per_incoming_blocked = 1 + moves * (1 + 2 * matrices + 2 * cost.averages)
+    per_outgoing = 2 + moves + 3 * at_units + operations
+    per_incoming = 1 + moves * (1 + 3 * matrices + operations)
+    per_incoming_blocked = 1 + moves * (1 + 2 * matrices + 2 * averages)
     weights = moves * incoming + outgoing
     return Count(
         operations=per_incoming * incoming + per_outgoing * outgoing,
-        blocked=per_incoming_blocked * incoming + per_outgoing * outgoing if cost.in_blocks else None,
-        state=weights * (1 + cost.averages) + int(np.prod(memory)) * bool(memory),
+        blocked=per_incoming_blocked * incoming + per_outgoing * outgoing if optimizer in BLOCKED else None,
+        state=weights * (1 + averages) + int(np.prod(memory)) * bool(memory),
         data=network.inputs + network.outputs + 3 / RECORD_EVERY,
     )
 

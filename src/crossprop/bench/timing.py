@@ -16,14 +16,12 @@ import numpy as np
 
 from crossprop.bench.floors import Ceilings, floor
 from crossprop.bench.peers import RECORD_EVERY, Limit
-from crossprop.bench.workloads import Case
+from crossprop.bench.workloads import SEEDS, Case
 from crossprop.execution import keys
-from crossprop.learners import Learner, State
+from crossprop.learners import Learner
 from crossprop.progress import bar
 from crossprop.running import run
 
-SEEDS = 32
-"""A larger number of runs is made of this many seeds and several step sizes, as in a sweep."""
 SECONDS_PER_CONTENDER = 10.0
 """A contender that has taken this long is not repeated."""
 REFUSALS = (ValueError, jax.errors.JaxRuntimeError)
@@ -53,13 +51,9 @@ class Row:
         return self.contender in self.case.peers
 
     @property
-    def run_steps(self) -> int:
-        return self.runs * self.steps * len(self.case.learners)
-
-    @property
     def seconds_per_run_step(self) -> float:
         """From the median."""
-        return median(self.seconds) / self.run_steps
+        return median(self.seconds) / (self.runs * self.steps * len(self.case.learners))
 
     @property
     def case_seconds(self) -> float:
@@ -80,11 +74,10 @@ def time_workload(
 ) -> list[Row]:
     """Times the engines and each case's peers on all cases, with a progress bar."""
     rows: list[Row] = []
-    with bar(workload, sum(len(engines) + len(case.peers) for case in cases), unit="timings") as advance:
+    with bar(workload, len(cases), unit="cases") as advance:
         for case in cases:
-            timed = time_case(workload, case, engines, repeats, ceilings)
-            rows += timed
-            advance(len(timed))
+            rows += time_case(workload, case, engines, repeats, ceilings)
+            advance(1)
     return rows
 
 
@@ -139,7 +132,7 @@ def prepare(case: Case, contender: str, runs: int, steps: int) -> Callable[[], A
         return lambda: run(learners, stream, seeds, RECORD_EVERY, contender, progress=False)
     x, y = stream.examples(runs)
     initial_keys = jnp.stack([keys(seed)[1] for seed in range(runs)])
-    jobs = [(learner, _initial_states(learner, initial_keys)) for learner in case.learners.values()]
+    jobs = [(learner, jax.vmap(learner.init)(initial_keys)) for learner in case.learners.values()]
     return lambda: [case.peers[contender].run(learner, initial, x, y) for learner, initial in jobs]
 
 
@@ -152,11 +145,6 @@ def _as_sweep(learners: dict[str, Learner], runs: int) -> tuple[dict[str, Learne
         for name, learner in learners.items()
         for number in range(runs // SEEDS)
     }, SEEDS
-
-
-@jax.jit
-def _initial_states(learner: Learner, initial_keys: jax.Array) -> State:
-    return jax.vmap(learner.init)(initial_keys)
 
 
 def _floor(case: Case, steps: int, ceilings: Ceilings) -> float | None:

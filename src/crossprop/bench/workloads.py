@@ -18,6 +18,8 @@ from crossprop.streams import Geoff, LabelShift, Life, Stream
 
 MAX_STEPS = 180_000
 """Steps of the longest run: MNIST's three tasks of 60,000 examples."""
+SEEDS = 32
+"""A larger number of runs is made of this many seeds and several step sizes, as in a sweep."""
 STEP_SIZE = 5e-4
 RULES = ("crossprop", "crossprop-approx", "crossprop-sum", "backprop", "frozen")
 MNIST_TASKS = ("crossprop-approx", "crossprop-approx-0.5", "backprop", "momentum", "rmsprop", "adam", "frozen")
@@ -25,14 +27,10 @@ FIGURE_1A = ("crossprop", "crossprop-0.5", *MNIST_TASKS)
 
 
 class CachedStream:
-    """The first `steps` examples of a stream, sampled once per seed, so that making examples is not timed.
+    """The first `steps` examples of a stream, sampled once per seed, so that making examples is not timed."""
 
-    Only the first `distinct` seeds get examples of their own; later ones reuse them, as the settings of a sweep share
-    the seeds.
-    """
-
-    def __init__(self, stream: Stream, steps: int, distinct: int | None = None):
-        self.stream, self.steps, self.distinct = stream, steps, distinct
+    def __init__(self, stream: Stream, steps: int):
+        self.stream, self.steps = stream, steps
         self.inputs, self.outputs, self.one_hot = stream.inputs, stream.outputs, stream.one_hot
         self.schedule = stream.schedule[:steps]
         self.samples: dict[bytes, Life] = {}
@@ -42,20 +40,18 @@ class CachedStream:
 
     def sample(self, key: Any) -> Life:
         name = np.asarray(jax.random.key_data(key)).tobytes()
-        if name not in self.samples and self.distinct is not None and len(self.samples) >= self.distinct:
-            self.samples[name] = [*self.samples.values()][len(self.samples) % self.distinct]
-        elif name not in self.samples:
+        if name not in self.samples:
             whole = self.stream.sample(key)
             self.samples[name] = Life(whole.pool, whole.order[: self.steps], whole.y[: self.steps], self.schedule)
         return self.samples[name]
 
     def examples(self, runs: int) -> tuple[np.ndarray, np.ndarray]:
-        """`x (runs, steps, inputs)` and `y (runs, steps, outputs)` of the seeds 0, 1, 2 ..."""
-        samples = [self.sample(keys(seed)[0]) for seed in range(runs)]
+        """`x (runs, steps, inputs)` and `y (runs, steps, outputs)` of the first `SEEDS` seeds, over and over."""
+        samples = [self.sample(keys(run % SEEDS)[0]) for run in range(runs)]
         return np.stack([each.x for each in samples]), np.stack([each.y for each in samples])
 
     def shortened(self, steps: int) -> "CachedStream":
-        return self if steps >= self.steps else CachedStream(self, steps, self.distinct)
+        return self if steps >= self.steps else CachedStream(self, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +163,7 @@ def _in_one_call(names: Sequence[str], network: Network, stream: CachedStream, s
 
 
 def _geoff_stream(steps: int) -> CachedStream:
-    return CachedStream(Geoff(tasks="ABCABC", examples=-(-steps // 6)), steps, distinct=32)
+    return CachedStream(Geoff(tasks="ABCABC", examples=-(-steps // 6)), steps)
 
 
 def _mnist_network(scale: Scale) -> Network:
