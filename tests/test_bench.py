@@ -1,4 +1,4 @@
-"""`crossprop bench`: what it writes, that its numbers add up, and that every contender does the same work."""
+"""`crossprop bench` and the scripts of `benchmarks/`: output, consistent numbers, and peers that do the same work."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from crossprop.cli import main
 from crossprop.engines import ENGINES
 from crossprop.learners.optimizers import OPTIMIZERS
 
-# One worker runs all of these, since one quick bench serves them.
+# All on one worker, because they share one quick bench.
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.xdist_group("bench")]
 
 
@@ -347,7 +347,7 @@ def test_a_cached_stream_is_sampled_once_and_shortened():
     assert stream.samples == 2 and len(cached.shortened(50).schedule) == 50 and cached.shortened(100) is cached
 
 
-def test_the_slow_are_timed_on_less(case):
+def test_slow_contenders_are_timed_on_a_part(case):
     stream = CachedStream(cp.Geoff(examples=2000), 6000)
     wide = Case("backprop", {"backprop": cp.Backprop(cp.Network(20, 500), 5e-4)}, stream, 1056, PEERS)
     parts = {name: timing.part(wide, name) for name in ("scan", *PEERS)}
@@ -375,8 +375,8 @@ def test_compilation_is_timed_with_nothing_compiled_and_the_cache_left_as_it_was
     assert [each.size for each in script("compilation").cases(quick=True)] == 2 * ["20-8-1"] + 4 * ["64-8-10"]
 
 
-def test_bench_can_be_imported_without_what_only_its_output_needs():
-    heavy = "{'tyro', 'rich', 'matplotlib', 'torch', 'xarray', 'zarr'}"
+def test_bench_imports_neither_the_paper_nor_what_only_its_output_needs():
+    heavy = "{'tyro', 'rich', 'matplotlib', 'torch', 'xarray', 'zarr', 'crossprop.paper'}"
     script = f"import sys, crossprop.bench; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
