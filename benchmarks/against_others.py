@@ -29,13 +29,14 @@ LEARNERS = {
 
 
 def compared_cases(workload: str, scale: Scale) -> list[Case]:
-    """The workload's cases with the other implementations added; alberta-framework has backprop with one output."""
-    cases = [case for case in WORKLOADS[workload].cases(scale) if case.name in LEARNERS[workload]]
-    without = {case: () if case.name == "backprop" and case.network.outputs == 1 else ("alberta",) for case in cases}
-    return [
-        replace(case, peers={**case.peers, **{name: PEERS[name] for name in PEERS if name not in without[case]}})
-        for case in cases
-    ]
+    return [with_others(case) for case in WORKLOADS[workload].cases(scale) if case.name in LEARNERS[workload]]
+
+
+def with_others(case: Case) -> Case:
+    """The case with the other implementations added; alberta-framework has only backprop with one output."""
+    fits_alberta = case.name == "backprop" and case.network.outputs == 1
+    others = {name: peer for name, peer in PEERS.items() if name != "alberta" or fits_alberta}
+    return replace(case, peers={**case.peers, **others})
 
 
 def versions() -> str:

@@ -66,16 +66,26 @@ def _cross_entropy(outputs, target, delta):
     return np.log(total) - outputs @ target
 
 
+def _block_of_rows(weights):
+    """A buffer for as many rows of the weights as stay in a core's cache."""
+    return np.empty((min(len(weights), max(1, 2**16 // weights.shape[1])), weights.shape[1]), weights.dtype)
+
+
 def _add_outer(weights, column, row, buffer):
-    """`weights += outer(column, row)`; a product of two matrices is NumPy's fastest way to write it to a buffer."""
-    np.dot(column[:, None], row[None, :], out=buffer)
-    np.add(weights, buffer, out=weights)
+    """`weights += outer(column, row)` in blocks of rows; `np.dot` is the faster product for a single small block."""
+    rows = len(buffer)
+    product = np.dot if rows == len(weights) else np.multiply
+    for start in range(0, len(weights), rows):
+        part = weights[start : start + rows]
+        step = product(column[start : start + rows, None], row[None, :], out=buffer[: len(part)])
+        np.add(part, step, out=part)
 
 
 def _numpy_crossprop(u, w, x, y, step_size, measure) -> Records:
     forward, recorder = _Forward(u, w, measure), _Recorder(u, w)
     memory = np.zeros((w.shape[1], *u.shape), u.dtype)
-    buffer_u, buffer_w, row, keep = np.empty_like(u), np.empty_like(w), np.empty_like(u[0]), np.empty_like(u[0])
+    whole_u, row, keep = np.empty_like(u), np.empty_like(u[0]), np.empty_like(u[0])
+    buffer_u, buffer_w = _block_of_rows(u), _block_of_rows(w)
     phi, slope, delta = forward.phi, forward.slope, forward.delta
     for inputs, target in zip(x, y, strict=True):
         loss = forward(inputs, target)
@@ -84,8 +94,8 @@ def _numpy_crossprop(u, w, x, y, step_size, measure) -> Records:
         np.multiply(delta, step_size, out=delta)
         for h, step in zip(memory, delta, strict=True):
             np.multiply(phi, step, out=row)
-            np.multiply(h, row, out=buffer_u)
-            np.add(u, buffer_u, out=u)
+            np.multiply(h, row, out=whole_u)
+            np.add(u, whole_u, out=u)
             np.multiply(h, keep, out=h)
             np.multiply(slope, step, out=row)
             _add_outer(h, inputs, row, buffer_u)
@@ -97,7 +107,7 @@ def _numpy_crossprop(u, w, x, y, step_size, measure) -> Records:
 def _numpy_approx(u, w, x, y, step_size, measure) -> Records:
     forward, recorder = _Forward(u, w, measure), _Recorder(u, w)
     memory = np.zeros_like(w)
-    buffer_u, buffer_w, row = np.empty_like(u), np.empty_like(w), np.empty_like(u[0])
+    buffer_u, buffer_w, row = _block_of_rows(u), _block_of_rows(w), np.empty_like(u[0])
     phi, delta, keep = forward.phi, forward.delta, forward.phi_squared
     for inputs, target in zip(x, y, strict=True):
         loss = forward(inputs, target)
@@ -117,7 +127,7 @@ def _numpy_approx(u, w, x, y, step_size, measure) -> Records:
 
 def _numpy_backprop(u, w, x, y, step_size, measure) -> Records:
     forward, recorder = _Forward(u, w, measure), _Recorder(u, w)
-    buffer_u, buffer_w, row = np.empty_like(u), np.empty_like(w), np.empty_like(u[0])
+    buffer_u, buffer_w, row = _block_of_rows(u), _block_of_rows(w), np.empty_like(u[0])
     delta = forward.delta
     for inputs, target in zip(x, y, strict=True):
         loss = forward(inputs, target)

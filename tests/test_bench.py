@@ -326,8 +326,8 @@ def test_the_numpy_loop_allocates_no_matrix():
     peers.NUMPY[cp.Crossprop](u, w, x, y, np.float32(5e-4), peers._squared_error)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # The initial U, the memory and two buffers are allocated before the loop; one within it would be the fifth matrix.
-    assert peak < 4.5 * u.nbytes
+    # The initial U, the memory and three buffers, one of them for 131 of 200 rows, are allocated before the loop.
+    assert peak < 5 * u.nbytes
 
 
 def test_a_cached_stream_is_sampled_once_and_shortened():
