@@ -8,9 +8,9 @@ import jax
 from crossprop import _checks as check
 from crossprop._files import check_writable
 from crossprop.bench.floors import measure_ceilings
-from crossprop.bench.output import Results, print_machine, print_workload, say, write_json
+from crossprop.bench.output import print_machine, print_workload, say, write_json
 from crossprop.bench.peers import RECORD_EVERY
-from crossprop.bench.timing import time_workload
+from crossprop.bench.timing import Row, time_workload
 from crossprop.bench.workloads import MAX_STEPS, WORKLOADS, Scale
 from crossprop.engines import ENGINES
 
@@ -53,7 +53,7 @@ class Benchmark:
             if self.steps % RECORD_EVERY:
                 raise ValueError(f"steps must be a multiple of {RECORD_EVERY}, the steps per record, got {self.steps}")
 
-    def run(self) -> Results:
+    def run(self) -> list[Row]:
         """Times everything, prints a table per workload, and writes `bench.json` and `bench.png`."""
         from rich.console import Console
 
@@ -62,15 +62,15 @@ class Benchmark:
         check_writable("out", self.out)
         console = Console()
         scale = Scale(self.quick, jax.default_backend() != "cpu", self.steps)
-        results = Results([], measure_ceilings(self.quick), self.command, self.quick)
-        print_machine(console, results.ceilings, self.quick)
+        ceilings, rows = measure_ceilings(self.quick), []
+        print_machine(console, ceilings, self.quick)
         for name in self.workloads or (tuple(WORKLOADS) if scale.gpu else ON_CPU):
             workload = WORKLOADS[name]
             engines = self.engines or workload.engines or tuple(ENGINES)
-            rows = time_workload(name, workload.cases(scale), engines, self.repeats, results.ceilings)
-            print_workload(console, workload.title, rows, self.quick)
-            results.rows.extend(rows)
-            write_json(self.out / "bench.json", results)
-        drawn = charts.bars(self.out / "bench.png", results)
+            timed = time_workload(name, workload.cases(scale), engines, self.repeats, ceilings)
+            print_workload(console, workload.title, timed, self.quick)
+            rows += timed
+            write_json(self.out / "bench.json", rows, ceilings, self.command, self.quick)
+        drawn = charts.draw_bars(self.out / "bench.png", rows, self.quick)
         say(console, f"Wrote bench.json{' and bench.png' * drawn} to {self.out}.")
-        return results
+        return rows

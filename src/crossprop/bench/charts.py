@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from crossprop.bench.output import QUICK, Results, number
+from crossprop.bench.output import QUICK, number
 from crossprop.bench.timing import Row
 
 INK, FAINT = "#333333", "#777777"
 ENGINE, PEER = "#08519c", "#b9c7d6"
 
 
-def bars(path: Path, results: Results) -> bool:
+def draw_bars(path: Path, rows: Sequence[Row], quick: bool) -> bool:
     """Draws all timed workloads, the fastest contender first; returns whether there was anything to draw."""
     from matplotlib.figure import Figure
 
-    rows = [row for row in results.rows if row.seconds]
+    rows = [row for row in rows if row.seconds]
     if not rows:
         return False
     workloads = list(dict.fromkeys(row.workload for row in rows))
@@ -28,7 +28,7 @@ def bars(path: Path, results: Results) -> bool:
     for axes, panel in zip(grid[:, 0], panels, strict=True):
         _draw_panel(axes, panel)
     title = "run-steps per second; blue: engines of crossprop, grey: peers, line: this machine's floor"
-    figure.suptitle(title + QUICK * results.quick, fontsize=10, color=INK)
+    figure.suptitle(title + QUICK * quick, fontsize=10, color=INK)
     figure.savefig(path, dpi=150)
     return True
 

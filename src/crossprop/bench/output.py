@@ -4,7 +4,6 @@ import json
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -24,16 +23,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 QUICK = " (quick version)"
-
-
-@dataclass(frozen=True)
-class Results:
-    """Everything that one `crossprop bench` measured."""
-
-    rows: list[Row]
-    ceilings: Ceilings
-    command: str
-    quick: bool
 
 
 def print_machine(console: "Console", ceilings: Ceilings, quick: bool) -> None:
@@ -147,20 +136,20 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write_json(path: Path, results: Results) -> None:
+def write_json(path: Path, rows: Sequence[Row], ceilings: Ceilings, command: str, quick: bool) -> None:
     packages = {name: version(name) for name in ("jax", "jaxlib", "numpy")}
     content = {
         "schema": 2,
-        "command": results.command,
-        "quick": results.quick,
+        "command": command,
+        "quick": quick,
         "machine": _machine(),
         "versions": {"crossprop": __version__, "python": platform.python_version()} | packages,
         "ceilings": {
-            "float32_operations_per_second": 2 * results.ceilings.operations,
-            "bytes_per_second": results.ceilings.bytes,
+            "float32_operations_per_second": 2 * ceilings.operations,
+            "bytes_per_second": ceilings.bytes,
         },
         "record_every": RECORD_EVERY,
-        "rows": [_row_content(row, results.rows) for row in results.rows],
+        "rows": [_row_content(row, rows) for row in rows],
     }
     with atomic_write(path) as scratch:
         scratch.write_text(json.dumps(content, indent=1, allow_nan=False))
