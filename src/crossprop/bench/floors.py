@@ -14,7 +14,7 @@ from crossprop.learners import Frozen, Learner
 BYTES = 4
 """Bytes in a float32."""
 ON_CHIP = 2**20
-"""A state of at most so many bytes can stay in a core's cache, or on one multiprocessor of a GPU."""
+"""Bytes of state that fit in a core's cache, or on one multiprocessor of a GPU."""
 OPTIMIZER_COSTS = {"sgd": (0, 0), "momentum": (2, 1), "rmsprop": (7, 1), "adam": (11, 2)}
 """Per weight that the optimizer moves: multiply-adds (for averages, roots, divisions and the step itself), and running
 averages that it stores. Learners with another optimizer have no floor."""
