@@ -1,7 +1,7 @@
-"""What `crossprop bench` does not show of a CPU: `python benchmarks/cpu.py`.
+"""CPU measurements beyond `crossprop bench`: `python benchmarks/cpu.py`.
 
-Prints where a step of the chunked engine goes at MNIST's sizes and how far ahead of scan it is in alternating runs, how
-busy a stored sweep of 200 GEOFF lives keeps the cores, its peak memory, and that of the full GEOFF reproduction.
+Prints how the time of a step of the chunked engine divides at MNIST's sizes, its speed relative to scan in alternating
+runs, the CPU use and peak memory of a stored sweep of 200 GEOFF runs, and the same of the full GEOFF reproduction.
 """
 
 import os
@@ -29,7 +29,7 @@ def sweep(settings, store):
     cp.sweep(cp.Crossprop(cp.Network(20, 500), 5e-4), cp.Geoff(), over, seeds=20, store=store, progress=False)
 
 
-def busy():
+def cpu_use_of_a_sweep():
     with tempfile.TemporaryDirectory() as folder:
         sweep(1, f"{folder}/warm")
         before, began = os.times(), time.perf_counter()
@@ -37,7 +37,7 @@ def busy():
         after, seconds = os.times(), time.perf_counter() - began
     share = (after.user + after.system - before.user - before.system) / seconds
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"sweep of 200 lives of 15,000 steps: {seconds:.1f} s, {share:.0%} CPU, peak {peak:.2f} GiB", flush=True)
+    print(f"sweep of 200 runs of 15,000 steps: {seconds:.1f} s, {share:.0%} CPU, peak {peak:.2f} GiB", flush=True)
 
 
 def reproduction():
@@ -50,7 +50,7 @@ def reproduction():
     print(f"crossprop reproduce geoff: {time.perf_counter() - began:.0f} s, peak {peak:.2f} GiB", flush=True)
 
 
-def microseconds_a_step(block, function, *arguments):
+def microseconds_per_step(block, function, *arguments):
     jax.block_until_ready(function(*arguments))
     seconds = []
     for _ in range(20):
@@ -76,13 +76,13 @@ def chunked_step(block):
     rebuild = jax.jit(lambda u, x, given: u + chunked.Steps(x, units_first=True).spread(given))
     drift = jax.jit(lambda u: jnp.sqrt(jnp.vdot(u - 1, u - 1)))
     parts = {
-        "whole without drift": microseconds_a_step(block, whole, work, Sums(zero, zero, jnp.array(-1)), x, y),
-        "X U": microseconds_a_step(block, weigh, work.incoming, few),
-        "U + X^T B": microseconds_a_step(block, rebuild, work.incoming, few, given),
-        "drift": microseconds_a_step(block, drift, work.incoming),
+        "whole without drift": microseconds_per_step(block, whole, work, Sums(zero, zero, jnp.array(-1)), x, y),
+        "X U": microseconds_per_step(block, weigh, work.incoming, few),
+        "U + X^T B": microseconds_per_step(block, rebuild, work.incoming, few, given),
+        "drift": microseconds_per_step(block, drift, work.incoming),
     }
     print(
-        f"chunked, us a step in a block of {block}:",
+        f"chunked, us per step in a block of {block}:",
         {name: round(value, 1) for name, value in parts.items()},
         flush=True,
     )
@@ -98,12 +98,15 @@ def chunked_against_scan(turns=20):
 
     ratios = [seconds("scan") / seconds("chunked") for _ in range(1 + turns)][1:]
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-    print(f"chunked against scan: {middle:.2f}x, half of {turns} turns between {low:.2f}x and {high:.2f}x", flush=True)
+    print(
+        f"chunked against scan: {middle:.2f}x, the middle half of {turns} ratios between {low:.2f}x and {high:.2f}x",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
     chunked_step(50)
     chunked_step(100)
     chunked_against_scan()
-    busy()
+    cpu_use_of_a_sweep()
     reproduction()

@@ -1,9 +1,9 @@
-"""What only a GPU can show, on a GPU: `python benchmarks/gpu.py`.
+"""Measurements that need a GPU: `python benchmarks/gpu.py`.
 
-Prints a digest of one run's records in different company, on every engine (run it twice: the digests of two processes
-must be the same), the kernel's own rate, the seconds of a sweep of 10,000 whole GEOFF lives, and the device memory of
-one of 4,096. `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel, and with `adam`
-after it that of backprop with adam.
+Prints, for every engine, a digest of one run's records alone and beside other runs (run the script twice: two processes
+must print the same digests), the kernel's own rate, the seconds of a sweep of 10,020 whole GEOFF runs, and the device
+memory of one of 4,096. `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel; with
+`adam` added, the kernel of backprop with adam.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import kernel, segments
+from crossprop.engines import kernel, kernel_layout, segments
 from crossprop.execution import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
@@ -38,7 +38,7 @@ def identity(engine, learner, wild, stream, crowd):
         "beside diverging runs": digest(run(both, [6, 7, 8]), "it", 7),
     }
     same = len({*digests.values()}) == 1
-    print(f"{engine:8} {'the same bits' if same else 'NOT THE SAME'}: {digests}", flush=True)
+    print(f"{engine:8} {'same bits' if same else 'DIFFERENT'}: {digests}", flush=True)
     return same
 
 
@@ -56,12 +56,11 @@ def all_identities():
 
 
 def kernel_alone(learner, runs=1056, steps=30_000, every=50):
-    """Run-steps a second of one call of the kernel, everything that it needs on the device already."""
+    """Run-steps per second of one call of the kernel, with all its arguments on the device beforehand."""
     stream, data = cp.Geoff(tasks="ABCABC"), key_data(range(32))
-    lives = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
-    shared, signs, own = kernel_layout.gather(
-        [segments.Run(learner, lives[i % 32], data[i % 32][1]) for i in range(runs)]
-    )
+    samples = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
+    batch = [segments.Run(learner, samples[i % 32], data[i % 32][1]) for i in range(runs)]
+    shared, signs, own = kernel_layout.gather(batch)
     seconds = []
     for _ in range(4):
         progress = jax.block_until_ready(kernel_layout.begin(learner, shared, own, signs, steps // every))
@@ -89,11 +88,11 @@ if __name__ == "__main__":
         sys.exit()
     same = all_identities()
     if "--identity" not in sys.argv:
-        print(f"the kernel alone: {kernel_alone(CROSSPROP) / 1e6:.0f} million run-steps/s", flush=True)
+        print(f"kernel alone: {kernel_alone(CROSSPROP) / 1e6:.0f} million run-steps/s", flush=True)
         sweep(16, 256, 500)
         gigabytes = jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 1e9
-        print(f"peak device memory after a sweep of 4,096 lives of 256 seeds: {gigabytes:.2f} GB", flush=True)
+        print(f"peak device memory of a sweep of 4,096 runs, 256 seeds: {gigabytes:.2f} GB", flush=True)
         sweep(334, 30, 500)
         seconds = [sweep(334, 30, 500) for _ in range(2)]
-        print(f"10,020 GEOFF lives of 30,000 steps, a record every 500: {min(seconds):.2f} s after compilation")
+        print(f"10,020 GEOFF runs of 30,000 steps, a record every 500: {min(seconds):.2f} s after compilation")
     sys.exit(not same)

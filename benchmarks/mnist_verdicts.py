@@ -1,4 +1,4 @@
-"""The paper's MNIST experiment on whatever device JAX finds, and its verdicts: to compare one machine with another.
+"""The paper's MNIST experiment on JAX's default device, and its verdicts, to compare one machine with another.
 
 python benchmarks/mnist_verdicts.py [FOLDER with MNIST's four files] [--exact]
 """

@@ -235,16 +235,19 @@ WRONG = {
     "swapped": (dict(zip((TEST, TEST_LABELS, TRAIN, TRAIN_LABELS), GOOD.values(), strict=True)), f"{TRAIN} .*hash"),
     "missing": ({name: GOOD[name] for name in NAMES if name != TEST}, f"lacks {TEST}$"),
     "nothing": ({}, "lacks " + ", ".join(sorted(NAMES))),
-    "no-gzip": (packed(gzipped) | {f"{TEST}.gz": b"not gzip at all"}, rf"{TEST}\.gz is no whole gzip file"),
+    "no-gzip": (packed(gzipped) | {f"{TEST}.gz": b"not gzip at all"}, rf"{TEST}\.gz is not a complete gzip file"),
     "empty-gzip": (packed(gzipped) | {f"{TEST}.gz": b""}, f"{TEST} .*wrong hash"),
-    "cut-gzip": (packed(gzipped) | {f"{TEST}.gz": gzip.compress(GOOD[TEST])[:-20]}, rf"{TEST}\.gz is no whole gzip"),
+    "cut-gzip": (
+        packed(gzipped) | {f"{TEST}.gz": gzip.compress(GOOD[TEST])[:-20]},
+        rf"{TEST}\.gz is not a complete gzip",
+    ),
     "bad-checksum-gzip": (
         packed(gzipped) | {f"{TEST}.gz": gzip.compress(GOOD[TEST])[:-8] + bytes(8)},
-        rf"{TEST}\.gz is no whole gzip",
+        rf"{TEST}\.gz is not a complete gzip",
     ),
     "garbled-gzip": (
         packed(gzipped) | {f"{TEST}.gz": gzip.compress(GOOD[TEST])[:10] + b"\xff" * 50},
-        rf"{TEST}\.gz is no whole gzip",
+        rf"{TEST}\.gz is not a complete gzip",
     ),
 }
 

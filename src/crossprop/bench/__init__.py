@@ -1,45 +1,46 @@
-"""`crossprop bench`: the engines timed against plain JAX, NumPy, PyTorch and alberta-framework, and the machine."""
+"""`crossprop bench`: times the engines against each other, against plain JAX and against this machine's limits."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 
 from crossprop import _checks as check
 from crossprop._files import check_writable
-from crossprop.bench import growth
-from crossprop.bench.floors import Ceilings, measure_ceilings
-from crossprop.bench.growth import Point
-from crossprop.bench.output import Results, compilation_table, notes, number, span, table, write_json
+from crossprop.bench.floors import measure_ceilings
+from crossprop.bench.output import print_machine, print_workload, say, write_json
 from crossprop.bench.peers import RECORD_EVERY
-from crossprop.bench.timing import Row, time_case, time_compilation
-from crossprop.bench.workloads import LONGEST, WORKLOADS, Scale
+from crossprop.bench.timing import Row, time_workload
+from crossprop.bench.workloads import MAX_STEPS, WORKLOADS, Scale
 from crossprop.engines import ENGINES
-from crossprop.progress import bar
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-ON_CPU = ("geoff-30", "mnist", "growth")
+ON_CPU = ("geoff-30", "mnist")
+"""The workloads that are timed by default on a CPU; on a GPU, all of them."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What to time and where to write it; what is left empty suits the device that JAX finds.
+    """Time the engines against each other, plain JAX, and what this machine can do at best.
 
     ```python
     Benchmark(Path("benchmark"), workloads=("geoff-30",)).run()
     ```
     """
 
-    out: Path
+    out: Path = Path("benchmark")
+    """Folder for bench.json and bench.png."""
     workloads: tuple[str, ...] = ()
+    """Names of workloads; by default those that suit the device."""
     engines: tuple[str, ...] = ()
+    """Names of engines, or auto; by default those that suit the workload."""
     steps: int | None = None
+    """Examples per run, a multiple of 50; by default a number that suits the workload and the device."""
     repeats: int = 5
+    """Timings of each contender after a warm-up; their median is reported."""
     quick: bool = False
+    """Tiny sizes, to check that everything works; the numbers say nothing about speed."""
     command: str = "crossprop bench"
+    """The command line to name in bench.json."""
 
     def __post_init__(self):
         for name in self.workloads:
@@ -48,74 +49,28 @@ class Benchmark:
             check.choice("engines", name, ("auto", *ENGINES))
         check.integer("repeats", self.repeats, low=1)
         if self.steps is not None:
-            check.integer("steps", self.steps, low=RECORD_EVERY, high=LONGEST)
+            check.integer("steps", self.steps, low=RECORD_EVERY, high=MAX_STEPS)
             if self.steps % RECORD_EVERY:
-                raise ValueError(f"steps must be a multiple of {RECORD_EVERY}, the steps of a record, got {self.steps}")
+                raise ValueError(f"steps must be a multiple of {RECORD_EVERY}, the steps per record, got {self.steps}")
 
-    def run(self) -> Results:
-        """Times everything, prints a table a workload, and writes `bench.json` and the figures."""
+    def run(self) -> list[Row]:
+        """Times everything, prints a table per workload, and writes `bench.json` and `bench.png`."""
         from rich.console import Console
+
+        from crossprop.bench import charts
 
         check_writable("out", self.out)
         console = Console()
         scale = Scale(self.quick, jax.default_backend() != "cpu", self.steps)
-        ceilings = measure_ceilings(self.quick)
-        self._say(console, self._opening(ceilings))
-        results = Results([], [], ceilings, self.command, self.quick)
+        ceilings, rows = measure_ceilings(self.quick), []
+        print_machine(console, ceilings, self.quick)
         for name in self.workloads or (tuple(WORKLOADS) if scale.gpu else ON_CPU):
-            if name == "growth":
-                results.points.extend(self._growth(scale, ceilings, console))
-            else:
-                results.rows.extend(self._workload(name, scale, ceilings, console))
-            write_json(self.out / "bench.json", results)
-        written = ["bench.json", *self._draw(results)]
-        self._say(console, f"Wrote {', '.join(written)} to {self.out}.")
-        return results
-
-    def _workload(self, name: str, scale: Scale, ceilings: Ceilings, console: "Console") -> list[Row]:
-        cases = WORKLOADS[name].cases(scale)
-        contenders = {case: (*self._engines(name), *case.peers) for case in cases}
-        rows: list[Row] = []
-        with bar(name, sum(map(len, contenders.values())), unit="timings") as advance:
-            for case, names in contenders.items():
-                if name == "compile":
-                    rows += time_compilation(name, case, names, self.repeats)
-                else:
-                    rows += time_case(name, case, names, self.repeats, ceilings)
-                advance(len(names))
-        small = " (quick version)" * self.quick
-        steps = span([case.stream.steps for case in cases])
-        self._say(console, f"\n{name}: {WORKLOADS[name].about}{small}, {cases[0].size}, {steps} steps\n")
-        console.print(compilation_table(rows) if name == "compile" else table(rows))
-        for line in notes(rows):
-            self._say(console, line)
+            workload = WORKLOADS[name]
+            engines = self.engines or workload.engines or tuple(ENGINES)
+            timed = time_workload(name, workload.cases(scale), engines, self.repeats, ceilings)
+            print_workload(console, workload.title, timed, self.quick)
+            rows += timed
+            write_json(self.out / "bench.json", rows, ceilings, self.command, self.quick)
+        drawn = charts.draw_bars(self.out / "bench.png", rows, self.quick)
+        say(console, f"Wrote bench.json{' and bench.png' * drawn} to {self.out}.")
         return rows
-
-    def _growth(self, scale: Scale, ceilings: Ceilings, console: "Console") -> list[Point]:
-        cases, engines = growth.cases(scale), self._engines("growth")
-        with bar("growth", len(cases) * (1 + len(engines)), unit="timings") as advance:
-            points = growth.grow(cases, engines, min(self.repeats, 3), ceilings, advance)
-        sizes = "; ".join(f"{name} {span(values)}" for name, values in growth.sizes(scale).items())
-        self._say(console, f"\ngrowth: {WORKLOADS['growth'].about}{' (quick version)' * self.quick}, {sizes}\n")
-        for by, reason in dict.fromkeys((point.row.by, point.row.reason) for point in points if point.row.reason):
-            self._say(console, f"{by}: not timed everywhere, {reason}.")
-        return points
-
-    def _engines(self, workload: str) -> tuple[str, ...]:
-        return self.engines or WORKLOADS[workload].engines or tuple(ENGINES)
-
-    def _draw(self, results: Results) -> list[str]:
-        from crossprop.bench import charts
-
-        drawn = charts.bars(self.out / "bench.png", results)
-        return [*["bench.png"] * drawn, *(path.name for path in charts.growth(self.out, results))]
-
-    def _opening(self, ceilings: Ceilings) -> str:
-        small = "The quick version: tiny sizes, whose numbers mean nothing. " if self.quick else ""
-        device = jax.devices()[0].device_kind
-        reached = f"{number(2 * ceilings.operations)}FLOP/s of float32 and {number(ceilings.bytes)}B/s of memory"
-        return f"{small}{device} reaches {reached}: the floor. Records every {RECORD_EVERY} steps, drift among them."
-
-    @staticmethod
-    def _say(console: "Console", text: str) -> None:
-        console.print(text, soft_wrap=True, markup=False, highlight=False)

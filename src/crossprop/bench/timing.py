@@ -1,12 +1,13 @@
-"""How it is timed: everything in one process, after a warm-up, the median of several."""
+"""Timing: every contender in one process, after a warm-up, the median of several repeats."""
 
-import math
+import json
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,196 +15,162 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop.bench.floors import Ceilings, floor
-from crossprop.bench.peers import PEERS, RECORD_EVERY, missing
-from crossprop.bench.workloads import Case
+from crossprop.bench.peers import RECORD_EVERY, Limit
+from crossprop.bench.workloads import SEEDS, Case
 from crossprop.execution import keys
-from crossprop.learners import Learner, State
+from crossprop.learners import Learner
+from crossprop.progress import bar
 from crossprop.running import run
 
-SEEDS = 32
-"""Of more runs, the others are further settings of the same seeds."""
-PATIENCE = 10.0
-"""Seconds after which a timing is not repeated any more."""
+SECONDS_PER_CONTENDER = 10.0
+"""A contender that has taken this long is not repeated."""
 REFUSALS = (ValueError, jax.errors.JaxRuntimeError)
-"""What an engine or a peer says when it cannot do a case, or has not the memory for it."""
-
-
-class Limit(NamedTuple):
-    """What a slow contender is timed on at most; its time is then scaled up."""
-
-    runs: float = math.inf
-    steps: float = math.inf
-    weights: float = math.inf
-    """Of incoming weights and memories, times runs, times steps."""
-
-
-LIMITS = {
-    "plain jax": Limit(steps=5000, weights=2e9),
-    "numpy": Limit(1, 2000, 5e8),
-    "pytorch": Limit(1, 500, 5e8),
-    "alberta": Limit(steps=2000, weights=2e9),
-}
-GPU_LIMITS = {
-    "plain jax": Limit(steps=2000, weights=1e11),
-    "alberta": Limit(steps=2000, weights=1e11),
-    "scan": Limit(256, 1000),
-    "chunked": Limit(4, 1000),
-}
-"""On a GPU width is cheap, and a step of a few runs slow."""
+"""Raised by an engine or a peer that cannot run a case, or lacks the memory for it."""
+GPU_ENGINE_LIMITS = {"scan": Limit(256, 1000), "chunked": Limit(4, 1000)}
+"""On a GPU, a step of these engines takes about as long for few runs as for many."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """How long one contender took over one case, or why it did not do it."""
+    """The seconds that one contender, an engine or a peer, took for one case; or the reason why it did not run."""
 
     workload: str
     case: Case
-    by: str
+    contender: str
     runs: int = 0
     steps: int = 0
     seconds: tuple[float, ...] = ()
-    floor: float = 0.0
+    floor: float | None = None
+    """The least seconds per run-step on this machine, if known."""
     reason: str = ""
     engine: str = ""
+    """The engine that `auto` chose."""
 
     @property
-    def run_steps(self) -> int:
-        return self.runs * self.steps * len(self.case.learners)
+    def is_peer(self) -> bool:
+        return self.contender in self.case.peers
 
     @property
-    def per_run_step(self) -> float:
-        """Seconds a run-step, from the median."""
-        return median(self.seconds) / self.run_steps
+    def seconds_per_run_step(self) -> float:
+        """From the median."""
+        return median(self.seconds) / (self.runs * self.steps * len(self.case.learners))
 
     @property
-    def whole(self) -> float:
-        """Seconds of the whole case; of a part that was timed, scaled up."""
-        return self.per_run_step * self.case.runs * self.case.stream.steps * len(self.case.learners)
+    def case_seconds(self) -> float:
+        """Seconds of the whole case; scaled up if a part was timed."""
+        return self.seconds_per_run_step * self.case.runs * self.case.stream.steps * len(self.case.learners)
+
+    @property
+    def percent_of_floor(self) -> float | None:
+        return None if self.floor is None else 100 * self.floor / self.seconds_per_run_step
 
     @property
     def is_part(self) -> bool:
         return (self.runs, self.steps) != (self.case.runs, self.case.stream.steps)
 
 
-def time_case(workload: str, case: Case, contenders: Sequence[str], repeats: int, ceilings: Ceilings) -> list[Row]:
-    """Times engines and peers in turns, so that all have the same luck; one that cannot do the case says why."""
-    rows: dict[str, Row] = {}
-    calls: dict[str, Callable[[], Any]] = {}
-    for by in contenders:
-        runs, steps = part(case, by)
-        least = float(np.mean([floor(learner, steps, ceilings) for learner in case.learners.values()]))
-        try:
-            call = contender(case, by, runs, steps)
-            rows[by] = Row(workload, case, by, runs, steps, floor=least, engine=_engine(call()))
-            calls[by] = call
-        except REFUSALS as problem:
-            rows[by] = Row(workload, case, by, reason=_reason(problem, case, by))
-    for _ in range(repeats):
-        for by, call in calls.items():
-            if sum(rows[by].seconds) < PATIENCE:
-                rows[by] = replace(rows[by], seconds=(*rows[by].seconds, clock(call)))
-    return list(rows.values())
-
-
-def time_compilation(workload: str, case: Case, contenders: Sequence[str], repeats: int) -> list[Row]:
-    """The seconds that a first call takes longer than later ones, with nothing compiled before but the stream."""
-    rows = []
-    for seed in range(min(case.runs, SEEDS)):
-        case.stream.sample(keys(seed)[0])
-    for by in contenders:
-        runs, steps = part(case, by)
-        try:
-            call = contender(case, by, runs, steps)
-            with nothing_compiled():
-                first, *later = (clock(call) for _ in range(1 + repeats))
-            rows.append(Row(workload, case, by, runs, steps, (max(first - median(later), 0.0),)))
-        except REFUSALS as problem:
-            rows.append(Row(workload, case, by, reason=_reason(problem, case, by)))
+def time_workload(
+    workload: str, cases: Sequence[Case], engines: Sequence[str], repeats: int, ceilings: Ceilings
+) -> list[Row]:
+    """Times the engines and each case's peers on all cases, with a progress bar."""
+    rows: list[Row] = []
+    with bar(workload, len(cases), unit="cases") as advance:
+        for case in cases:
+            rows += time_case(workload, case, engines, repeats, ceilings)
+            advance(1)
     return rows
 
 
-def contender(case: Case, by: str, runs: int, steps: int) -> Callable[[], Any]:
-    """What to call for `runs` runs of `steps` steps of every learner of the case, examples made."""
-    stream = case.stream.cut(steps)
-    if by not in PEERS:
-        learners, seeds = _as_sweep(case.learners, runs)
-        return lambda: run(learners, stream, seeds, RECORD_EVERY, by, progress=False)
-    if why := missing(by):
-        raise ValueError(why)
-    lives = [stream.sample(keys(seed)[0]) for seed in range(runs)]
-    x, y = np.stack([life.x for life in lives]), np.stack([life.y for life in lives])
-    initial_keys = jnp.stack([keys(seed)[1] for seed in range(runs)])
-    jobs = [(learner, _initial(learner, initial_keys)) for learner in case.learners.values()]
-    return lambda: [PEERS[by](learner, initial, x, y) for learner, initial in jobs]
+def time_case(workload: str, case: Case, engines: Sequence[str], repeats: int, ceilings: Ceilings) -> list[Row]:
+    """Times engines and peers in turns, so that other load on the machine slows all of them alike."""
+    rows: dict[str, Row] = {}
+    calls: dict[str, Callable[[], Any]] = {}
+    for name in (*engines, *case.peers):
+        runs, steps = part(case, name)
+        try:
+            calls[name] = prepare(case, name, runs, steps)
+            row = Row(workload, case, name, runs, steps, floor=_floor(case, steps, ceilings))
+            rows[name] = replace(row, engine=_chosen_engine(calls[name]()))
+        except REFUSALS as problem:
+            calls.pop(name, None)
+            rows[name] = Row(workload, case, name, reason=refusal(problem))
+    for _ in range(repeats):
+        for name, call in calls.items():
+            if sum(rows[name].seconds) < SECONDS_PER_CONTENDER:
+                rows[name] = replace(rows[name], seconds=(*rows[name].seconds, measure_seconds(call)))
+    return list(rows.values())
 
 
-def _as_sweep(learners: dict[str, Learner], runs: int) -> tuple[dict[str, Learner], int]:
-    """So many runs as they come in a sweep: a few seeds, and as many settings as it takes."""
-    if runs % SEEDS:
-        return learners, runs
-    settings = runs // SEEDS
-    return {
-        f"{name}, {number}": eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * (1 - number / runs))
-        for name, learner in learners.items()
-        for number in range(settings)
-    }, SEEDS
-
-
-@jax.jit
-def _initial(learner: Learner, initial_keys: jax.Array) -> State:
-    return jax.vmap(learner.init)(initial_keys)
-
-
-def part(case: Case, by: str) -> tuple[int, int]:
+def part(case: Case, contender: str) -> tuple[int, int]:
     """How many runs and steps of a case a contender is timed on: all of them, unless it is slow."""
-    limits = LIMITS | (GPU_LIMITS if jax.default_backend() != "cpu" else {})
-    limit = limits.get(by, Limit())
+    limit = _limit(case, contender)
     runs = int(min(case.runs, limit.runs))
-    affordable = max(2 * RECORD_EVERY, limit.weights / runs / _weights(case))
+    affordable = max(2 * RECORD_EVERY, limit.updates / runs / _state_size(case))
     steps = min(case.stream.steps, limit.steps, affordable)
     return runs, int(steps // RECORD_EVERY) * RECORD_EVERY
 
 
-def _weights(case: Case) -> int:
-    network = case.network
-    memories = [learner.shapes().memory or () for learner in case.learners.values()]
-    matrices = max(1 + (memory[2] if len(memory) == 3 else 0) for memory in memories)
-    return matrices * network.fan_in * network.hidden
+def _limit(case: Case, contender: str) -> Limit:
+    gpu = jax.default_backend() != "cpu"
+    if contender in case.peers:
+        peer = case.peers[contender]
+        return (gpu and peer.gpu_limit) or peer.limit
+    return GPU_ENGINE_LIMITS.get(contender, Limit()) if gpu else Limit()
 
 
-def _reason(problem: Exception, case: Case, by: str) -> str:
-    """Why not, without who and what, which the table says."""
-    said = str(problem).partition("\n")[0]
-    for name in case.learners:
-        said = said.removeprefix(f"engine={by!r} cannot run learners[{name!r}]: ")
-    return said
+def _state_size(case: Case) -> int:
+    """The most numbers in a state of the case's learners."""
+    states = [jax.eval_shape(learner.init, jax.random.key(0)) for learner in case.learners.values()]
+    return max(sum(leaf.size for leaf in jax.tree.leaves(state)) for state in states)
 
 
-def clock(call: Callable[[], Any]) -> float:
+def prepare(case: Case, contender: str, runs: int, steps: int) -> Callable[[], Any]:
+    """The call to time: `runs` runs of `steps` steps of every learner of the case, with the examples made before."""
+    stream = case.stream.shortened(steps)
+    if contender not in case.peers:
+        learners, seeds = _as_sweep(case.learners, runs)
+        return lambda: run(learners, stream, seeds, RECORD_EVERY, contender, progress=False)
+    x, y = stream.examples(runs)
+    initial_keys = jnp.stack([keys(seed)[1] for seed in range(runs)])
+    jobs = [(learner, jax.vmap(learner.init)(initial_keys)) for learner in case.learners.values()]
+    return lambda: [case.peers[contender].run(learner, initial, x, y) for learner, initial in jobs]
+
+
+def _as_sweep(learners: dict[str, Learner], runs: int) -> tuple[dict[str, Learner], int]:
+    """Learners and seeds that make `runs` runs: with many, several step sizes of each learner share the seeds."""
+    if runs % SEEDS:
+        return learners, runs
+    return {
+        f"{name}, {number}": eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * (1 - number / runs))
+        for name, learner in learners.items()
+        for number in range(runs // SEEDS)
+    }, SEEDS
+
+
+def _floor(case: Case, steps: int, ceilings: Ceilings) -> float | None:
+    """The mean of the learners' floors; None if one of them has none."""
+    floors = [floor(learner, steps, ceilings) for learner in case.learners.values()]
+    known = [seconds for seconds in floors if seconds is not None]
+    return float(np.mean(known)) if len(known) == len(floors) else None
+
+
+def refusal(problem: Exception) -> str:
+    """The first line of the error, without the engine and the learner, which the table shows."""
+    return re.sub(r"^engine=.*? cannot run .*?: ", "", str(problem).partition("\n")[0])
+
+
+def _chosen_engine(result: Any) -> str:
+    """The engine named in the records that `run` returned, such as `kernel`, or `chunked (5), scan (2)` for seven
+    learners; empty for a peer, which returns a list."""
+    if isinstance(result, list):
+        return ""
+    engine = result.attrs["engine"]
+    if not engine.startswith("{"):
+        return engine
+    return ", ".join(f"{name} ({count})" for name, count in Counter(json.loads(engine).values()).items())
+
+
+def measure_seconds(call: Callable[[], Any]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
-
-
-def _engine(records: Any) -> str:
-    """The engine that did it, where `run` picked."""
-    return records.attrs["engine"] if hasattr(records, "attrs") else ""
-
-
-@contextmanager
-def nothing_compiled() -> Iterator[None]:
-    """Forgets compiled programs, and leaves those on disk alone, until the end of the block."""
-    from jax.experimental.compilation_cache import compilation_cache
-
-    before = jax.config.values["jax_enable_compilation_cache"]
-
-    def switch(on: bool) -> None:
-        jax.config.update("jax_enable_compilation_cache", on)
-        compilation_cache.reset_cache()
-
-    switch(False)
-    jax.clear_caches()
-    try:
-        yield
-    finally:
-        switch(before)

@@ -1,6 +1,6 @@
-"""What is timed: learners, streams and sizes, by the name of a workload."""
+"""The workloads of `crossprop bench`: learners, streams and sizes to time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -8,62 +8,61 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.bench.peers import PEERS, RECORD_EVERY
+from crossprop.bench.peers import PLAIN_JAX, RECORD_EVERY, Peer
 from crossprop.datasets import DataSet
-from crossprop.learners import LEARNERS, Backprop, Crossprop, CrosspropApprox, CrosspropSum, Frozen, Learner
+from crossprop.execution import keys
+from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import Network
-from crossprop.paper.plans import EXACT_MNIST, GEOFF_LEARNERS, STEP_SIZE
-from crossprop.streams import Arrays, Geoff, LabelShift, Life, Stream
+from crossprop.streams import Geoff, LabelShift, Life, Stream
 
-LONGEST = 180_000
-"""The steps of the longest life that is timed: MNIST's three tasks of 60,000."""
-RULES = {
-    "crossprop": Crossprop,
-    "crossprop-approx": CrosspropApprox,
-    "crossprop-sum": CrosspropSum,
-    "backprop": Backprop,
-    "frozen": Frozen,
-}
-PLAIN = ("plain jax",)
-LOOPS = ("plain jax", "numpy", "pytorch")
+MAX_STEPS = 180_000
+"""Steps of the longest run: MNIST's three tasks of 60,000 examples."""
+SEEDS = 32
+"""A larger number of runs is made of this many seeds and several step sizes, as in a sweep."""
+STEP_SIZE = 5e-4
+RULES = ("crossprop", "crossprop-approx", "crossprop-sum", "backprop", "frozen")
+MNIST_TASKS = ("crossprop-approx", "crossprop-approx-0.5", "backprop", "momentum", "rmsprop", "adam", "frozen")
+FIGURE_1A = ("crossprop", "crossprop-0.5", *MNIST_TASKS)
 
 
-class Kept:
-    """A stream cut to `steps` whose lives are sampled once and kept: making examples is no learner's cost. The first
-    `different` lives serve all seeds, as the seeds of a sweep serve all its settings."""
+class CachedStream:
+    """The first `steps` examples of a stream, sampled once per seed, so that making examples is not timed."""
 
-    def __init__(self, stream: Stream, steps: int, different: int | None = None):
-        self.stream, self.steps, self.different = stream, steps, different
+    def __init__(self, stream: Stream, steps: int):
+        self.stream, self.steps = stream, steps
         self.inputs, self.outputs, self.one_hot = stream.inputs, stream.outputs, stream.one_hot
         self.schedule = stream.schedule[:steps]
-        self.lives: dict[bytes, Life] = {}
+        self.samples: dict[bytes, Life] = {}
 
     def __repr__(self) -> str:
-        return f"Kept({self.stream!r}, {self.steps})"
+        return f"CachedStream({self.stream!r}, {self.steps})"
 
     def sample(self, key: Any) -> Life:
         name = np.asarray(jax.random.key_data(key)).tobytes()
-        if name not in self.lives and self.different is not None and len(self.lives) >= self.different:
-            self.lives[name] = [*self.lives.values()][len(self.lives) % self.different]
-        elif name not in self.lives:
-            life = self.stream.sample(key)
-            self.lives[name] = Life(life.pool, life.order[: self.steps], life.y[: self.steps], self.schedule)
-        return self.lives[name]
+        if name not in self.samples:
+            whole = self.stream.sample(key)
+            self.samples[name] = Life(whole.pool, whole.order[: self.steps], whole.y[: self.steps], self.schedule)
+        return self.samples[name]
 
-    def cut(self, steps: int) -> "Kept":
-        return self if steps >= self.steps else Kept(self, steps, self.different)
+    def examples(self, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        """`x (runs, steps, inputs)` and `y (runs, steps, outputs)` of the first `SEEDS` seeds, over and over."""
+        samples = [self.sample(keys(run % SEEDS)[0]) for run in range(runs)]
+        return np.stack([each.x for each in samples]), np.stack([each.y for each in samples])
+
+    def shortened(self, steps: int) -> "CachedStream":
+        return self if steps >= self.steps else CachedStream(self, steps)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One thing to time: learners that live through a stream, with the seeds 0, 1, 2 ..., and who else does it."""
+    """Learners to time on a stream with the seeds 0, 1, 2 ..., and the other implementations to time beside them."""
 
     name: str
     learners: dict[str, Learner]
-    stream: Kept
+    stream: CachedStream
     runs: int
-    peers: tuple[str, ...] = PLAIN
+    peers: Mapping[str, Peer]
 
     @property
     def network(self) -> Network:
@@ -75,7 +74,7 @@ class Case:
 
 
 class Scale(NamedTuple):
-    """How large to make a workload."""
+    """How large to make a workload: for `--quick`, for the device, and with the steps that the user gave."""
 
     quick: bool
     gpu: bool
@@ -87,96 +86,55 @@ class Scale(NamedTuple):
     def hidden(self, full: int) -> int:
         return 8 if self.quick else full
 
-    def life(self, cpu: int, gpu: int | None = None) -> int:
-        """The steps asked for, or those that suit the device."""
+    def run_length(self, cpu: int, gpu: int | None = None) -> int:
+        """The user's number of steps, or one that suits the device."""
         return self.steps or (2 * RECORD_EVERY if self.quick else gpu if gpu and self.gpu else cpu)
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Cases to time, and the engines that are timed unless others are asked for; None is all of them."""
+    """Cases to time, and the engines to time by default; None means all of them."""
 
-    about: str
+    title: str
     cases: Callable[[Scale], list[Case]]
     engines: tuple[str, ...] | None = None
 
 
-def _geoff_case(name: str, scale: Scale, runs: int, stream: Kept, peers: tuple[str, ...] = LOOPS) -> Case:
-    learner = LEARNERS[name](Network(20, scale.hidden(500)), STEP_SIZE)
-    return Case(name, {name: learner}, stream, scale.runs(runs), peers)
-
-
 def _geoff(runs: int, cpu: int, gpu: int) -> Callable[[Scale], list[Case]]:
     def cases(scale: Scale) -> list[Case]:
-        stream = _geoff_stream(scale.life(cpu, gpu))
-        backprop = _geoff_case("backprop", scale, runs, stream, tuple(PEERS))
-        return [_geoff_case("crossprop", scale, runs, stream), backprop]
+        stream = _geoff_stream(scale.run_length(cpu, gpu))
+        return [_geoff_case(name, scale, runs, stream) for name in ("crossprop", "backprop")]
 
     return cases
 
 
-def _mnist_case(name: str, scale: Scale, peers: tuple[str, ...], cpu: int, gpu: int) -> Case:
-    learner = LEARNERS[name](_mnist_network(scale), STEP_SIZE)
-    return Case(name, {name: learner}, _mnist_stream(scale, scale.life(cpu, gpu)), 1, peers)
-
-
 def _mnist(scale: Scale) -> list[Case]:
     return [
-        _mnist_case("crossprop-approx", scale, LOOPS, 10_000, 20_000),
-        _mnist_case("backprop", scale, LOOPS, 10_000, 20_000),
-        _mnist_case("crossprop-projected", scale, PLAIN, 4000, 20_000),
-        _mnist_case("crossprop", scale, PLAIN, 2000, 5000),
+        _mnist_case("crossprop-approx", scale, 10_000, 20_000),
+        _mnist_case("backprop", scale, 10_000, 20_000),
+        _mnist_case("crossprop-projected", scale, 4000, 20_000),
+        _mnist_case("crossprop", scale, 2000, 5000),
     ]
 
 
 def _rules(scale: Scale) -> list[Case]:
-    network, stream = Network(20, scale.hidden(500)), _geoff_stream(scale.life(1000, 30_000))
+    network, stream = Network(20, scale.hidden(500)), _geoff_stream(scale.run_length(1000, 30_000))
     pairs = [("crossprop", "adam")] if scale.quick else product(RULES, OPTIMIZERS)
-    learners = {(rule, name): RULES[rule](network, STEP_SIZE, optimizer=name) for rule, name in pairs}
     return [
-        Case(f"{rule}, {name}", {rule: learner}, stream, scale.runs(1056)) for (rule, name), learner in learners.items()
+        Case(f"{rule}, {optimizer}", {rule: learner}, stream, scale.runs(1056), PLAIN_JAX)
+        for rule, optimizer in pairs
+        for learner in [LEARNERS[rule](network, STEP_SIZE, optimizer=optimizer)]
     ]
 
 
 def _figure_1a(scale: Scale) -> list[Case]:
-    network, stream = Network(20, scale.hidden(500)), _geoff_stream(scale.life(30_000))
-    return [_together(GEOFF_LEARNERS, network, stream, scale, runs=30)]
+    network, stream = Network(20, scale.hidden(500)), _geoff_stream(scale.run_length(30_000))
+    return [_in_one_call(FIGURE_1A, network, stream, scale, runs=30)]
 
 
 def _mnist_tasks(scale: Scale) -> list[Case]:
-    network, stream = _mnist_network(scale), _mnist_stream(scale, scale.life(LONGEST))
-    return [_together([name for name in GEOFF_LEARNERS if name not in EXACT_MNIST], network, stream, scale, runs=1)]
-
-
-def _together(names: Sequence[str], network: Network, stream: Kept, scale: Scale, runs: int) -> Case:
-    """Several learners in one call, as in a figure of the paper."""
-    learners = {name: LEARNERS[name](network, STEP_SIZE) for name in (names[:2] if scale.quick else names)}
-    return Case(f"{len(learners)} learners", learners, stream, scale.runs(runs), peers=())
-
-
-def _compile(scale: Scale) -> list[Case]:
-    steps = 10 * RECORD_EVERY
-    return [
-        _geoff_case("crossprop", scale, 30, _geoff_stream(scale.life(steps)), PLAIN),
-        _mnist_case("crossprop-approx", scale, PLAIN, steps, steps),
-        _mnist_case("crossprop", scale, PLAIN, steps, steps),
-    ]
-
-
-def growing(quantity: str, value: int, learner: str, scale: Scale) -> Case:
-    """GEOFF's sizes, one of them changed to `value`; the step size shrinks with the units, so that nothing diverges."""
-    sizes = {"inputs": 20, "hidden": scale.hidden(500), "outputs": 1} | {quantity: value}
-    network = Network(sizes["inputs"], sizes["hidden"], sizes["outputs"])
-    runs = value if quantity == "runs" else scale.runs(1056 if scale.gpu else 4)
-    weights = network.inputs * network.hidden * (1 + network.outputs)
-    affordable = int((1e11 if scale.gpu else 4e8) / runs / weights) // RECORD_EVERY * RECORD_EVERY
-    own = {"steps": value, "runs": scale.life(2000)}
-    steps = own.get(quantity, scale.life(max(500, min(20_000, affordable))))
-    generator = np.random.default_rng(0)
-    x = generator.integers(2, size=(steps, network.inputs)).astype(np.float32)
-    y = generator.normal(size=(steps, network.outputs)).astype(np.float32)
-    learners = {learner: LEARNERS[learner](network, 0.1 / network.hidden)}
-    return Case(learner, learners, Kept(Arrays(x, y), steps), runs)
+    network, stream = _mnist_network(scale), _mnist_stream(scale, scale.run_length(MAX_STEPS))
+    return [_in_one_call(MNIST_TASKS, network, stream, scale, runs=1)]
 
 
 WORKLOADS = {
@@ -184,26 +142,39 @@ WORKLOADS = {
     "geoff-1056": Workload("GEOFF, 1056 runs", _geoff(1056, 1000, 30_000)),
     "mnist": Workload("MNIST-shaped, one run", _mnist),
     "rules": Workload("every rule and optimizer, GEOFF, 1056 runs", _rules, ("kernel",)),
-    "figure-1a": Workload("figure 1a, whole", _figure_1a, ("auto",)),
-    "mnist-tasks": Workload("MNIST-shaped, three tasks of 60,000", _mnist_tasks, ("auto",)),
-    "compile": Workload("compilation", _compile),
-    "growth": Workload("how cost grows", lambda scale: []),
+    "figure-1a": Workload("figure 1a, nine learners in one call", _figure_1a, ("auto",)),
+    "mnist-tasks": Workload("MNIST-shaped, three tasks of 60,000, seven learners in one call", _mnist_tasks, ("auto",)),
 }
 
 
-def _geoff_stream(steps: int) -> Kept:
-    return Kept(Geoff(tasks="ABCABC", examples=-(-steps // 6)), steps, different=32)
+def _geoff_case(name: str, scale: Scale, runs: int, stream: CachedStream) -> Case:
+    learner = LEARNERS[name](Network(20, scale.hidden(500)), STEP_SIZE)
+    return Case(name, {name: learner}, stream, scale.runs(runs), PLAIN_JAX)
+
+
+def _mnist_case(name: str, scale: Scale, cpu: int, gpu: int) -> Case:
+    learner = LEARNERS[name](_mnist_network(scale), STEP_SIZE)
+    return Case(name, {name: learner}, _mnist_stream(scale, scale.run_length(cpu, gpu)), 1, PLAIN_JAX)
+
+
+def _in_one_call(names: Sequence[str], network: Network, stream: CachedStream, scale: Scale, runs: int) -> Case:
+    learners = {name: LEARNERS[name](network, STEP_SIZE) for name in (names[:2] if scale.quick else names)}
+    return Case(f"{len(learners)} learners", learners, stream, scale.runs(runs), peers={})
+
+
+def _geoff_stream(steps: int) -> CachedStream:
+    return CachedStream(Geoff(tasks="ABCABC", examples=-(-steps // 6)), steps)
 
 
 def _mnist_network(scale: Scale) -> Network:
-    """Weights start small, so that classes are not certain from the start and every product has work to do."""
+    """Small initial weights keep the softmax from saturating, which would leave little to compute."""
     inputs, hidden = 64 if scale.quick else 784, scale.hidden(1024)
     return Network(inputs, hidden, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1)
 
 
-def _mnist_stream(scale: Scale, steps: int) -> Kept:
-    """Made images, a fifth of their pixels on, as in MNIST, with made labels: no data set need be here."""
+def _mnist_stream(scale: Scale, steps: int) -> CachedStream:
+    """Random images with a fifth of the pixels on, as in MNIST, and random labels: no download needed."""
     generator = np.random.default_rng(0)
     shape = (-(-steps // 3), _mnist_network(scale).inputs)
     x = generator.random(shape, np.float32) * (generator.random(shape, np.float32) < 0.2)
-    return Kept(LabelShift(DataSet("made", x, generator.integers(10, size=len(x)), 10)), steps)
+    return CachedStream(LabelShift(DataSet("random", x, generator.integers(10, size=len(x)), 10)), steps)

@@ -1,4 +1,4 @@
-"""Real data: embedded in installed packages, or fetched once and checked by hash."""
+"""Data sets: bundled with installed packages, or downloaded once and checked by hash."""
 
 from crossprop.datasets.base import DataSet as DataSet
 from crossprop.datasets.embedded import digits as digits

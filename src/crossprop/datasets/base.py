@@ -9,7 +9,7 @@ from crossprop import _checks as check
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Labelled examples: `x (examples, inputs)`, integer labels `y (examples,)` from 0 to `classes - 1`.
+    """Labelled examples: `x (examples, inputs)` and integer labels `y (examples,)` from 0 to `classes - 1`.
 
     ```python
     data = DataSet("coin", x=np.array([[0.0], [1.0]]), y=np.array([0, 1]), classes=2)

