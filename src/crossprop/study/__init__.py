@@ -14,11 +14,13 @@ from crossprop import _checks as check
 from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.execution import cores
-from crossprop.plot import drawings
+from crossprop.pages.formats import duration
+from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import Sweep, read
-from crossprop.report.sections import duration
 from crossprop.study.answers import Answer, answers, rows_of
-from crossprop.study.output import draw_differences, write_study, write_tables
+from crossprop.study.drawings import draw_differences
+from crossprop.study.page import write_study
+from crossprop.study.tables import write_tables
 from crossprop.sweeps import fill
 from crossprop.sweeps.grid import checked_grids
 from crossprop.sweeps.toml import arguments
@@ -76,7 +78,7 @@ class Study:
         figures = self.out / "figures"
         figures.mkdir(exist_ok=True)
         write_tables(rows, sweep.measure, self.out)
-        drawings.draw(sweep, figures)
+        draw(sweep, figures)
         draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
         facts = self._facts(asked, sweep)
         write_study(self.out / "study.html", STUDIES[self.name], sweep, rows, found, self.command, facts, self.quick)

@@ -94,7 +94,7 @@
         type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: "#8a929b", width: 1, dash: "dot" },
       })),
       annotations: chart.tasks.map((task, at) => ({
-        x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.letter,
+        x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.label,
         font: { size: 12 }, meta: "task",
       })),
     };
