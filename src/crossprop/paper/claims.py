@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop.paper import _rules as rules
-from crossprop.paper._measures import CannotDecide, Lives
+from crossprop.paper._measures import CannotDecide, Runs
 from crossprop.paper._rules import BACKPROP, CROSSPROP, ERROR, INCOMING, LOSS, MIXTURES, MUCH, OUTGOING
 from crossprop.paper._verdicts import CANNOT, FEWEST, Judgement, Number, Part, inside, judge, number, together
 from crossprop.statistics import paired_difference
@@ -103,13 +103,13 @@ SIGNIFICANT = (
 ASYMPTOTIC = "Asymptotic: the last fifth of each task visit, mean over visits. "
 RIVALS = (
     "Rivals: backprop, momentum, rmsprop, adam and the mixtures with eta 0.5; frozen is a control, not a rival. Drift:"
-    " at the end of life, or of one run in the last fifth of its last visit. "
+    " at the end of the run, or with a single run in the last fifth of its last visit. "
 )
 BOTH = "For crossprop and for crossprop-approx (eta 0), "
 NOT_RUN = " Learners that the paper did not run on MNIST are shown, not counted."
 SETTLED = (
-    "A learner has settled from the first step after which its incoming drift stays within a tenth of its value at the"
-    " end of life (of one run: of its values in the last fifth of the last visit). Rivals: backprop, momentum, rmsprop,"
+    "A learner has settled at the first step after which its incoming drift stays within a tenth of its value at the"
+    " end of the run (with a single run: of its values in the last fifth of the last visit). Rivals: backprop, momentum, rmsprop,"
     " adam. {} two parts each: every rival settles later (ratio of steps above 1), and at least"
     f" {MUCH:g} times as late.{INTERVALS}"
 )
@@ -143,7 +143,7 @@ def _claim(
     f" 1/{rules.SIMILAR_RATIO:.2f} and {rules.SIMILAR_RATIO:.2f}.{INTERVALS}",
 )
 def _g1(records: "xarray.Dataset") -> Judgement:
-    return rules.similar_to_backprop(Lives(records))
+    return rules.similar_to_backprop(Runs(records))
 
 
 @_claim(
@@ -154,7 +154,7 @@ def _g1(records: "xarray.Dataset") -> Judgement:
     f" crossprop-approx's (eta 0), momentum's, rmsprop's and adam's: five parts.{PARTS}{SIGNIFICANT}",
 )
 def _g2(records: "xarray.Dataset") -> Judgement:
-    return rules.significantly_better(Lives(records), "geoff", ["backprop"], [*CROSSPROP["geoff"], *BACKPROP[1:]])
+    return rules.significantly_better(Runs(records), "geoff", ["backprop"], [*CROSSPROP["geoff"], *BACKPROP[1:]])
 
 
 @_claim(
@@ -165,9 +165,9 @@ def _g2(records: "xarray.Dataset") -> Judgement:
     f" and every variant at least {MUCH:g} times as great.{INTERVALS}",
 )
 def _g3(records: "xarray.Dataset") -> Judgement:
-    lives = Lives(records)
+    runs = Runs(records)
     rivals = (*BACKPROP, *MIXTURES["geoff"])
-    return rules.least_by_far(lives, "geoff", "incoming drift", lambda name: lives.end(INCOMING, name), rivals)
+    return rules.least_by_far(runs, "geoff", "incoming drift", lambda name: runs.end(INCOMING, name), rivals)
 
 
 @_claim(
@@ -177,7 +177,7 @@ def _g3(records: "xarray.Dataset") -> Judgement:
     f"{RIVALS}{BOTH}a part each: its outgoing drift is greater than every rival's (ratio above 1).{INTERVALS}",
 )
 def _g4(records: "xarray.Dataset") -> Judgement:
-    return rules.first_in_drift(Lives(records), "geoff", [OUTGOING])
+    return rules.first_in_drift(Runs(records), "geoff", [OUTGOING])
 
 
 @_claim(
@@ -190,13 +190,13 @@ def _g4(records: "xarray.Dataset") -> Judgement:
     f" variant (difference above 0).{INTERVALS}",
 )
 def _g5(records: "xarray.Dataset") -> Judgement:
-    return rules.adapts_by_outgoing(Lives(records))
+    return rules.adapts_by_outgoing(Runs(records))
 
 
 def _settles(records: "xarray.Dataset", experiment: str) -> Judgement:
-    lives = Lives(records)
+    runs = Runs(records)
     return rules.least_by_far(
-        lives, experiment, "settling step", lambda name: lives.settling_step(INCOMING, name), BACKPROP
+        runs, experiment, "settling step", lambda name: runs.settling_step(INCOMING, name), BACKPROP
     )
 
 
@@ -219,7 +219,7 @@ def _g6(records: "xarray.Dataset") -> Judgement:
     f" points.{NOT_RUN}{INTERVALS}",
 )
 def _m1(records: "xarray.Dataset") -> Judgement:
-    return rules.similar_in_pairs(Lives(records))
+    return rules.similar_in_pairs(Runs(records))
 
 
 @_claim(
@@ -232,7 +232,7 @@ def _m1(records: "xarray.Dataset") -> Judgement:
 )
 def _m2(records: "xarray.Dataset") -> Judgement:
     others = [*CROSSPROP["mnist"], *MIXTURES["mnist"], "backprop", "momentum"]
-    return rules.significantly_better(Lives(records), "mnist", ["adam", "rmsprop"], others)
+    return rules.significantly_better(Runs(records), "mnist", ["adam", "rmsprop"], others)
 
 
 @_claim(
@@ -243,7 +243,7 @@ def _m2(records: "xarray.Dataset") -> Judgement:
     f" than every rival's (ratios above 1).{NOT_RUN}{INTERVALS}",
 )
 def _m3(records: "xarray.Dataset") -> Judgement:
-    return rules.first_in_drift(Lives(records), "mnist", [INCOMING, OUTGOING])
+    return rules.first_in_drift(Runs(records), "mnist", [INCOMING, OUTGOING])
 
 
 @_claim(
@@ -300,7 +300,7 @@ def _t1(features: "xarray.Dataset") -> Judgement:
     FROZEN.format(learners="crossprop and crossprop-approx (eta 0)", error="Squared error"),
 )
 def _r1(records: "xarray.Dataset") -> Judgement:
-    return rules.learns_features(Lives(records), CROSSPROP["geoff"], (LOSS,))
+    return rules.learns_features(Runs(records), CROSSPROP["geoff"], (LOSS,))
 
 
 @_claim(
@@ -313,6 +313,6 @@ def _r1(records: "xarray.Dataset") -> Judgement:
     ),
 )
 def _r1m(records: "xarray.Dataset") -> Judgement:
-    lives = Lives(records)
-    exact = [name for name in lives.learners if name == "crossprop"]
-    return rules.learns_features(lives, [*exact, *CROSSPROP["mnist"]], (ERROR, LOSS))
+    runs = Runs(records)
+    exact = [name for name in runs.learners if name == "crossprop"]
+    return rules.learns_features(runs, [*exact, *CROSSPROP["mnist"]], (ERROR, LOSS))

@@ -24,7 +24,7 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
     seeds = shown[0].versus[BACKPROP]["all"].difference.pairs
     figure.suptitle(
-        f"{measure} compared with tuned backprop with the same optimizer (line at 0): mean and 95% interval over {seeds} "
+        f"{measure} against tuned backprop with the same optimizer (line at 0): mean and 95% interval over {seeds} "
         f"fresh seeds; left is better{note}",
         fontsize=10,
         color="#555555",
