@@ -1,5 +1,7 @@
 """The report: one file that says everything, runs nothing that it was not given, and works in a real browser."""
 
+import base64
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -163,6 +165,15 @@ def test_configuration_is_escaped(tmp_path: Path) -> None:
     assert "&lt;img src=x onerror=alert(1)&gt;" in own(page)
     assert EVIL in [line["name"] for line in data_of(page)["parts"]["geoff"][0]["lines"]]
     assert len(re.findall(r"</script", page, re.IGNORECASE)) == 3
+
+
+def test_the_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
+    page = written(tmp_path, parts=[], features=None)
+    policy = re.search(r"script-src 'unsafe-eval' ([^;]*);", page)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    assert policy and policy[1] == " ".join(f"'sha256-{each}'" for each in hashes) and len(hashes) == 2
+    assert "default-src 'none'" in page and not re.search(r'(?:src|href)="(?!#)', own(page))
 
 
 def test_only_a_quick_report_says_so(tmp_path: Path) -> None:

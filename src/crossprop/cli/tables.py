@@ -35,9 +35,9 @@ def print_status(store: str | Path) -> None:
     console.print(table)
     known = [each.seconds_left for each in learners if each.seconds_left is not None]
     left = _time(sum(known) if len(known) == len(learners) else None)
-    now = "Nothing runs now: the same sweep again goes on from here." if writer is None else f"Running now: {writer}."
+    now = "Nothing runs now; the same command continues from here." if writer is None else f"Running now: {writer}."
     if writer is not None or any(each.missing for each in learners):
-        console.print(f"{now} Time left in all: {left}.", soft_wrap=True, markup=False)
+        console.print(f"{now} Total time left: {left}.", soft_wrap=True, markup=False)
 
 
 def _time(seconds: float | None) -> str:
@@ -56,9 +56,10 @@ class Clock:
         self.steps: dict[str, Counter[int]] = defaultdict(Counter)
         self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
 
-    def hear(self, heard: ProgressEvent) -> None:
-        self.steps[heard.learner][heard.seed] += heard.steps
-        self.seconds[heard.learner][heard.seed] += heard.seconds  # pyright: ignore[reportArgumentType]
+    def hear(self, event: ProgressEvent) -> None:
+        """Counts a segment of a run; a `progress` function for `run`."""
+        self.steps[event.learner][event.seed] += event.steps
+        self.seconds[event.learner][event.seed] += event.seconds  # pyright: ignore[reportArgumentType]
 
     def core_seconds(self, learner: str) -> float:
         return sum(self.seconds[learner].values())

@@ -1,13 +1,16 @@
 """What a study finds: every tuned learner against tuned backprop and tuned frozen with the same optimizer."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, Paired, mean_interval
-from crossprop.sweeps.evaluate import Comparison, Evaluation, compare
+from crossprop.sweeps.evaluate import Comparison, compare
+
+if TYPE_CHECKING:
+    import xarray
 
 BACKPROP, FROZEN = "backprop", "frozen"
 VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
@@ -46,7 +49,7 @@ def rows_of(sweep: Sweep) -> list[Row]:
     evaluation = sweep.evaluation
     infos = {name: sweep.learners[name].info for name in evaluation.records}
     values = {phase: evaluation.values(phase) for phase in PHASES}
-    versus = _comparisons(evaluation, infos)
+    versus = _comparisons(values, infos)
     optimizers = [info.optimizer for info in infos.values()]
     rows = []
     for name, info in sorted(infos.items(), key=lambda item: optimizers.index(item[1].optimizer)):
@@ -56,7 +59,9 @@ def rows_of(sweep: Sweep) -> list[Row]:
     return rows
 
 
-def _comparisons(evaluation: Evaluation, infos: dict[str, LearnerInfo]) -> dict[str, dict[str, dict[str, Comparison]]]:
+def _comparisons(
+    values: "dict[str, dict[str, xarray.DataArray]]", infos: dict[str, LearnerInfo]
+) -> dict[str, dict[str, dict[str, Comparison]]]:
     """By learner, reference and phase: the learner against the reference rule with the same optimizer."""
     versus: dict[str, dict[str, dict[str, Comparison]]] = {name: {} for name in infos}
     for reference in (BACKPROP, FROZEN):
@@ -67,7 +72,7 @@ def _comparisons(evaluation: Evaluation, infos: dict[str, LearnerInfo]) -> dict[
             if info.rule != reference and info.optimizer in others
         }
         for phase in PHASES:
-            for each in compare(evaluation.values(phase), against):
+            for each in compare(values[phase], against):
                 versus[each.learner].setdefault(reference, {})[phase] = each
     return versus
 
@@ -112,6 +117,7 @@ def answers(sweep: Sweep, rows: list[Row]) -> list[Answer]:
 
 
 def _best(rows: list[Row]) -> Row | None:
+    """The row that is best on the sweep's seeds."""
     return min(rows, key=lambda row: (row.swept.choice.diverged, row.swept.choice.mean), default=None)
 
 
