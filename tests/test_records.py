@@ -68,7 +68,7 @@ def test_charts_of_two_hundred_tasks_draw_few_labels_and_few_points():
     data = made(np.repeat(np.arange(200), 5))
     axes = Figure().subplots()
     panel(axes, data, "loss")
-    assert len(axes.texts) <= 12 and len(axes.lines) <= 1 + 12
+    assert len(axes.texts) <= 12 and len(axes.lines) <= 1 + 12 and axes.texts[0].xy[0] == data.step[0]
     chart = curves(data)[0]
     assert len(chart["tasks"]) <= 12 and len(chart["switches"]) <= 12 and len(chart["step"]) <= 400
     assert len(curves(made(np.arange(3000) % 7))[0]["step"]) <= 400

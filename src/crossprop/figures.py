@@ -83,7 +83,7 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
         below = {"linewidth": 3, "zorder": 1.5} if infos[learner].rule == "frozen" else {"linewidth": 1.3}
         axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **below)
         axes.fill_between(step, estimate.low[index], estimate.high[index], color=colour, alpha=0.15, linewidth=0)
-    _mark_tasks(axes, schema.marks(step, records.task.values))
+    _mark_tasks(axes, schema.marks(step, records.task.values), first=step[0])
     variable = schema.describe(records, name)
     if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
@@ -95,11 +95,11 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _mark_tasks(axes: Any, marks: Sequence[Mark]) -> None:
+def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
     for mark in marks:
         if mark.start:
             axes.axvline(mark.start, color="#999999", linewidth=0.7, linestyle=":")
-        place = (mark.start, 1.01)
+        place = (max(mark.start, first), 1.01)  # curves start at the end of the first window
         axes.annotate(mark.label, place, xycoords=("data", "axes fraction"), color="#777777", fontsize=9)
 
 

@@ -33,8 +33,8 @@ class Mapping:
 
     def experiment(self) -> dict[str, str]:
         """Everything that the features depend on."""
-        asked = experiment(feature_learners(self.network), self.stream, [0], len(self.stream.schedule))
-        return asked | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
+        training = experiment(feature_learners(self.network), self.stream, [0], len(self.stream.schedule))
+        return training | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
 
     def run(self) -> "xarray.Dataset":
         """Trains the learners and measures their features, and the pixels, on the same examples."""

@@ -61,9 +61,9 @@ class Swept(NamedTuple):
     def profile(self, keep: Sequence[str]) -> Profile:
         """The scores at every value of the axes `keep`, with all other axes at their best values there."""
         order = [[self.grid.over[axis].index(value) for value in self.values(axis)] for axis in keep]
-        kept = self.scores.isel(dict(zip(keep, order, strict=True))).transpose(*keep, ..., "seed")
+        ordered = self.scores.isel(dict(zip(keep, order, strict=True))).transpose(*keep, ..., "seed")
         sizes = [len(places) for places in order]
-        values = kept.values.reshape(*sizes, -1, kept.sizes["seed"])
+        values = ordered.values.reshape(*sizes, -1, ordered.sizes["seed"])
         ranks = np.where(np.isnan(values).any(axis=-1), np.inf, values.mean(axis=-1))
         best = np.take_along_axis(values, ranks.argmin(axis=-1)[..., None, None], axis=-2)[..., 0, :]
         diverged = np.asarray(np.isinf(best).any(axis=-1))
@@ -86,25 +86,25 @@ class Sweep(NamedTuple):
 
 def read(store: Path) -> Sweep:
     """Reads everything that is plotted from a store."""
-    asked, kept = read_asked(store), Folder(store).blocks
+    spec, blocks = read_asked(store), Folder(store).blocks
     learners = {}
-    for grid in asked.grids:
-        if (choice := choose(grid, kept)) is not None:
-            learners[grid.name] = Swept(grid, scores(grid, kept), choice)
+    for grid in spec.grids:
+        if (choice := choose(grid, blocks)) is not None:
+            learners[grid.name] = Swept(grid, scores(grid, blocks), choice)
     if not learners:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
-    evaluation = evaluated([swept.grid for swept in learners.values()], asked.record_every, kept)
+    evaluation = evaluated([swept.grid for swept in learners.values()], spec.record_every, blocks)
     fresh = evaluation.records.keys() == learners.keys()
-    own = [_best_records(swept, asked.record_every, kept) for swept in learners.values()]
+    own = [_best_records(swept, spec.record_every, blocks) for swept in learners.values()]
     best = _joined(list(evaluation.records.values()) if fresh else own)
     best = best.assign_coords(schema.info_coordinates({name: swept.info for name, swept in learners.items()}))
     measure = schema.VARIABLES[str(next(iter(learners.values())).scores.name)].title
-    return Sweep(learners, evaluation, best, fresh, measure, seconds=sum(block.seconds for block in kept))
+    return Sweep(learners, evaluation, best, fresh, measure, seconds=sum(block.seconds for block in blocks))
 
 
-def _best_records(swept: Swept, record_every: int, kept: Any) -> "xarray.Dataset":
+def _best_records(swept: Swept, record_every: int, blocks: Any) -> "xarray.Dataset":
     alone = replace(swept.grid, over={axis: [value] for axis, value in swept.choice.point.items()})
-    return labelled(alone, record_every, kept).squeeze(list(alone.over))
+    return labelled(alone, record_every, blocks).squeeze(list(alone.over))
 
 
 def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":

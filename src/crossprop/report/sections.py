@@ -123,8 +123,8 @@ def _experiment(part: Part, claims: list[ShownClaim]) -> Experiment:
     records = part.records
     diverged = {}
     if "diverged_at" in records:
-        gone = (records.diverged_at >= 0).sum("seed")
-        diverged = {str(name): int(gone.sel(learner=name)) for name in records.learner.values}
+        counts = (records.diverged_at >= 0).sum("seed").transpose("learner")
+        diverged = dict(zip(map(str, records.learner.values), counts.values.tolist(), strict=True))
     return Experiment(
         part,
         learners=records.sizes["learner"],

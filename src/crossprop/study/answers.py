@@ -156,7 +156,7 @@ def _moves(bests: list[Row], rows: list[Row]) -> Answer:
     pairs = [(row.learner, row.versus[BACKPROP]["all"].reference) for row in bests]
     words = [f"{mine} {drift[mine]:.3g}, {other} {drift[other]:.3g}" for mine, other in pairs]
     why = f"Distance of the incoming weights from their initial values at the end: {'; '.join(words)}."
-    return Answer("Do its features change less?", _all(["yes" if drift[a] < drift[b] else "no" for a, b in pairs]), why)
+    return Answer("Do its features move less?", _all(["yes" if drift[a] < drift[b] else "no" for a, b in pairs]), why)
 
 
 def _all(verdicts: list[str]) -> str:

@@ -46,7 +46,7 @@ def _markdown(rows: Sequence[Row], measure: str) -> str:
     """The short table, one row per learner."""
     lines = [
         f"| learner | {measure}, all steps | end of tasks | after a switch | vs. backprop, all steps | after a switch "
-        "| vs. frozen | change of U | setting |",
+        "| vs. frozen | U moved | setting |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
