@@ -48,7 +48,7 @@ def without(*names):
 
 
 def made_runs(experiment, *shapes):
-    """Records of a small done in that world: noise is a hundredth, and all learners share most of it."""
+    """Small records in that world, with 1% noise, most of it shared by all learners."""
     world = dict(G_WORLD if experiment == "geoff" else M_WORLD)
     options = {"seeds": 8, "windows": 60, "tasks": 3, "noise": 0.01, "without": (), "extra": (), "diverged": ()}
     for shape in shapes:
