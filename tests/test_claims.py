@@ -47,8 +47,8 @@ def without(*names):
     return option(without=names)
 
 
-def lives(experiment, *shapes):
-    """Records of a small life in that world: noise is a hundredth, and all learners share most of it."""
+def made_runs(experiment, *shapes):
+    """Small records in that world, with 1% noise, most of it shared by all learners."""
     world = dict(G_WORLD if experiment == "geoff" else M_WORLD)
     options = {"seeds": 8, "windows": 60, "tasks": 3, "noise": 0.01, "without": (), "extra": (), "diverged": ()}
     for shape in shapes:
@@ -58,7 +58,7 @@ def lives(experiment, *shapes):
     rng = np.random.default_rng(0)
     size, noise = (options["seeds"], options["windows"]), options["noise"]
     shared = rng.normal(size=(size[0], 1)) * 0.05 + rng.normal(size=size) * 0.01
-    life = np.arange(1, size[1] + 1) / size[1]
+    done = np.arange(1, size[1] + 1) / size[1]
     task = np.minimum(np.arange(size[1]) * options["tasks"] // size[1], options["tasks"] - 1)
     data = {variable: [] for variable in ("loss", "error", "incoming_drift", "outgoing_drift")}
     for name in names:
@@ -67,9 +67,9 @@ def lives(experiment, *shapes):
             level = np.array([like.get(f"{variable}_in_{visit}", like[variable]) for visit in task])
             data[variable].append(level * np.exp(shared + noise * rng.normal(size=size)))
         by_run = np.exp(noise * rng.normal(size=(2, size[0], 1)))
-        settles = 1 - np.exp(-life / 0.04) if like["quick"] is True else life ** float(like["quick"] or 1)
+        settles = 1 - np.exp(-done / 0.04) if like["quick"] is True else done ** float(like["quick"] or 1)
         data["incoming_drift"].append(like["incoming"] * settles / settles[-1] * by_run[0])
-        data["outgoing_drift"].append(like["outgoing"] * life * by_run[1])
+        data["outgoing_drift"].append(like["outgoing"] * done * by_run[1])
     steps = 50 * np.arange(1, size[1] + 1)
     diverged_at = np.full((len(names), size[0]), -1)
     for name in options["diverged"]:
@@ -108,7 +108,9 @@ def share(**values):
 
 def decided(id, *shapes):
     claim = CLAIMS[id]
-    return verdict_on(claim, features(*shapes) if claim.experiment == "features" else lives(claim.experiment, *shapes))
+    return verdict_on(
+        claim, features(*shapes) if claim.experiment == "features" else made_runs(claim.experiment, *shapes)
+    )
 
 
 ONE_RUN = option(seeds=1, windows=300)
@@ -203,7 +205,7 @@ NEEDS = {  # a learner without which the claim says nothing
     **{"G6": "backprop", "M1": "adam", "M2": "crossprop-approx-0.5", "M3": "crossprop-approx", "M4": "adam"},
     **{"T1": "crossprop-approx", "R1": "frozen", "R1m": "crossprop-approx"},
 }
-LIVES = [id for id in NEEDS if id != "T1"]
+ABOUT_RUNS = [id for id in NEEDS if id != "T1"]
 
 
 @pytest.mark.parametrize(("id", "shapes", "expected"), TABLE)
@@ -219,8 +221,8 @@ def test_table_reaches_all_four_verdicts(id):
 
 @pytest.mark.parametrize(
     ("id", "shapes", "expected"),
-    [(id, [], HOLDS) for id in LIVES]
-    + [(id, shapes, expected) for id, shapes, expected in TABLE if id in LIVES and expected == DOES_NOT],
+    [(id, [], HOLDS) for id in ABOUT_RUNS]
+    + [(id, shapes, expected) for id, shapes, expected in TABLE if id in ABOUT_RUNS and expected == DOES_NOT],
 )
 def test_one_run_is_decided_over_its_windows_and_says_so(id, shapes, expected):
     found = decided(id, *shapes, ONE_RUN)
@@ -237,7 +239,7 @@ def test_missing_learner_is_named(id):
     assert re.search(rf"hold no {re.escape(NEEDS[id])}\.$", found.why)
 
 
-@pytest.mark.parametrize("id", LIVES)
+@pytest.mark.parametrize("id", ABOUT_RUNS)
 def test_diverged_learner_is_named(id):
     found = decided(id, option(diverged=(NEEDS[id],)))
     assert found.verdict == CANNOT
@@ -245,11 +247,11 @@ def test_diverged_learner_is_named(id):
 
 
 def test_missing_variable_is_named():
-    records = lives("mnist").drop_vars("error")
+    records = made_runs("mnist").drop_vars("error")
     assert "hold no error" in next(found.why for found in decide(None, records, None) if found.id == "M1")
 
 
-@pytest.mark.parametrize("id", [id for id in LIVES if not id.startswith("R1")])
+@pytest.mark.parametrize("id", [id for id in ABOUT_RUNS if not id.startswith("R1")])
 def test_control_is_no_competitor_and_its_absence_no_obstacle(id):
     best = change("frozen", loss=0.1, error=0.5, incoming=0.0, outgoing=99.0)
     for shape in (best, without("frozen"), option(diverged=("frozen",))):
@@ -270,7 +272,7 @@ def test_learners_that_the_paper_did_not_run_on_mnist_decide_nothing(id):
     assert {number.label for number in plain.numbers} < {number.label for number in found.numbers}
 
 
-@pytest.mark.parametrize("id", LIVES)
+@pytest.mark.parametrize("id", ABOUT_RUNS)
 def test_tasks_visited_twice_are_six_visits(id):
     found = decided(id, option(tasks=6, windows=120))
     assert found.verdict == HOLDS, found.why
@@ -279,7 +281,7 @@ def test_tasks_visited_twice_are_six_visits(id):
 
 
 def test_asymptotic_is_the_last_fifth_of_each_visit():
-    records = lives("geoff")
+    records = made_runs("geoff")
     late = (np.arange(60) % 20) >= 16
     records["loss"] = records["loss"].where(xarray.DataArray(late, dims="step"), 1000.0)
     g1 = next(found for found in decide(records, None, None) if found.id == "G1")
@@ -288,7 +290,7 @@ def test_asymptotic_is_the_last_fifth_of_each_visit():
 
 
 def test_just_after_a_switch_is_the_first_tenth_of_every_visit_but_the_first():
-    records = lives("geoff")
+    records = made_runs("geoff")
     early = (np.arange(60) % 20 < 2) & (np.arange(60) >= 20)
     records["loss"] = records["loss"].where(xarray.DataArray(early, dims="step"), 1000.0)
     r1 = next(found for found in decide(records, None, None) if found.id == "R1")
@@ -303,7 +305,7 @@ def test_numbers_are_what_the_records_say():
     assert numbers["incoming drift, backprop / crossprop"] == pytest.approx(4.0, rel=0.02)
     assert numbers["share of W, backprop"] == pytest.approx(1 / 3, rel=0.02)
     assert numbers["share of W, frozen"] == pytest.approx(1.0)
-    # 4% of life is the time constant of 3,000 steps: 10% are left after 2.3 of them; a line gets there at 90% of life.
+    # The time constant is 4% of 3,000 steps: 10% are left after 2.3 of them; a line gets there at 90% of the run.
     assert numbers["settling step, adam / crossprop"] == pytest.approx(2700 / 300, rel=0.1)
     assert numbers["misclassified, backprop - adam"] == pytest.approx(0.0, abs=0.1)
     assert numbers["loss over just after a switch, crossprop - frozen"] == pytest.approx(-3.7, rel=0.05)
@@ -332,13 +334,13 @@ def test_rule_is_written_and_names_its_margin(id, margin):
 
 def test_verdicts_come_only_for_experiments_given():
     assert decide(None, None, None) == []
-    assert {found.experiment for found in decide(lives("geoff"), None, features())} == {"geoff", "features"}
-    everything = decide(lives("geoff"), lives("mnist"), features())
+    assert {found.experiment for found in decide(made_runs("geoff"), None, features())} == {"geoff", "features"}
+    everything = decide(made_runs("geoff"), made_runs("mnist"), features())
     assert [found.id for found in everything] == list(CLAIMS)
 
 
 def test_verdicts_are_json_with_null_for_what_is_unknown():
-    found = decide(lives("geoff"), lives("mnist", option(seeds=1, windows=5, tasks=1)), features())
+    found = decide(made_runs("geoff"), made_runs("mnist", option(seeds=1, windows=5, tasks=1)), features())
     assert json.loads(json.dumps([dataclasses.asdict(each) for each in found])) is not None
     plain = to_json(found)
     text = json.dumps(plain, allow_nan=False)

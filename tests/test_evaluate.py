@@ -9,7 +9,8 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.sweeps.evaluate import choose, edges, phase_weights, scores
+from crossprop.records import phase_weights
+from crossprop.sweeps.evaluate import choose, edges, scores
 from crossprop.sweeps.store import Folder, read_asked
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -106,12 +107,12 @@ def test_seeds_that_come_to_choose_are_no_longer_for_judging(tmp_path):
 # Phases.
 
 
-def test_phases_are_tenths_of_tasks():
+def test_phases_are_the_last_fifth_of_tasks_and_the_first_tenth_after_switches():
     step = np.arange(10, 201, 10)
     task = np.repeat([0, 1], 10)
     counted = lambda phase: step[phase_weights(step, task, phase) > 0].tolist()
     assert counted("all") == step.tolist()
-    assert counted("end") == [100, 200] and counted("switch") == [110]
+    assert counted("end") == [90, 100, 190, 200] and counted("switch") == [110]
 
 
 def test_a_phase_has_a_window_at_least_and_short_windows_count_less():

@@ -11,7 +11,7 @@ import crossprop as cp
 from browser import Opened
 from crossprop.cli import main
 from crossprop.plot import plot
-from crossprop.plot.numbers import groups, read, text
+from crossprop.plot.numbers import groups, read, value_text
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -98,7 +98,13 @@ def test_a_sweep_without_axes_has_learning_curves_alone(tmp_path):
 
 
 def test_values_are_short():
-    assert [text(value) for value in (None, 2.0**-7, 0.5, 3, "adam")] == ["as step_size", "2⁻⁷", "0.5", "3", "adam"]
+    assert [value_text(value) for value in (None, 2.0**-7, 0.5, 3, "adam")] == [
+        "as step_size",
+        "2⁻⁷",
+        "0.5",
+        "3",
+        "adam",
+    ]
 
 
 def test_the_command_draws_and_refuses_what_is_no_store(store, tmp_path, capsys):

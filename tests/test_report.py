@@ -1,5 +1,7 @@
 """The report: one file that says everything, runs nothing that it was not given, and works in a real browser."""
 
+import base64
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -11,8 +13,9 @@ import xarray
 
 from browser import LINES, Opened
 from crossprop.figures import LOOKS, OTHERS
+from crossprop.pages import charts
 from crossprop.paper.claims import Number, Verdict
-from crossprop.report import Part, Setting, charts, write_report
+from crossprop.report import Part, Setting, write_report
 
 EVIL = "<img src=x onerror=alert(1)>"
 ENDING = "</script><script>alert(2)</script><!-- "
@@ -132,11 +135,11 @@ def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
     text = own(page)
     for verdict in contents()["verdicts"]:
         for word in (verdict.id, verdict.claim, verdict.rule, verdict.verdict, verdict.why, verdict.over):
-            assert word.replace("'", "&#x27;") in text
+            assert word.replace("'", "&#39;") in text
     assert "1.23 [0.99, 1.51]</span> squared error" in text
     assert "0.0005" in text and text.count("differs</span>") == 2
     assert "3 min 12 s" in text and "5 seeds" in text
-    assert "crossprop reproduce --quick --out &#x27;results &amp; more&#x27;" in text
+    assert "crossprop reproduce --quick --out &#39;results &amp; more&#39;" in text
     assert "5,000 images" in text
     parts = data_of(page)["parts"]
     assert [chart["variable"] for chart in parts["mnist"]] == ["loss", "error", "incoming_drift", "outgoing_drift"]
@@ -164,6 +167,15 @@ def test_configuration_is_escaped(tmp_path: Path) -> None:
     assert len(re.findall(r"</script", page, re.IGNORECASE)) == 3
 
 
+def test_the_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
+    page = written(tmp_path, parts=[], features=None)
+    policy = re.search(r"script-src 'unsafe-eval' ([^;]*);", page)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    assert policy and policy[1] == " ".join(f"'sha256-{each}'" for each in hashes) and len(hashes) == 2
+    assert "default-src 'none'" in page and not re.search(r'(?:src|href)="(?!#)', own(page))
+
+
 def test_only_a_quick_report_says_so(tmp_path: Path) -> None:
     banner = "quick version: small, not the paper"
     assert banner in own(written(tmp_path, quick=True))
@@ -180,7 +192,7 @@ def test_thinned_curves_keep_means_ends_and_switches() -> None:
     records = records_of(["backprop"], 1, tasks="ABA", examples=1001, every=1)
     loss, incoming, _ = charts.curves(records)
     assert len(loss["step"]) <= charts.POINTS and loss["switches"] == [1001, 2002]
-    assert [task["letter"] for task in loss["tasks"]] == ["A", "B", "A"]
+    assert [task["label"] for task in loss["tasks"]] == ["A", "B", "A"]
     lengths = np.diff(loss["step"], prepend=0)
     np.testing.assert_allclose(np.average(loss["lines"][0]["mean"], weights=lengths), records.loss.mean(), rtol=1e-3)
     there = np.isin(records.step, incoming["step"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crossprop.statistics import holm, mean_interval, paired_difference, paired_p, paired_ratio, wins
+from crossprop.statistics import holm, mean_interval, paired_difference, paired_p, paired_ratio
 
 
 def covered(low, high, truth=0.0):
@@ -98,19 +98,6 @@ def test_paired_p_knows_the_certain_cases():
     assert paired_p(ones, ones) == 1 and paired_p(ones, ones + 1) == 0 and paired_p(ones[:1], ones[:1] + 1) == 1
 
 
-def test_wins_are_counted_and_ties_left_out_of_the_sign_test():
-    a, b = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 9.0]), np.array([2.0, 3.0, 4.0, 5.0, 5.0, 8.0])
-    found = wins(a, b)
-    assert found[:3] == (4, 1, 6)
-    assert found.p == pytest.approx(stats.binomtest(4, 5).pvalue)
-    assert wins(a, a) == (0, 6, 6, 1.0)
-    assert wins(np.zeros(60), np.ones(60)).p == pytest.approx(2 * 0.5**60)
-
-
-def test_a_run_that_diverged_is_lost():
-    assert wins(np.array([np.inf, 1.0]), np.array([2.0, np.inf]))[:3] == (1, 0, 2)
-
-
 def test_holm_gives_the_textbooks_numbers():
     assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
     assert holm(np.array([0.2, 0.01, 0.02, 0.9])) == pytest.approx([0.4, 0.04, 0.06, 0.9])
@@ -136,7 +123,6 @@ def test_holm_keeps_the_chance_of_any_false_alarm_and_finds_what_is_there():
         (lambda: paired_difference(np.ones(0), np.ones(0)), "a"),
         (lambda: paired_difference(np.ones(3), 0.0, level=0), "level"),
         (lambda: paired_ratio(np.ones(2), np.array([1.0, 0.0])), "b"),
-        (lambda: wins(np.ones(2), np.ones(3)), "b"),
         (lambda: holm(np.array([0.5, 1.5])), "p"),
     ],
 )

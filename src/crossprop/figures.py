@@ -1,11 +1,14 @@
-"""Figures of records: curves with bootstrap bands, crossprop blue, backprop red, the control grey."""
+"""Figures of records: curves with bootstrap bands; crossprop in blues, backprop in reds, the control grey."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossprop import records as schema
+from crossprop.records import LearnerInfo, Mark
 from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -30,31 +33,33 @@ OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
 
 STYLES = {"sgd": "-", "momentum": "--", "rmsprop": ":", "adam": "-."}
 
-TITLES = {
-    "squared": "squared error",
-    "softmax": "cross-entropy",
-    "error": "share misclassified",
-    "incoming_drift": "change of incoming weights, |U − U₀|",
-    "outgoing_drift": "change of outgoing weights, |W − W₀|",
-}
+Look = tuple[str, str]
 
 
-def look(name: str, others: list[str]) -> tuple[str, str]:
-    """The colour and line style of a learner; a rule with an optimizer behind it has the rule's colour and the
-    optimizer's style, and those without one of their own go round a few."""
-    rule, _, optimizer = name.rpartition("-")
-    if name not in LOOKS and rule in LOOKS and optimizer in STYLES:
-        return LOOKS[rule][0], STYLES[optimizer]
-    return LOOKS.get(name) or (OTHERS[others.index(name) % len(OTHERS)], "-")
+def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
+    """The colour and line style of each learner: its own in `LOOKS`, or its rule's colour with its optimizer's style.
+
+    A learner that has neither, or would look like one before it, gets the next colour of `OTHERS`.
+    """
+    others = cycle((colour, style) for style in STYLES.values() for colour in OTHERS)
+    found = {name: LOOKS[name] for name in learners if name in LOOKS}
+    for name, info in learners.items():
+        if name in found:
+            continue
+        look = (LOOKS[info.rule][0], STYLES[info.optimizer]) if _is_known(info) else None
+        found[name] = look if look and look not in found.values() else next(others)
+    return {name: found[name] for name in learners}
+
+
+def _is_known(info: LearnerInfo) -> bool:
+    return info.rule in LOOKS and info.optimizer in STYLES
 
 
 def curves(records: "xarray.Dataset", path: str | Path, note: str = "") -> None:
-    """Draws every curve of `records` over the steps, a panel each, to a file."""
-    from matplotlib.figure import Figure
-
-    names = [name for name in ("loss", "error", "incoming_drift", "outgoing_drift") if name in records]
-    figure = Figure(figsize=(4.6 * len(names), 4.4), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    """Draws every curve of `records` over the steps, one panel per variable, to a file."""
+    names = [variable.name for variable in schema.curves(records)]
+    figure = _figure(len(names), width=4.6, height=4.4)
+    for axes, name in zip(figure.axes, names, strict=True):
         panel(axes, records, name)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
@@ -65,28 +70,24 @@ def curves(records: "xarray.Dataset", path: str | Path, note: str = "") -> None:
 
 
 def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform = np.asarray) -> None:
-    """One variable's curves, a band around each where there are seeds enough, task switches marked.
+    """The curves of one variable, with a band around each if there are several seeds, and the task switches.
 
     `transform` is applied to every run before the mean over seeds.
     """
-    step = records.step.values
-    others = [str(learner) for learner in records.learner.values if str(learner) not in LOOKS]
+    step, infos = records.step.values, schema.learner_infos(records)
+    found = looks(infos)
     estimate = mean_interval(transform(records[name].transpose("seed", "learner", "step").values))
     for index, learner in enumerate(map(str, records.learner.values)):
-        colour, style = look(learner, others)
-        # The control lies under the others, and wider, so that a learner that does no better is seen on top of it.
-        under = {"linewidth": 3, "zorder": 1.5} if learner == "frozen" else {"linewidth": 1.3}
-        axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **under)
+        colour, style = found[learner]
+        # The control is drawn below the others and wider, so that a learner that does no better stays visible on it.
+        below = {"linewidth": 3, "zorder": 1.5} if infos[learner].rule == "frozen" else {"linewidth": 1.3}
+        axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **below)
         axes.fill_between(step, estimate.low[index], estimate.high[index], color=colour, alpha=0.15, linewidth=0)
-    switches = np.flatnonzero(np.diff(records.task.values))
-    for switch in step[switches]:
-        axes.axvline(switch, color="#999999", linewidth=0.7, linestyle=":")
-    for start in [0, *(switches + 1)]:
-        letter = chr(ord("A") + int(records.task.values[start]))
-        axes.annotate(letter, (step[start], 1.01), xycoords=("data", "axes fraction"), color="#777777", fontsize=9)
-    if name == "loss" and (estimate.mean > 0).any():
+    _mark_tasks(axes, schema.marks(step, records.task.values), first=step[0])
+    variable = schema.describe(records, name)
+    if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
-    axes.set_title(_title(records, name), fontsize=10, pad=16)
+    axes.set_title(variable.title, fontsize=10, pad=16)
     axes.set_xlabel("examples")
     axes.locator_params(axis="x", nbins=6)
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -94,10 +95,19 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
+    for mark in marks:
+        if mark.start:
+            axes.axvline(mark.start, color="#999999", linewidth=0.7, linestyle=":")
+        place = (max(mark.start, first), 1.01)  # curves start at the end of the first window
+        axes.annotate(mark.label, place, xycoords=("data", "axes fraction"), color="#777777", fontsize=9)
+
+
 def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, scripts: bool, note: str) -> list[Path]:
     """Figures 1, 2 and 3 of the paper for one experiment (`letter` a or b), each as PNG and PDF.
 
-    The authors' scripts draw half the squared error and squared drifts, squared per run, then averaged.
+    With `scripts` they show what the authors' scripts draw: half the squared error, and drifts squared per run before
+    the mean.
     """
     square = np.square if scripts else np.asarray
     halved = (lambda values: values / 2) if scripts and "error" not in records else np.asarray
@@ -117,7 +127,7 @@ def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, script
 
 
 def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> list[Path]:
-    """Figure 4: the features of backprop (a) and crossprop-approx (b), and beside them the control and the pixels."""
+    """Figure 4: the features of backprop (a) and crossprop-approx (b), each next to the control or the pixels."""
     written = []
     for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"])):
         figure = _figure(2)
@@ -126,7 +136,7 @@ def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> list[Path
             style = {"cmap": "tab10", "vmin": -0.5, "vmax": 9.5, "s": 5, "linewidths": 0}
             axes.scatter(*one.tsne.values.T, c=features.label, **style)
             same, apart = one.neighbours.mean().item(), one.silhouette.mean().item()
-            axes.set_title(f"{name}: neighbours alike {same:.2f}, silhouette {apart:.2f}", fontsize=10)
+            axes.set_title(f"{name}: same-label neighbours {same:.2f}, silhouette {apart:.2f}", fontsize=10)
             axes.set_xticks([])
             axes.set_yticks([])
             axes.set_aspect("equal", "datalim")
@@ -136,10 +146,10 @@ def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> list[Path
     return written
 
 
-def _figure(panels: int) -> Any:
+def _figure(panels: int, width: float = 5.2, height: float = 4.6) -> Any:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * panels, 4.6), layout="constrained")
+    figure = Figure(figsize=(width * panels, height), layout="constrained")
     figure.subplots(1, panels)
     return figure
 
@@ -156,7 +166,3 @@ def _save(figure: Any, stem: Path) -> list[Path]:
     for path in paths:
         figure.savefig(path, dpi=150)
     return paths
-
-
-def _title(records: "xarray.Dataset", name: str) -> str:
-    return TITLES["softmax" if "error" in records else "squared"] if name == "loss" else TITLES[name]

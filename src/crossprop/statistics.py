@@ -1,4 +1,4 @@
-"""Honest statistics over seeds: curves with bootstrap bands, and paired comparisons with intervals."""
+"""Statistics over seeds: means with bootstrap intervals, and paired comparisons with Student's t."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from crossprop import _checks as check
 
 
 class Estimate(NamedTuple):
-    """A mean with its interval; of one value the interval is unknown, NaN."""
+    """A mean with its interval, which is NaN for a single value."""
 
     mean: np.ndarray
     low: np.ndarray
@@ -16,9 +16,9 @@ class Estimate(NamedTuple):
 
 
 def mean_interval(values: np.ndarray, axis: int = 0, level: float = 0.95, resamples: int = 2000) -> Estimate:
-    """The mean over `axis` and its percentile bootstrap interval, the same every time.
+    """The mean over `axis` and its percentile bootstrap interval. The resampling is seeded, hence reproducible.
 
-    All other axes are resampled together, so that a curve's interval holds over the same draws of runs.
+    All other axes share the same resamples, so the points of a curve are resampled by whole runs.
 
     ```python
     mean, low, high = mean_interval(np.array([1.0, 2.0, 4.0]))
@@ -38,20 +38,20 @@ def mean_interval(values: np.ndarray, axis: int = 0, level: float = 0.95, resamp
 
 
 class Paired(NamedTuple):
-    """How two learners compare over the same `pairs` of runs: a mean with its interval, and how many `a` wins."""
+    """A comparison of two learners over paired runs: a mean with its interval, and in how many pairs `a` is lower."""
 
     mean: float
     low: float
     high: float
-    won: int  # pairs in which a is lower
+    won: int
     pairs: int
 
 
 def paired_difference(a: np.ndarray, b: np.ndarray | float, level: float = 0.95) -> Paired:
-    """The mean of `a - b`, pair by pair, with Student's t interval; of one pair the interval is unknown, NaN.
+    """The mean of `a - b` over pairs with Student's t interval, which is NaN for a single pair.
 
-    With few pairs the percentile bootstrap is too narrow (over five, a 95% interval holds the truth about five times in
-    six), and it cannot be widened for many comparisons; Student's t can.
+    With few pairs the percentile bootstrap is too narrow: a 95% interval over five pairs covers the truth about five
+    times in six. Nor can it be widened for many comparisons, which Student's t can.
 
     ```python
     paired_difference(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 5.0])).won  # 3
@@ -74,9 +74,9 @@ def paired_difference(a: np.ndarray, b: np.ndarray | float, level: float = 0.95)
 
 
 def paired_p(a: np.ndarray, b: np.ndarray) -> float:
-    """How likely a mean difference as far from 0 as that of the pairs would be by chance: Student's t, two-sided.
+    """The two-sided p-value of Student's paired t-test, which is 1 for a single pair.
 
-    It is below 0.05 just where the 95% interval of `paired_difference` leaves 0 out; of one pair it is 1.
+    It is below 0.05 exactly if the 95% interval of `paired_difference` excludes 0.
     """
     from scipy.special import stdtr
 
@@ -87,34 +87,11 @@ def paired_p(a: np.ndarray, b: np.ndarray) -> float:
     return float(2 * stdtr(pairs - 1, -abs(mean) / spread * np.sqrt(pairs))) if spread else 0.0
 
 
-class Wins(NamedTuple):
-    """Of `pairs` of runs, how many `a` won, being lower, and how many were `tied`."""
-
-    won: int
-    tied: int
-    pairs: int
-    p: float  # of the sign test, two-sided, ties left out
-
-
-def wins(a: np.ndarray, b: np.ndarray) -> Wins:
-    """How many pairs `a` wins, and how likely a count as uneven would be if either were as likely to win.
-
-    ```python
-    wins(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 4.0]))  # 2 won, 1 tied, of 3
-    ```
-    """
-    from scipy.special import bdtr
-
-    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    check.shape("b", b, a.shape)
-    won, lost = int((a < b).sum()), int((a > b).sum())
-    p = min(1.0, 2 * float(bdtr(min(won, lost), won + lost, 0.5))) if won + lost else 1.0
-    return Wins(won, a.size - won - lost, a.size, p)
-
-
 def holm(p: np.ndarray) -> np.ndarray:
-    """The p-values corrected for being many (Holm, 1979): that any true null among them falls below a level has at
-    most that level's probability, however they depend on each other.
+    """p-values with Holm's correction for multiple comparisons (1979).
+
+    The probability that any true null hypothesis falls below a level is at most that level, however the tests depend on
+    each other.
 
     ```python
     holm(np.array([0.01, 0.04, 0.03]))  # [0.03, 0.06, 0.06]
@@ -131,7 +108,7 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def paired_ratio(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Paired:
-    """The geometric mean of `a / b`, pair by pair, with its interval: `paired_difference` of the logarithms."""
+    """The geometric mean of `a / b` over pairs with its interval: `paired_difference` of the logarithms."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     for name, values in (("a", a), ("b", b)):
         if not (values > 0).all():

@@ -1,4 +1,4 @@
-"""What the command line prints of runs and of sweeps."""
+"""Tables that the command line prints for runs and sweeps."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from crossprop import records as schema
 from crossprop.running import ProgressEvent
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.status import status
@@ -16,11 +17,11 @@ from crossprop.sweeps.status import status
 if TYPE_CHECKING:
     import xarray
 
-FINAL = 0.2
-"""The share of the last task, at its end, that counts as final: the paper's asymptotic error."""
+DRIFTS = ("incoming_drift", "outgoing_drift")
 
 
 def print_status(store: str | Path) -> None:
+    """Prints how far the sweep in a store is, for each learner."""
     learners, writer = status(store)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("learner", overflow="fold")
@@ -34,9 +35,9 @@ def print_status(store: str | Path) -> None:
     console.print(table)
     known = [each.seconds_left for each in learners if each.seconds_left is not None]
     left = _time(sum(known) if len(known) == len(learners) else None)
-    now = "Nothing runs now: the same sweep again goes on from here." if writer is None else f"Running now: {writer}."
+    now = "Nothing runs now; the same command continues from here." if writer is None else f"Running now: {writer}."
     if writer is not None or any(each.missing for each in learners):
-        console.print(f"{now} Time left in all: {left}.", soft_wrap=True, markup=False)
+        console.print(f"{now} Total time left: {left}.", soft_wrap=True, markup=False)
 
 
 def _time(seconds: float | None) -> str:
@@ -49,21 +50,22 @@ def _time(seconds: float | None) -> str:
 
 
 class Clock:
-    """How many steps each run took and how long a core worked on them."""
+    """The steps and the core seconds of each run."""
 
     def __init__(self):
         self.steps: dict[str, Counter[int]] = defaultdict(Counter)
         self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
 
-    def hear(self, heard: ProgressEvent) -> None:
-        self.steps[heard.learner][heard.seed] += heard.steps
-        self.seconds[heard.learner][heard.seed] += heard.seconds  # pyright: ignore[reportArgumentType]
+    def hear(self, event: ProgressEvent) -> None:
+        """Counts a segment of a run; a `progress` function for `run`."""
+        self.steps[event.learner][event.seed] += event.steps
+        self.seconds[event.learner][event.seed] += event.seconds  # pyright: ignore[reportArgumentType]
 
     def core_seconds(self, learner: str) -> float:
         return sum(self.seconds[learner].values())
 
     def rate(self, learner: str) -> float:
-        """Run-steps a second on one core, of the median run: the first one compiles."""
+        """Steps per second on one core in the median run, since the first run also compiles."""
         return float(np.median([self.steps[learner][seed] / s for seed, s in self.seconds[learner].items()]))
 
     def total_steps(self) -> int:
@@ -71,25 +73,25 @@ class Clock:
 
 
 def results(records: "xarray.Dataset", clock: Clock) -> Table:
-    measure = "error" if "error" in records else "loss"
+    """One row per learner: its error at the end of the last task, how far its weights moved, and its speed."""
+    measure = schema.measure(records)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
     table.add_column("\nlearner", no_wrap=True)
-    final_title = "share misclassified" if measure == "error" else "squared error"
     for title in (
-        f"final {final_title}\n[95% interval]",
+        f"final {schema.describe(records, measure).title}\n[95% interval]",
         "U\nmoved",
         "W\nmoved",
         "core\nseconds",
         "run-steps/s\na core",
     ):
         table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
-    final = _final(records)
+    final = records.isel(step=schema.phase_windows(records.task.values, "end")[-1])
     for learner in map(str, records.learner.values):
         mine = final.sel(learner=learner)
         table.add_row(
             learner,
             _error(mine, measure),
-            *(f"{mine[name].isel(step=-1).mean().item():.3g}" for name in ("incoming_drift", "outgoing_drift")),
+            *(f"{mine[name].isel(step=-1).mean().item():.3g}" if name in mine else "" for name in DRIFTS),
             f"{clock.core_seconds(learner):.2f}",
             f"{clock.rate(learner):,.0f}",
         )
@@ -101,12 +103,3 @@ def _error(final: "xarray.Dataset", measure: str) -> str:
         return f"{diverged} of {final.sizes['seed']} diverged"
     mean, low, high = mean_interval(final[measure].mean("step").values)
     return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"
-
-
-def _final(records: "xarray.Dataset") -> "xarray.Dataset":
-    """The last fifth of the last task visited."""
-    task = records.task.values
-    switches = np.flatnonzero(np.diff(task))
-    first = switches[-1] + 1 if len(switches) else 0
-    count = max(1, round(FINAL * (len(task) - first)))
-    return records.isel(step=slice(-count, None))

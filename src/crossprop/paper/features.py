@@ -1,4 +1,4 @@
-"""Figure 4: what the hidden units of a learner look like after task A, as a map and as numbers."""
+"""Figure 4: the hidden units of a learner after task A, as a t-SNE map and as numbers."""
 
 import json
 from dataclasses import dataclass
@@ -22,18 +22,19 @@ NEIGHBOURS = 10
 
 @dataclass(frozen=True)
 class Mapping:
-    """Trains on `stream` (task A) with seed 0; of `examples` images drawn uniformly, maps and measures the features."""
+    """Trains on `stream` (task A) with seed 0, then maps and measures the features of `examples` random images."""
 
     network: Network
     stream: LabelShift
     examples: int
 
     def experiment(self) -> dict[str, str]:
-        """All that the features depend on."""
-        asked = experiment(feature_learners(self.network), self.stream, [0], self.stream.steps)
-        return asked | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
+        """Everything that the features depend on."""
+        training = experiment(feature_learners(self.network), self.stream, [0], self.stream.steps)
+        return training | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
 
     def run(self) -> "xarray.Dataset":
+        """Trains the learners and measures their features, and the pixels, on the same examples."""
         import xarray
 
         data, learners = self.stream.data, feature_learners(self.network)

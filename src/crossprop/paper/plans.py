@@ -1,4 +1,4 @@
-"""The paper's experiments, as plans: learners, stream, seeds, and every deviation from the paper with its reason."""
+"""The experiments of the paper: learners, stream, seeds, and every deviation from the paper with its reason."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,7 @@ EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
 
 @dataclass(frozen=True)
 class Setting:
-    """A row of the settings' table; a `why` marks a deviation from the paper."""
+    """A row of the table of settings; `why` is the reason for a deviation from the paper."""
 
     name: str
     value: str
@@ -37,7 +37,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """One experiment: all that its records depend on, and what a reader should know of its settings."""
+    """One experiment: everything that its records depend on, and its settings for the report."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ def geoff_plan(preset: str, seeds: int, quick: bool) -> Plan:
     network = Network(inputs=20, hidden=100 if quick else 500, bias=scripts)
     small = "quick version" if quick else ""
     settings = (
-        Setting("runs", str(seeds), "30", "" if seeds == 30 else "asked for"),
+        Setting("runs", str(seeds), "30", "" if seeds == 30 else "as given on the command line"),
         Setting(
             "tasks", stream.tasks, "A B C", _scripts(scripts, "what the authors' scripts run, replayed on a revisit")
         ),
@@ -101,7 +101,7 @@ def mnist_plan(preset: str, seeds: int, quick: bool, data: DataSet, exact: bool)
 
 
 def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: bool) -> dict[str, Learner]:
-    """The learners by name; in the scripts, the approximate rule's memory knows no eta."""
+    """The learners by name. In the scripts, the memory of the approximate rule does not use eta."""
     special = {
         "crossprop-approx": partial(CrosspropApprox, memory_eta=0.0),
         "crossprop-approx-0.5": partial(CrosspropApprox, eta=0.5, memory_eta=0.0),
@@ -111,7 +111,7 @@ def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: boo
 
 
 def feature_learners(network: Network) -> dict[str, Learner]:
-    """Figure 4's learners, and the control."""
+    """The learners of figure 4, and the control."""
     return {
         "backprop": Backprop(network, STEP_SIZE),
         "crossprop-approx": CrosspropApprox(network, STEP_SIZE),

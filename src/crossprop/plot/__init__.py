@@ -1,4 +1,4 @@
-"""`crossprop plot`: what a sweep found, in figures and on one interactive page."""
+"""`crossprop plot`: the results of a sweep, as figures and as one interactive page."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from crossprop.plot.numbers import read
 
 
 def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
-    """Draws what is in the store of a sweep, and returns the files written.
+    """Draws the results in the store of a sweep, and returns the files written.
 
     **Arguments:**
 
-    - `store`: a folder that `sweep` filled, or is still filling.
+    - `store`: the store of a sweep, finished or still running.
     - `out`: a folder for the PNG files and `sweep.html`; None is `plots` in the store.
     """
     store = Path(store)

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from crossprop.figures import LOOKS, curves, look
-from crossprop.plot.numbers import LINES, TALLEST, Sweep, Swept, groups, text
+from crossprop.figures import curves, looks
+from crossprop.plot.numbers import LINES, TALLEST, Sweep, Swept, color_limits, groups, infos, is_log, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
-"""The lines of one learner, in the order of their values."""
+"""The colours of one learner's lines, in the order of their values."""
 
 
 def draw(sweep: Sweep, folder: Path) -> list[Path]:
-    """All plots that the sweep's axes give, each to a file."""
+    """Draws every plot that the sweep has axes for, each to a file, and returns the paths."""
     written = []
     note = "best settings, " + ("fresh seeds" if sweep.fresh else "the sweep's seeds")
     for group, names in groups(sweep).items():
@@ -32,41 +32,43 @@ def draw(sweep: Sweep, folder: Path) -> list[Path]:
 
 
 def _learners(sweep: Sweep, path: Path) -> None:
-    """A line for every learner along its first axis; a panel for every optimizer where they are many."""
+    """A line for every learner along its first axis; with many learners, one panel per optimizer."""
     panels = groups(sweep)
     figure, places = _panels(len(panels), most=4)
     for axes, (title, names) in zip(places, panels.items(), strict=True):
-        others, ticks = [name for name in names if name not in LOOKS], {}
+        look, ticks = looks(infos(sweep, names)), {}
         for name in names:
             swept = sweep.learners[name]
             if not swept.axes:
                 continue
-            colour, style = look(name, others)
+            colour, style = look[name]
             ticks |= _line(axes, swept, swept.axes[:1], (), {"color": colour, "linestyle": style, "label": name})
         _finish(axes, title, sweep.measure, _first(sweep), ticks)
         axes.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
-    _title(figure, "the best of all other axes at each value,\nmean and 95% bootstrap band; × at the top: diverged")
+    _title(figure, "the best over all other axes at each value,\nmean and 95% bootstrap band; × at the top: diverged")
     figure.savefig(path, dpi=150)
 
 
 def _lines(sweep: Sweep, path: Path) -> None:
-    """A panel for every learner that has it: a line for every eta."""
+    """One panel per learner that has the axis `eta`, with a line for each value."""
     names = [name for name, swept in sweep.learners.items() if LINES in swept.axes and len(swept.axes) > 1]
     figure, places = _panels(len(names), most=4)
     for axes, name in zip(places, names, strict=True):
         swept, ticks = sweep.learners[name], {}
         for at, value in enumerate(swept.values(LINES)):
-            style = {"color": SHADES[at % len(SHADES)], "label": f"{LINES} = {text(value)}"}
+            style = {"color": SHADES[at % len(SHADES)], "label": f"{LINES} = {value_text(value)}"}
             ticks |= _line(axes, swept, [swept.axes[0], LINES], (at,), style)
         _finish(axes, name, sweep.measure, swept.axes[0], ticks)
     places[0].legend(frameon=False, fontsize=7.5)
-    _title(figure, f"A line for each {LINES}, at the best of all other axes")
+    _title(figure, f"One line per {LINES}, at the best of all other axes")
     figure.savefig(path, dpi=150)
 
 
 def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], style: dict[str, Any]) -> dict[float, str]:
-    """A line with its interval along the first axis of `keep`; what diverged stands at the top of the panel. Returns
-    the places on that axis, with their names."""
+    """Draws a line with its interval along the first axis of `keep`; diverged settings are marked at the top.
+
+    Returns the ticks of that axis: places and labels.
+    """
     mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
     values = swept.values(keep[0])
     numbers = all(isinstance(value, int | float) for value in values)
@@ -77,29 +79,28 @@ def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], styl
         top = {"transform": axes.get_xaxis_transform(), "clip_on": False, "linestyle": "none"}
         height = np.full(diverged.sum(), 1 + 0.012 * len(axes.lines))
         axes.plot(x[diverged], height, marker="x", color=style["color"], markersize=5, **top)
-    if numbers and (x > 0).all() and x.max() / x.min() > 3:
+    if numbers and is_log(values):
         axes.set_xscale("log", base=2)
-    return dict(zip(x.tolist(), map(text, values), strict=True))
+    return dict(zip(x.tolist(), map(value_text, values), strict=True))
 
 
 def _maps(sweep: Sweep, path: Path) -> None:
-    """A panel for every learner with two axes or more: its first two; a cross where all diverged, a ring at
-    the best."""
+    """One heat map per learner with two or more axes, over its first two: a cross where all settings diverged, a ring
+    around the best."""
     learners = {name: swept for name, swept in sweep.learners.items() if len(swept.axes) > 1}
     figure, places = _panels(len(learners), most=4)
     profiles = {name: swept.profile(swept.axes[1::-1]) for name, swept in learners.items()}
-    finite = np.concatenate([profile.mean[np.isfinite(profile.mean)] for profile in profiles.values()])
-    limits = {"vmin": finite.min(), "vmax": np.quantile(finite, 0.9)} if len(finite) else {}
+    low, high = color_limits([*profiles.values()])
     for axes, (name, swept) in zip(places, learners.items(), strict=True):
         mean, *_, diverged = profiles[name]
-        image = axes.imshow(mean, origin="lower", aspect="auto", cmap="viridis_r", **limits)
+        image = axes.imshow(mean, origin="lower", aspect="auto", cmap="viridis_r", vmin=low, vmax=high)
         down, across = swept.axes[1], swept.axes[0]
         for row, column in np.argwhere(diverged):
             axes.text(column, row, "×", ha="center", va="center", color="#999999")
         best = [swept.values(axis).index(swept.choice.point[axis]) for axis in (across, down)]
         axes.plot(*best, "o", markersize=11, markerfacecolor="none", markeredgecolor="#e6550d", markeredgewidth=1.8)
-        axes.set_xticks(range(mean.shape[1]), [text(value) for value in swept.values(across)], fontsize=8)
-        axes.set_yticks(range(mean.shape[0]), [text(value) for value in swept.values(down)], fontsize=8)
+        axes.set_xticks(range(mean.shape[1]), [value_text(value) for value in swept.values(across)], fontsize=8)
+        axes.set_yticks(range(mean.shape[0]), [value_text(value) for value in swept.values(down)], fontsize=8)
         axes.set_xlabel(across, fontsize=8)
         axes.set_ylabel(down, fontsize=8)
         edge = f"\nat the edge: {', '.join(swept.choice.edges)}" if swept.choice.edges else ""

@@ -1,4 +1,4 @@
-"""The numbers behind the plots of a sweep: what is reached along one axis, or two, at the best of the rest."""
+"""The numbers in the plots of a sweep: scores along one or two axes, at the best values of all others."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop.figures import TITLES
+from crossprop import records as schema
+from crossprop.records import LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.sweeps.grid import Grid
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 ALONG, LINES = "step_size", "eta"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 TALLEST = 4
-"""What is worse than so many times the best goes out of a plot at its top: most of it is on the way to diverging."""
+"""Plots end at this many times the best score: most of what is worse is about to diverge."""
 
 
 class Profile(NamedTuple):
-    """The mean and its interval at every value of the axes kept, NaN where all of the rest diverged."""
+    """The mean and its interval at every value of the axes kept; NaN where all settings diverged."""
 
     mean: np.ndarray
     low: np.ndarray
@@ -33,11 +34,16 @@ class Profile(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """One learner of a sweep: its grid, its numbers by axes and seed, and its best setting."""
+    """One learner of a sweep: its grid, its scores by axes and seed, and its best setting."""
 
     grid: Grid
     scores: "xarray.DataArray"
     choice: Choice
+
+    @property
+    def info(self) -> LearnerInfo:
+        """The credit rule and the optimizer of its best setting."""
+        return learner_info(self.grid.learner | self.choice.point)
 
     @property
     def axes(self) -> list[str]:
@@ -46,18 +52,18 @@ class Swept(NamedTuple):
         return sorted(several, key=lambda axis: (axis != ALONG, axis != LINES))
 
     def values(self, axis: str) -> list[Any]:
-        """Of an axis, in order: None and names come first."""
+        """The values of an axis in order, None and names first."""
         return sorted(
             self.grid.over[axis],
             key=lambda value: (isinstance(value, int | float), value if isinstance(value, int | float) else 0),
         )
 
     def profile(self, keep: Sequence[str]) -> Profile:
-        """What is reached at every value of `keep`, where the other axes have their best values there."""
+        """The scores at every value of the axes `keep`, with all other axes at their best values there."""
         order = [[self.grid.over[axis].index(value) for value in self.values(axis)] for axis in keep]
-        kept = self.scores.isel(dict(zip(keep, order, strict=True))).transpose(*keep, ..., "seed")
+        ordered = self.scores.isel(dict(zip(keep, order, strict=True))).transpose(*keep, ..., "seed")
         sizes = [len(places) for places in order]
-        values = kept.values.reshape(*sizes, -1, kept.sizes["seed"])
+        values = ordered.values.reshape(*sizes, -1, ordered.sizes["seed"])
         ranks = np.where(np.isnan(values).any(axis=-1), np.inf, values.mean(axis=-1))
         best = np.take_along_axis(values, ranks.argmin(axis=-1)[..., None, None], axis=-2)[..., 0, :]
         diverged = np.asarray(np.isinf(best).any(axis=-1))
@@ -66,62 +72,79 @@ class Swept(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """All that is plotted of a store."""
+    """Everything that is plotted from a store."""
 
     learners: dict[str, Swept]
     evaluation: Evaluation
     best: "xarray.Dataset"
-    """The records of the best settings: on fresh seeds where all have them, else on the sweep's."""
+    """The records of the best settings: on fresh seeds if all learners have them, else on the sweep's seeds."""
     fresh: bool
     measure: str
     seconds: float
-    """What all runs in the store took."""
+    """The time of all runs in the store."""
 
 
 def read(store: Path) -> Sweep:
-    asked, kept = read_asked(store), Folder(store).blocks
+    """Reads everything that is plotted from a store."""
+    spec, blocks = read_asked(store), Folder(store).blocks
     learners = {}
-    for grid in asked.grids:
-        if (choice := choose(grid, kept)) is not None:
-            learners[grid.name] = Swept(grid, scores(grid, kept), choice)
+    for grid in spec.grids:
+        if (choice := choose(grid, blocks)) is not None:
+            learners[grid.name] = Swept(grid, scores(grid, blocks), choice)
     if not learners:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
-    evaluation = evaluated([swept.grid for swept in learners.values()], asked.record_every, kept)
+    evaluation = evaluated([swept.grid for swept in learners.values()], spec.record_every, blocks)
     fresh = evaluation.records.keys() == learners.keys()
-    own = [_alone(swept, asked.record_every, kept) for swept in learners.values()]
-    best = _together(list(evaluation.records.values()) if fresh else own)
-    error = next(iter(learners.values())).scores.name == "error"
-    seconds = sum(block.seconds for block in kept)
-    return Sweep(learners, evaluation, best, fresh, TITLES["error" if error else "squared"], seconds)
+    own = [_best_records(swept, spec.record_every, blocks) for swept in learners.values()]
+    best = _joined(list(evaluation.records.values()) if fresh else own)
+    best = best.assign_coords(schema.info_coordinates({name: swept.info for name, swept in learners.items()}))
+    measure = schema.VARIABLES[str(next(iter(learners.values())).scores.name)].title
+    return Sweep(learners, evaluation, best, fresh, measure, seconds=sum(block.seconds for block in blocks))
 
 
-def _alone(swept: Swept, record_every: int, kept: Any) -> "xarray.Dataset":
+def _best_records(swept: Swept, record_every: int, blocks: Any) -> "xarray.Dataset":
     alone = replace(swept.grid, over={axis: [value] for axis, value in swept.choice.point.items()})
-    return labelled(alone, record_every, kept).squeeze(list(alone.over))
+    return labelled(alone, record_every, blocks).squeeze(list(alone.over))
 
 
-def _together(records: "list[xarray.Dataset]") -> "xarray.Dataset":
-    """One Dataset with the dim `learner`, as `run` gives, of the seeds and steps that all have."""
+def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":
+    """One Dataset with the dim `learner`, as `run` returns, with the seeds and steps that all have in common."""
     import xarray
 
-    names = ("loss", "error", "incoming_drift", "outgoing_drift", "diverged_at")
-    bare = [each[[name for name in names if name in each]] for each in records]
+    wanted = [[*(variable.name for variable in schema.curves(each)), "diverged_at"] for each in records]
+    bare = [each[names] for each, names in zip(records, wanted, strict=True)]
     bare = [each.drop_vars([name for name in each.coords if name not in ("learner", "seed", "step")]) for each in bare]
-    together = xarray.concat(bare, "learner", join="inner", combine_attrs="drop")
-    task = records[0].task.sel(step=together.step.values).values
-    return together.assign_coords(task=("step", task))
+    joined = xarray.concat(bare, "learner", join="inner", combine_attrs="drop")
+    task = records[0].task.sel(step=joined.step.values).values
+    return joined.assign_coords(task=("step", task))
 
 
 def groups(sweep: Sweep) -> dict[str, list[str]]:
-    """The learners that stand in one panel: all, or where they are many, those with the same optimizer."""
+    """The learners that share a panel: all of them, or with many learners those that have the same optimizer."""
     optimizers: dict[str, list[str]] = {}
     for name, swept in sweep.learners.items():
-        optimizers.setdefault(str(swept.grid.learner["optimizer"]), []).append(name)
+        optimizers.setdefault(swept.info.optimizer, []).append(name)
     return optimizers if len(sweep.learners) > 8 and len(optimizers) > 1 else {"": list(sweep.learners)}
 
 
-def text(value: Any) -> str:
-    """A value of an axis: a power of 2 as such, None as what it means."""
+def infos(sweep: Sweep, names: Sequence[str]) -> dict[str, LearnerInfo]:
+    """The credit rules and optimizers of these learners."""
+    return {name: sweep.learners[name].info for name in names}
+
+
+def is_log(values: Sequence[float]) -> bool:
+    """Whether numbers are better shown on a logarithmic axis."""
+    return min(values) > 0 and max(values) / min(values) > 3
+
+
+def color_limits(profiles: Sequence[Profile]) -> tuple[float, float]:
+    """The range of the colours of heat maps: from the best score to the 90th percentile."""
+    finite = np.concatenate([np.ones(0), *(profile.mean[np.isfinite(profile.mean)] for profile in profiles)])
+    return (float(finite.min()), float(np.quantile(finite, 0.9))) if len(finite) else (0.0, 1.0)
+
+
+def value_text(value: Any) -> str:
+    """The value of an axis as text: small powers of 2 as such, and None as what it stands for."""
     if value is None:
         return "as step_size"
     if isinstance(value, float) and 0 < value < 0.2 and (power := float(np.log2(value))).is_integer():
@@ -130,6 +153,6 @@ def text(value: Any) -> str:
 
 
 def setting(swept: Swept, edge: str = "") -> str:
-    """The best setting in words, as far as it was chosen, with `edge` behind what stands at the edge of its grid."""
+    """The best values of the axes as text, with `edge` behind each value that is at the edge of its grid."""
     point, edges = swept.choice.point, swept.choice.edges
-    return ", ".join(f"{axis}={text(point[axis])}{edge * (axis in edges)}" for axis in swept.axes)
+    return ", ".join(f"{axis}={value_text(point[axis])}{edge * (axis in edges)}" for axis in swept.axes)

@@ -1,19 +1,20 @@
-"""`report.html`: a reproduction on one page, which needs nothing but a browser."""
+"""`report.html`: a reproduction of the paper on one self-contained page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crossprop.pages.writing import write_page
 from crossprop.paper.claims import Verdict
 from crossprop.paper.plans import Setting
-from crossprop.report import charts, sections
-from crossprop.report.contents import Part
-from crossprop.report.page import section, write_page
+from crossprop.report.sections import MEASURES, Part, sections_of
 
 if TYPE_CHECKING:
     import xarray
 
 __all__ = ["Part", "Setting", "Verdict", "write_report"]
+
+QUICK = "quick version: small, not the paper's full settings"
 
 
 def write_report(
@@ -31,24 +32,23 @@ def write_report(
     **Arguments:**
 
     - `parts`: the experiments with curves, in the page's order.
-    - `features`: what `representation`s look like: `tsne`, `neighbours` and `silhouette` by `example`, with `label`.
-    - `verdicts`: the claims, decided, in the summary's order.
-    - `command`: what makes the report again.
+    - `features`: `tsne`, `neighbours` and `silhouette` of each `representation` by `example`, with `label`.
+    - `verdicts`: the verdicts on the claims, in the summary's order.
+    - `command`: the command that writes this report.
     - `quick`: whether this is the small version; every figure and table then says so.
     - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
     """
-    figures = {part.name: charts.curves(part.records) for part in parts}
-    clouds = charts.clouds(features) if features is not None else []
+    sections = sections_of(parts, features, verdicts)
     write_page(
         path,
+        "report/report.html.jinja",
+        data=sections.data | {"quick": quick},
         title="Crossprop, reproduced",
-        contents=sections.contents(parts, features, verdicts),
-        banner=sections.banner() if quick else "",
-        intro=sections.intro(),
-        body=[
-            section("summary", "What holds, and what does not", sections.summary(verdicts)),
-            *sections.experiments(parts, figures, features, clouds, verdicts, quick),
-            section("again", "Make it again", sections.again(command, facts, quick)),
-        ],
-        data={"parts": figures, "clouds": clouds, "quick": quick},
+        contents=sections.contents,
+        banner=QUICK if quick else "",
+        sections=sections,
+        measures=list(MEASURES.values()),
+        command=command,
+        facts=facts,
+        quick=quick,
     )

@@ -14,11 +14,13 @@ from crossprop import _checks as check
 from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.execution import cores
-from crossprop.plot import drawings
+from crossprop.pages.formats import duration
+from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import Sweep, read
-from crossprop.report.sections import duration
 from crossprop.study.answers import Answer, answers, rows_of
-from crossprop.study.output import draw_differences, write_study, write_tables
+from crossprop.study.drawings import draw_differences
+from crossprop.study.page import write_study
+from crossprop.study.tables import write_tables
 from crossprop.sweeps import fill
 from crossprop.sweeps.grid import checked_grids
 from crossprop.sweeps.toml import arguments
@@ -33,15 +35,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Study:
-    """A sweep over every credit rule with every optimizer, evaluated on fresh seeds, and what follows from it.
+    """A sweep over every credit rule with every optimizer, evaluated on fresh seeds, with tables, figures and a page.
 
     **Arguments:**
 
     - `name`: `"geoff"` or `"mnist"`.
-    - `out`: a folder for the sweep's store, the tables, the figures and `study.html`. What is there is not run again.
-    - `full`: the version for a GPU.
-    - `quick`: a tiny version of one optimizer, which shows that all works.
-    - `seeds`, `evaluate`: seeds to tune on, and fresh ones to judge on; None leaves them to the study.
+    - `out`: a folder for the sweep's store, the tables, the figures and `study.html`. Finished runs are not repeated.
+    - `full`: the large version, for a GPU.
+    - `quick`: a tiny version with one optimizer, which shows that everything works.
+    - `seeds`, `evaluate`: how many seeds to tune on, and fresh ones to evaluate on; None is the study's own number.
     """
 
     name: str
@@ -62,57 +64,58 @@ class Study:
                 check.integer(name, getattr(self, name), low=2)
 
     def run(self, say: Say) -> list[Answer]:
-        """Tunes, evaluates, and writes the tables, the figures and the page."""
-        asked = self._asked()
+        """Tunes and evaluates the learners, and writes the tables, the figures and the page."""
+        spec = self._spec()
         check_writable("out", self.out)
-        say(f"{self.name}: tuning {len(asked['learners'])} learners, then {asked['evaluate']} fresh seeds of each best")
-        fill(**asked)
-        return self._publish(asked, say)
+        learners, fresh = len(spec["learners"]), spec["evaluate"]
+        say(f"{self.name}: tuning {learners} learners, then running the best setting of each on {fresh} fresh seeds")
+        fill(**spec)
+        return self._publish(spec, say)
 
-    def _publish(self, asked: dict[str, Any], say: Say) -> list[Answer]:
-        sweep = read(asked["store"])
+    def _publish(self, spec: dict[str, Any], say: Say) -> list[Answer]:
+        sweep = read(spec["store"])
         rows = rows_of(sweep)
         found = answers(sweep, rows)
         figures = self.out / "figures"
         figures.mkdir(exist_ok=True)
         write_tables(rows, sweep.measure, self.out)
-        drawings.draw(sweep, figures)
+        draw(sweep, figures)
         draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
-        facts = self._facts(asked, sweep)
+        facts = self._facts(spec, sweep)
         write_study(self.out / "study.html", STUDIES[self.name], sweep, rows, found, self.command, facts, self.quick)
         with atomic_write(self.out / "answers.json") as path:
-            told = {"command": self.command, "facts": facts, "answers": [each._asdict() for each in found]}
-            path.write_text(json.dumps(told, indent=1))
+            summary = {"command": self.command, "facts": facts, "answers": [each._asdict() for each in found]}
+            path.write_text(json.dumps(summary, indent=1))
         say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.out / 'study.html'}")
         return found
 
-    def _asked(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as path:
             flags = {"seeds": self.seeds, "evaluate": self.evaluate, "store": self.out / "sweep"}
-            asked = arguments(path, **flags, engine=self.engine)
-        return self._quick(asked) if self.quick else asked
+            spec = arguments(path, **flags, engine=self.engine)
+        return self._quick(spec) if self.quick else spec
 
-    def _quick(self, asked: dict[str, Any]) -> dict[str, Any]:
-        learners = {name: learner for name, learner in asked["learners"].items() if learner.optimizer == "sgd"}
-        over = {name: values for name, values in asked["over"].items() if not isinstance(values, dict)}
+    def _quick(self, spec: dict[str, Any]) -> dict[str, Any]:
+        learners = {name: learner for name, learner in spec["learners"].items() if learner.optimizer == "sgd"}
+        over = {name: values for name, values in spec["over"].items() if not isinstance(values, dict)}
         over = {axis: values[:1] for axis, values in over.items()} | QUICK
-        grids = checked_grids(asked["learners"], asked["stream"], asked["over"], [0])
+        grids = checked_grids(spec["learners"], spec["stream"], spec["over"], [0])
         own = {grid.name: {"step_size": grid.over["step_size"][:2]} for grid in grids if grid.name in learners}
         few = {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
-        return asked | {"learners": learners, "over": over | own} | few
+        return spec | {"learners": learners, "over": over | own} | few
 
-    def _facts(self, asked: dict[str, Any], sweep: Sweep) -> dict[str, str]:
-        stream, network = asked["stream"], next(iter(asked["learners"].values())).network
+    def _facts(self, spec: dict[str, Any], sweep: Sweep) -> dict[str, str]:
+        stream, network = spec["stream"], next(iter(spec["learners"].values())).network
         settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
-        steps = stream.steps if not self.quick else len(stream.tasks) * QUICK["stream.examples"][0]
+        examples = QUICK["stream.examples"][0] if self.quick else stream.steps // len(stream.tasks)
         version = "full" if self.full else "quick" if self.quick else "default"
         seeds = len(next(iter(sweep.learners.values())).grid.seeds)
         reduced = "" if self.full else "; --full has the paper's sizes, wider grids and more seeds"
         return {
             "version": version + reduced,
-            "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {steps // len(stream.tasks):,} examples a task",
+            "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {examples:,} examples per task",
             "hidden units": str(QUICK["network.hidden"][0] if self.quick else network.hidden),
-            "grid": f"{settings:,} settings in all, {seeds} seed{'s' * (seeds > 1)} each",
+            "grid": f"{settings:,} settings in total, {seeds} seed{'s' * (seeds > 1)} each",
             "evaluation": f"{sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
             "time": duration(sweep.seconds),
             "device": f"{jax.devices()[0].device_kind}, {cores()} cores",

@@ -1,16 +1,18 @@
 """What a study finds: every tuned learner against tuned backprop and tuned frozen with the same optimizer."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crossprop.plot.numbers import Sweep, Swept, setting
+from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, Paired, mean_interval
-from crossprop.sweeps.evaluate import PHASES, Comparison, compare
+from crossprop.sweeps.evaluate import Comparison, compare
+
+if TYPE_CHECKING:
+    import xarray
 
 BACKPROP, FROZEN = "backprop", "frozen"
-IN_WORDS = {"all": "over all steps", "end": "at the end of tasks", "switch": "just after a switch"}
 VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 LEVEL = 0.05
 
@@ -25,16 +27,17 @@ class Row(NamedTuple):
     estimates: dict[str, Estimate]
     versus: dict[str, dict[str, Comparison]]
     """By reference, then by phase; a learner is not compared with itself."""
-    moved: Estimate
-    """How far the incoming weights are from their start at the end."""
+    drift: Estimate
+    """The distance of the incoming weights from their initial values at the end of the run."""
 
     @property
-    def crossprop(self) -> bool:
+    def is_crossprop(self) -> bool:
+        """Whether the rule is neither backprop nor the control."""
         return self.rule not in (BACKPROP, FROZEN)
 
 
 class Answer(NamedTuple):
-    """A question, its answer in a word, and in a sentence."""
+    """A question, its answer in a word, and the reason in a sentence."""
 
     question: str
     verdict: str
@@ -42,23 +45,36 @@ class Answer(NamedTuple):
 
 
 def rows_of(sweep: Sweep) -> list[Row]:
-    """The table of a study, from the records of its best settings on fresh seeds; an optimizer's rows together."""
+    """The table of a study, from the best settings on fresh seeds; rows with the same optimizer are together."""
     evaluation = sweep.evaluation
-    split = {name: (name.rpartition("-")[0], name.rpartition("-")[2]) for name in evaluation.records}
+    infos = {name: sweep.learners[name].info for name in evaluation.records}
     values = {phase: evaluation.values(phase) for phase in PHASES}
-    versus: dict[str, dict[str, dict[str, Comparison]]] = {name: {} for name in split}
-    for reference in (BACKPROP, FROZEN):
-        against = {name: f"{reference}-{optimizer}" for name, (rule, optimizer) in split.items() if rule != reference}
-        for phase in PHASES:
-            for each in compare(values[phase], {name: other for name, other in against.items() if other in split}):
-                versus[each.learner].setdefault(reference, {})[phase] = each
+    versus = _comparisons(values, infos)
+    optimizers = [info.optimizer for info in infos.values()]
     rows = []
-    optimizers = [optimizer for _, optimizer in split.values()]
-    for name, (rule, optimizer) in sorted(split.items(), key=lambda item: optimizers.index(item[1][1])):
+    for name, info in sorted(infos.items(), key=lambda item: optimizers.index(item[1].optimizer)):
         estimates = {phase: _estimate(values[phase][name].values) for phase in PHASES}
-        moved = _estimate(evaluation.records[name].incoming_drift.isel(step=-1).values)
-        rows.append(Row(name, rule, optimizer, sweep.learners[name], estimates, versus[name], moved))
+        drift = _estimate(evaluation.records[name].incoming_drift.isel(step=-1).values)
+        rows.append(Row(name, info.rule, info.optimizer, sweep.learners[name], estimates, versus[name], drift))
     return rows
+
+
+def _comparisons(
+    values: "dict[str, dict[str, xarray.DataArray]]", infos: dict[str, LearnerInfo]
+) -> dict[str, dict[str, dict[str, Comparison]]]:
+    """By learner, reference and phase: the learner against the reference rule with the same optimizer."""
+    versus: dict[str, dict[str, dict[str, Comparison]]] = {name: {} for name in infos}
+    for reference in (BACKPROP, FROZEN):
+        others = {info.optimizer: name for name, info in reversed(infos.items()) if info.rule == reference}
+        against = {
+            name: others[info.optimizer]
+            for name, info in infos.items()
+            if info.rule != reference and info.optimizer in others
+        }
+        for phase in PHASES:
+            for each in compare(values[phase], against):
+                versus[each.learner].setdefault(reference, {})[phase] = each
+    return versus
 
 
 def _estimate(values: np.ndarray) -> Estimate:
@@ -73,20 +89,22 @@ def percent(comparison: Comparison) -> Paired:
 
 
 def verdict(comparison: Comparison) -> str:
-    """`yes` where the error is lower and the corrected p-value small, `no` where it is higher, else `open`."""
+    """`open` unless the corrected p-value is below `LEVEL`; then `yes` if the error is lower, `no` if it is higher."""
     if not comparison.p < LEVEL:
         return "open"
     return "yes" if comparison.difference.mean < 0 else "no"
 
 
 def answers(sweep: Sweep, rows: list[Row]) -> list[Answer]:
-    """The questions of the study, answered in plain words. Which rule stands for crossprop is chosen on the sweep's
-    seeds; all numbers are from fresh ones."""
+    """Answers the questions of the study. The crossprop rule is chosen on the sweep's seeds; all numbers are from fresh
+    seeds."""
     optimizers = list(dict.fromkeys(row.optimizer for row in rows))
-    of_optimizer = [[row for row in rows if row.optimizer == optimizer and row.crossprop] for optimizer in optimizers]
+    of_optimizer = [
+        [row for row in rows if row.optimizer == optimizer and row.is_crossprop] for optimizer in optimizers
+    ]
     bests = [best for mine in of_optimizer if (best := _best(mine)) and BACKPROP in best.versus]
     found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP, "all") for row in bests]
-    tuned = _best([row for row in rows if row.crossprop])
+    tuned = _best([row for row in rows if row.is_crossprop])
     plain = _best([row for row in rows if row.rule == BACKPROP])
     if tuned and plain:
         values = sweep.evaluation.values()
@@ -99,6 +117,7 @@ def answers(sweep: Sweep, rows: list[Row]) -> list[Answer]:
 
 
 def _best(rows: list[Row]) -> Row | None:
+    """The row that is best on the sweep's seeds."""
     return min(rows, key=lambda row: (row.swept.choice.diverged, row.swept.choice.mean), default=None)
 
 
@@ -114,7 +133,7 @@ def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
         return Answer(question, VERDICTS["open"], why)
     words = "less" if difference.mean < 0 else "more"
     why = (
-        f"{comparison.learner} has {abs(relative.mean):.1f}% {words} error {IN_WORDS[phase]} than "
+        f"{comparison.learner} has {abs(relative.mean):.1f}% {words} error {PHASES[phase]} than "
         f"{comparison.reference} (between {relative.low:+.1f}% and {relative.high:+.1f}%); it wins {difference.won} of "
         f"{difference.pairs} seeds, {p_text(comparison.p)}."
     )
@@ -127,80 +146,26 @@ def _adapts(bests: list[Row]) -> Answer:
     for each in comparisons:
         mean, low, high, won, pairs = percent(each)
         words.append(f"{each.learner} {mean:+.1f}% [{low:+.1f}, {high:+.1f}], {won} of {pairs} won, {p_text(each.p)}")
-    why = f"Error {IN_WORDS['switch']}, against backprop with the same optimizer: {'; '.join(words)}."
+    why = f"Error {PHASES['switch']}, against backprop with the same optimizer: {'; '.join(words)}."
     verdicts = [VERDICTS[verdict(each)] for each in comparisons]
     return Answer("Does it adapt faster when the task changes?", _all(verdicts), why)
 
 
 def _moves(bests: list[Row], rows: list[Row]) -> Answer:
-    moved = {row.learner: float(row.moved.mean) for row in rows}
-    pairs = [(row.learner, f"{BACKPROP}-{row.optimizer}") for row in bests]
-    words = [f"{mine} {moved[mine]:.3g}, {other} {moved[other]:.3g}" for mine, other in pairs]
-    why = f"How far the incoming weights are from their start at the end: {'; '.join(words)}."
-    return Answer("Do its features move less?", _all(["yes" if moved[a] < moved[b] else "no" for a, b in pairs]), why)
+    drift = {row.learner: float(row.drift.mean) for row in rows}
+    pairs = [(row.learner, row.versus[BACKPROP]["all"].reference) for row in bests]
+    words = [f"{mine} {drift[mine]:.3g}, {other} {drift[other]:.3g}" for mine, other in pairs]
+    why = f"Distance of the incoming weights from their initial values at the end: {'; '.join(words)}."
+    return Answer("Do its features move less?", _all(["yes" if drift[a] < drift[b] else "no" for a, b in pairs]), why)
 
 
 def _all(verdicts: list[str]) -> str:
-    """One word for several optimizers; where none says yes and not all are undecided, it is no."""
+    """The answer over several optimizers: their common one; if they disagree, `no` unless one of them is yes."""
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return "it depends" if "yes" in verdicts else "no"
 
 
 def p_text(p: float) -> str:
+    """A p-value as text."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-COLUMNS: dict[str, Callable[[Row], Any]] = {
-    "learner": lambda row: row.learner,
-    "rule": lambda row: row.rule,
-    "optimizer": lambda row: row.optimizer,
-    "setting": lambda row: setting(row.swept),
-    "at the edge": lambda row: " ".join(row.swept.choice.edges),
-    "incoming_drift": lambda row: float(row.moved.mean),
-} | {
-    f"{phase} {part}": lambda row, phase=phase, part=part: float(getattr(row.estimates[phase], part))
-    for phase in PHASES
-    for part in Estimate._fields
-} | {
-    f"{phase} minus {reference} {part}": lambda row, phase=phase, reference=reference, part=part: _part(
-        row.versus.get(reference, {}).get(phase), part
-    )
-    for reference in (BACKPROP, FROZEN)
-    for phase in PHASES
-    for part in (*Paired._fields, "p")
-}  # fmt: skip
-"""The columns of `table.csv`."""
-
-
-def _part(comparison: Comparison | None, part: str) -> float | str:
-    if comparison is None:
-        return ""
-    return comparison.p if part == "p" else getattr(comparison.difference, part)
-
-
-def markdown(rows: list[Row], measure: str) -> str:
-    """The short table: a row for every learner."""
-    lines = [
-        f"| learner | {measure}, all steps | end of tasks | after a switch | vs. backprop, all steps | after a switch "
-        "| vs. frozen | U moved | setting |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        means = [f"{float(row.estimates[phase].mean):.4g}" for phase in PHASES]
-        means[0] += f" [{float(row.estimates['all'].low):.4g}, {float(row.estimates['all'].high):.4g}]"
-        pairs = [(BACKPROP, "all"), (BACKPROP, "switch"), (FROZEN, "all")]
-        versus = [_short(row.versus.get(reference, {}).get(phase)) for reference, phase in pairs]
-        cells = [row.learner, *means, *versus, f"{float(row.moved.mean):.3g}", setting(row.swept, "!")]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _short(comparison: Comparison | None) -> str:
-    if comparison is None:
-        return ""
-    if not np.isfinite(comparison.difference.mean):
-        return "diverged"
-    mean, low, high, won, pairs = percent(comparison)
-    star = "*" * (comparison.p < LEVEL)
-    return f"{mean:+.1f}%{star} [{low:+.1f}, {high:+.1f}], {won}/{pairs}"

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop.records import measure, phase_weights
 from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_difference, paired_p
 from crossprop.sweeps.blocks import Block, StoredBlock
 from crossprop.sweeps.grid import Grid
@@ -18,9 +18,6 @@ from crossprop.sweeps.store import Folder, read_asked
 if TYPE_CHECKING:
     import xarray
 
-SHARE = 0.1
-PHASES = ("all", "end", "switch")
-"""All steps; the last tenth of every task; the first tenth of every task but the first."""
 LIMITS = {"eta": (0, 1), "memory_eta": (0, 1), "projections": (1,), "network.outgoing_scale": (0,)}
 """Where an axis cannot go further: to stand there is no fault of the grid."""
 
@@ -43,7 +40,10 @@ class Evaluation:
     records: "dict[str, xarray.Dataset]"
 
     def values(self, phase: str = "all") -> "dict[str, xarray.DataArray]":
-        """A number a seed for every learner: the mean loss, or share misclassified, over a phase."""
+        """One value per seed for every learner: the mean loss, or share misclassified, over a phase of the run.
+
+        Phases are `"all"`, `"end"` (the last fifth of each task) and `"switch"` (the first tenth after each switch).
+        """
         return {name: phase_mean(records, phase) for name, records in self.records.items()}
 
 
@@ -138,7 +138,7 @@ def scores(grid: Grid, kept: Sequence[StoredBlock], phase: str = "all") -> "xarr
         if block.identity not in places or not seeds.keys() & set(block.seeds.tolist()):
             continue
         records = block.records()
-        name = "error" if "error" in records else "loss"
+        name = measure(records)
         means = _mean(records[name], phase_weights(block.step, block.task, phase), block.diverged_at)
         for seed, mean in zip(block.seeds.tolist(), means, strict=True):
             if seed in seeds:
@@ -152,7 +152,7 @@ def scores(grid: Grid, kept: Sequence[StoredBlock], phase: str = "all") -> "xarr
 def phase_mean(records: "xarray.Dataset", phase: str) -> "xarray.DataArray":
     """The mean loss, or share misclassified, of every run over a phase; infinite where it diverged."""
     weights = phase_weights(records.step.values, records.task.values, phase)
-    values = records["error" if "error" in records else "loss"].transpose("seed", "step")
+    values = records[measure(records)].transpose("seed", "step")
     mean = _mean(values.values, weights, records.diverged_at.values)
     return records.diverged_at.copy(data=mean)
 
@@ -164,24 +164,6 @@ def _mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> n
         return np.full(len(values), np.nan)
     means = values[:, counted].astype(np.float64) @ (weights[counted] / weights.sum())
     return np.where(diverged_at >= 0, np.inf, means)
-
-
-def phase_weights(step: np.ndarray, task: np.ndarray, phase: str) -> np.ndarray:
-    """The steps of each window that count in a phase; a window counts whole or not at all."""
-    check.choice("phase", phase, PHASES)
-    lengths = np.diff(step, prepend=0)
-    if phase == "all":
-        return lengths
-    counts = np.zeros(len(step), bool)
-    firsts = [0, *(np.flatnonzero(np.diff(task)) + 1), len(step)]
-    for visit, (first, end) in enumerate(pairwise(firsts)):
-        begin, over = step[first] - lengths[first], step[end - 1]
-        some = max(SHARE * (over - begin), lengths[first])
-        if phase == "end":
-            counts[first:end] = step[first:end] > over - some
-        elif visit:
-            counts[first:end] = step[first:end] <= begin + some
-    return np.where(counts, lengths, 0)
 
 
 def compare(values: "Mapping[str, xarray.DataArray]", against: Mapping[str, str]) -> list[Comparison]:

@@ -12,11 +12,11 @@
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const faint = (hex) => hex + "2e";
-  /* Plotly reads a little markup, and entities, in names: escaped, a name shows as it is. */
+  /* Plotly interprets some markup and entities in names: escaped, a name is shown literally. */
   const plain = (text) => text.replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
   const colour = (line) => (dark.matches ? line.dark : line.light);
 
-  /* What the page's colours and width decide, by Plotly's dotted names: as such for relayout, nested for a first drawing. */
+  /* Turns Plotly's dotted names, as relayout takes them, into the nested layout that newPlot needs. */
   function nested(layout, dotted) {
     for (const [path, value] of Object.entries(dotted)) {
       const names = path.split("."), last = names.pop();
@@ -25,7 +25,7 @@
     return layout;
   }
 
-  function dressing() {
+  function theme() {
     const ink = css("--ink"), muted = css("--muted"), line = css("--line"), paper = css("--paper");
     return {
       paper_bgcolor: paper, plot_bgcolor: paper,
@@ -37,7 +37,7 @@
     };
   }
 
-  /* Beside the plot where there is room, else below it, a row each: never on it. */
+  /* The legend is next to the plot if there is room, else below it with one row per learner: never on top of it. */
   function legend(chart) {
     if (!narrow.matches) {
       return {
@@ -94,11 +94,11 @@
         type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: "#8a929b", width: 1, dash: "dot" },
       })),
       annotations: chart.tasks.map((task, at) => ({
-        x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.letter,
+        x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.label,
         font: { size: 12 }, meta: "task",
       })),
     };
-    const clothes = () => ({ ...dressing(), ...legend(chart) });
+    const themed = () => ({ ...theme(), ...legend(chart) });
     const switches = [...place.closest("figure").querySelectorAll("[data-scale]")];
     for (const button of switches) {
       button.addEventListener("click", () => {
@@ -106,13 +106,13 @@
         Plotly.relayout(place, { "yaxis.type": button.dataset.scale, "yaxis.autorange": true });
       });
     }
-    return Plotly.newPlot(place, traces, nested(layout, clothes()), CONFIG).then(() => {
+    return Plotly.newPlot(place, traces, nested(layout, themed()), CONFIG).then(() => {
       for (const event of ["plotly_restyle", "plotly_update"]) place.on(event, () => follow(place));
-      return () => Plotly.update(place, colours(), clothes());
+      return () => Plotly.update(place, colours(), themed());
     });
   }
 
-  /* A learner hidden in one chart is hidden in all of its experiment; the others have the same traces in the same order. */
+  /* Hides in all charts of an experiment what was hidden in one: their traces are the same, in the same order. */
   function follow(leader) {
     const shown = leader.data.map((trace) => trace.visible ?? true);
     for (const place of document.querySelectorAll(".curves")) {
@@ -132,7 +132,7 @@
       height: 340, margin: { l: 4, r: 4, t: 6, b: 6 }, showlegend: false, hovermode: "closest",
       xaxis: { ...axis }, yaxis: { ...axis, scaleanchor: "x" },
     };
-    return Plotly.newPlot(place, traces, nested(layout, dressing()), CONFIG).then(() => () => Plotly.relayout(place, dressing()));
+    return Plotly.newPlot(place, traces, nested(layout, theme()), CONFIG).then(() => () => Plotly.relayout(place, theme()));
   }
 
   function labelSwitches(row, places) {
@@ -151,7 +151,7 @@
     });
   }
 
-  /* Lines along an axis of a sweep; what diverged there stands at the top of the plot. */
+  /* Lines along an axis of a sweep; diverged settings are marked at the top of the plot. */
   function drawLines(place) {
     const chart = data.lines[Number(place.dataset.chart)];
     const x = (line, at) => (chart.numbers ? line.x[at] : line.labels[at]);
@@ -182,13 +182,13 @@
       layout.xaxis.tickvals = chart.ticks.map((tick) => tick[0]);
       layout.xaxis.ticktext = chart.ticks.map((tick) => tick[1]);
     }
-    const clothes = () => ({ ...dressing(), ...legend(chart) });
-    return Plotly.newPlot(place, [...curves, ...gone], nested(layout, clothes()), CONFIG).then(() => () => {
-      Plotly.update(place, { "line.color": [...chart.lines, ...chart.lines].map(colour), "marker.line.color": [...chart.lines, ...chart.lines].map(colour) }, clothes());
+    const themed = () => ({ ...theme(), ...legend(chart) });
+    return Plotly.newPlot(place, [...curves, ...gone], nested(layout, themed()), CONFIG).then(() => () => {
+      Plotly.update(place, { "line.color": [...chart.lines, ...chart.lines].map(colour), "marker.line.color": [...chart.lines, ...chart.lines].map(colour) }, themed());
     });
   }
 
-  /* A heat map for the learner and the two axes that are chosen above it. */
+  /* A heat map for the learner and the two axes selected above it. */
   function drawHeat(place) {
     const [who, which] = place.closest("figure").querySelectorAll("select");
     const names = data.heats.map((each) => each.name);
@@ -214,7 +214,7 @@
         height: 420, margin: { l: 110, r: 10, t: 16, b: 90 }, font: { family: "system-ui, sans-serif", size: 12 }, hovermode: "closest",
         xaxis: { type: "category", title: { text: plain(map.across) } }, yaxis: { type: "category", title: { text: plain(map.down) } },
       };
-      return Plotly.react(place, [heat, crosses, best], nested(layout, dressing()), CONFIG);
+      return Plotly.react(place, [heat, crosses, best], nested(layout, theme()), CONFIG);
     };
     who.addEventListener("change", () => { offer(); show(); });
     which.addEventListener("change", show);
@@ -223,15 +223,15 @@
   }
 
   async function draw() {
-    const dresses = [];
-    for (const place of document.querySelectorAll(".lines")) dresses.push(await drawLines(place));
-    for (const place of document.querySelectorAll(".heat")) dresses.push(await drawHeat(place));
-    for (const place of document.querySelectorAll(".curves")) dresses.push(await drawCurves(place));
+    const redraws = [];
+    for (const place of document.querySelectorAll(".lines")) redraws.push(await drawLines(place));
+    for (const place of document.querySelectorAll(".heat")) redraws.push(await drawHeat(place));
+    for (const place of document.querySelectorAll(".curves")) redraws.push(await drawCurves(place));
     const clouds = [...document.querySelectorAll(".cloud")];
-    for (const place of clouds) dresses.push(await drawCloud(place));
+    for (const place of clouds) redraws.push(await drawCloud(place));
     const row = document.querySelector(".labels");
     if (row && clouds.length) labelSwitches(row, clouds);
-    for (const query of [dark, narrow]) query.addEventListener("change", () => dresses.forEach((dress) => dress()));
+    for (const query of [dark, narrow]) query.addEventListener("change", () => redraws.forEach((redraw) => redraw()));
     document.documentElement.dataset.drawn = "yes";
   }
   draw();

@@ -1,0 +1,202 @@
+"""The schema of records: variables and their titles, tasks and visits, phases of a run, and the fields of a learner.
+
+`crossprop.run` returns one value per window of `record_every` steps for each variable. A *visit* is a stretch of
+consecutive windows on one task, and a *switch* is where one visit ends and the next begins.
+"""
+
+import json
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crossprop import _checks as check
+
+if TYPE_CHECKING:
+    import xarray
+
+END_SHARE = 0.2
+"""The last fifth of each visit is the end of the task: what the paper calls asymptotic."""
+SWITCH_SHARE = 0.1
+"""The first tenth of every visit but the first is the time just after a switch."""
+PHASES = {"all": "over all steps", "end": "at the end of tasks", "switch": "just after a switch"}
+"""The phases of a run, with their titles."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the records: its title for axes, its unit, how a window is summarised, and its usual axis."""
+
+    name: str
+    title: str
+    unit: str = ""
+    averaged: bool = False
+    """Whether a value is the mean over its window; otherwise it is the value at the window's end."""
+    log: bool = False
+    """Whether charts show it on a logarithmic axis unless told otherwise."""
+
+
+VARIABLES = {
+    variable.name: variable
+    for variable in (
+        Variable("loss", "squared error", averaged=True, log=True),
+        Variable("error", "share misclassified", "fraction of examples", averaged=True),
+        Variable("incoming_drift", "change of incoming weights, |U − U₀|"),
+        Variable("outgoing_drift", "change of outgoing weights, |W − W₀|"),
+    )
+}
+DRIFT = "drift_"
+"""Prefix of the drift of weights other than U and W."""
+
+
+def describe(records: Container[str], name: str) -> Variable:
+    """A variable of these records. With classes, which is when there is an `error`, the loss is a cross-entropy."""
+    if name == "loss" and "error" in records:
+        return replace(VARIABLES["loss"], title="cross-entropy", unit="nats")
+    if name.startswith(DRIFT):
+        return Variable(name, f"change of {name.removeprefix(DRIFT).replace('_', ' ')}")
+    return VARIABLES.get(name) or Variable(name, name.replace("_", " "))
+
+
+def curves(records: "xarray.Dataset") -> list[Variable]:
+    """The variables to draw, in the order of the charts; probes and metrics are left out."""
+    drifts = [str(name) for name in records.data_vars if str(name).startswith(DRIFT)]
+    return [describe(records, name) for name in (*VARIABLES, *drifts) if name in records]
+
+
+def measure(records: Container[str]) -> str:
+    """The variable that learners are compared by: the share misclassified if there are classes, else the loss."""
+    return "error" if "error" in records else "loss"
+
+
+def switches(task: np.ndarray) -> np.ndarray:
+    """The index of the first window of every visit but the first."""
+    return np.flatnonzero(np.diff(task)) + 1
+
+
+def visits(task: np.ndarray) -> list[np.ndarray]:
+    """The windows of each visit, as indices."""
+    return np.split(np.arange(len(task)), switches(task))
+
+
+def phase_windows(task: np.ndarray, phase: str) -> list[np.ndarray]:
+    """The windows of a phase, as indices: one array for all steps, otherwise one for each visit that has the phase."""
+    check.choice("phase", phase, PHASES)
+    if phase == "all":
+        return [np.arange(len(task))]
+    if phase == "end":
+        return [visit[-_count(visit, END_SHARE) :] for visit in visits(task)]
+    return [visit[: _count(visit, SWITCH_SHARE)] for visit in visits(task)[1:]]
+
+
+def _count(visit: np.ndarray, share: float) -> int:
+    return max(1, round(share * len(visit)))
+
+
+def phase_weights(step: np.ndarray, task: np.ndarray, phase: str) -> np.ndarray:
+    """How many steps of each window belong to a phase: all of them or none."""
+    lengths = np.diff(step, prepend=0)
+    weights = np.zeros_like(lengths)
+    for windows in phase_windows(task, phase):
+        weights[windows] = lengths[windows]
+    return weights
+
+
+LETTERS = 26
+ROOM = 36
+"""How many characters of task labels fit above a chart, counting one space behind each."""
+
+
+class Mark(NamedTuple):
+    """A visit to mark on a chart: the label of its task, and the steps at which it starts and ends."""
+
+    label: str
+    start: int
+    end: int
+
+
+def task_label(task: int) -> str:
+    """`A` for task 0 to `Z` for task 25, and the number itself from there on."""
+    return chr(ord("A") + task) if 0 <= task < LETTERS else str(task)
+
+
+def marks(step: np.ndarray, task: np.ndarray) -> list[Mark]:
+    """The visits to mark on a chart. Where their labels would collide, only every second, third, ... visit is there."""
+    found = [
+        Mark(task_label(int(task[visit[0]])), int(step[visit[0] - 1]) if visit[0] else 0, int(step[visit[-1]]))
+        for visit in visits(task)
+    ]
+    widest = max(len(mark.label) for mark in found)
+    return found[:: -(-len(found) * (widest + 1) // ROOM)]
+
+
+class LearnerInfo(NamedTuple):
+    """What a learner consists of, each by name: credit rule, optimizer, and replacement of units."""
+
+    rule: str
+    optimizer: str
+    replacement: str
+
+
+NONE = "none"
+
+
+def rule_of(configuration: Mapping[str, Any]) -> str:
+    """The credit rule of a learner from its configuration: the name of its class in kebab case.
+
+    ```python
+    rule_of({"type": "CrosspropApprox"})  # "crossprop-approx"
+    rule_of({"type": "Crossprop", "projections": 1})  # "crossprop-projected"
+    ```
+    """
+    return _name(configuration) + "-projected" * (configuration.get("projections") is not None)
+
+
+def optimizer_of(configuration: Mapping[str, Any]) -> str:
+    """The optimizer of a learner from its configuration: its name, that of the function, or `none`."""
+    return _name(configuration.get("optimizer"))
+
+
+def replacement_of(configuration: Mapping[str, Any]) -> str:
+    """How a learner replaces units, from its configuration: the name of the method, or `none`."""
+    return _name(configuration.get("replacement"))
+
+
+def _name(value: Any) -> str:
+    """The name of a part of a learner, from how `configuration` writes it: text, `module:function`, or fields with the
+    name of their class as `type`."""
+    if value is None:
+        return NONE
+    if isinstance(value, Mapping):
+        words = re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", _name(value["type"]))
+        return "-".join(words).lower()
+    _, colon, name = str(value).rpartition(":")
+    return name.rpartition(".")[2] if colon else name
+
+
+def learner_info(configuration: Mapping[str, Any]) -> LearnerInfo:
+    """What a learner with this configuration consists of."""
+    return LearnerInfo(rule_of(configuration), optimizer_of(configuration), replacement_of(configuration))
+
+
+def info_coordinates(learners: Mapping[str, LearnerInfo]) -> dict[str, tuple[str, list[str]]]:
+    """The coordinates `rule`, `optimizer` and `replacement` of records, on the dim `learner`."""
+    return {field: ("learner", [getattr(info, field) for info in learners.values()]) for field in LearnerInfo._fields}
+
+
+def learner_infos(records: "xarray.Dataset") -> dict[str, LearnerInfo]:
+    """What each learner of the records consists of, from the coordinates, or else from the attribute `learners`.
+
+    In records that have neither, such as some made by hand, the name of a learner is taken for its rule.
+    """
+    names = [str(name) for name in records["learner"].values]
+    if all(field in records.coords for field in LearnerInfo._fields):
+        columns = [map(str, records[field].values) for field in LearnerInfo._fields]
+        return {name: LearnerInfo(*fields) for name, *fields in zip(names, *columns, strict=True)}
+    configurations = json.loads(records.attrs.get("learners", "{}"))
+    return {
+        name: learner_info(configurations[name]) if name in configurations else LearnerInfo(name, NONE, NONE)
+        for name in names
+    }

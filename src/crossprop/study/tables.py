@@ -1,0 +1,79 @@
+"""The tables of a study: `table.csv` with every number, and `table.md` to read."""
+
+import csv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossprop._files import atomic_write
+from crossprop.plot.numbers import setting
+from crossprop.records import PHASES
+from crossprop.statistics import Estimate, Paired
+from crossprop.study.answers import BACKPROP, FROZEN, LEVEL, Row, percent
+from crossprop.sweeps.evaluate import Comparison
+
+COLUMNS: dict[str, Callable[[Row], Any]] = {
+    "learner": lambda row: row.learner,
+    "rule": lambda row: row.rule,
+    "optimizer": lambda row: row.optimizer,
+    "setting": lambda row: setting(row.swept),
+    "at the edge": lambda row: " ".join(row.swept.choice.edges),
+    "incoming_drift": lambda row: float(row.drift.mean),
+} | {
+    f"{phase} {part}": lambda row, phase=phase, part=part: float(getattr(row.estimates[phase], part))
+    for phase in PHASES
+    for part in Estimate._fields
+} | {
+    f"{phase} minus {reference} {part}": lambda row, phase=phase, reference=reference, part=part: _part(
+        row.versus.get(reference, {}).get(phase), part
+    )
+    for reference in (BACKPROP, FROZEN)
+    for phase in PHASES
+    for part in (*Paired._fields, "p")
+}  # fmt: skip
+"""The columns of `table.csv`."""
+
+
+def _part(comparison: Comparison | None, part: str) -> float | str:
+    if comparison is None:
+        return ""
+    return comparison.p if part == "p" else getattr(comparison.difference, part)
+
+
+def _markdown(rows: Sequence[Row], measure: str) -> str:
+    """The short table, one row per learner."""
+    lines = [
+        f"| learner | {measure}, all steps | end of tasks | after a switch | vs. backprop, all steps | after a switch "
+        "| vs. frozen | U moved | setting |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        means = [f"{float(row.estimates[phase].mean):.4g}" for phase in PHASES]
+        means[0] += f" [{float(row.estimates['all'].low):.4g}, {float(row.estimates['all'].high):.4g}]"
+        pairs = [(BACKPROP, "all"), (BACKPROP, "switch"), (FROZEN, "all")]
+        versus = [_short(row.versus.get(reference, {}).get(phase)) for reference, phase in pairs]
+        cells = [row.learner, *means, *versus, f"{float(row.drift.mean):.3g}", setting(row.swept, "!")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _short(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    if not np.isfinite(comparison.difference.mean):
+        return "diverged"
+    mean, low, high, won, pairs = percent(comparison)
+    star = "*" * (comparison.p < LEVEL)
+    return f"{mean:+.1f}%{star} [{low:+.1f}, {high:+.1f}], {won}/{pairs}"
+
+
+def write_tables(rows: Sequence[Row], measure: str, folder: Path) -> None:
+    """Writes `table.csv` and `table.md` to a folder."""
+    with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows([column(row) for column in COLUMNS.values()] for row in rows)
+    with atomic_write(folder / "table.md") as path:
+        path.write_text(_markdown(rows, measure))

@@ -1,0 +1,122 @@
+"""The schema of records: phases, visits, labels and titles mean the same everywhere."""
+
+import json
+
+import numpy as np
+import optax
+import pytest
+import xarray
+
+import crossprop as cp
+from crossprop import records
+from crossprop.configuration import configuration
+from crossprop.figures import LOOKS, looks, panel
+from crossprop.learners import LEARNERS
+from crossprop.pages.charts import curves
+from crossprop.records import LearnerInfo
+
+NET = cp.Network(inputs=3, hidden=4)
+TASK = np.repeat([0, 1, 0], 10)
+STEP = np.arange(5, 151, 5)
+
+
+def made(task, names=("backprop",), **attributes):
+    values = np.ones((len(names), 2, len(task)))
+    variables = ("loss", "incoming_drift", "outgoing_drift")
+    steps = 10 * np.arange(1, len(task) + 1)
+    coords = {"learner": list(names), "seed": [0, 1], "step": steps, "task": ("step", task)}
+    return xarray.Dataset(dict.fromkeys(variables, (("learner", "seed", "step"), values)), coords, attributes)
+
+
+def test_a_task_that_is_visited_twice_has_two_visits():
+    assert records.switches(TASK).tolist() == [10, 20]
+    assert [visit.tolist() for visit in records.visits(TASK)] == [[*range(a, a + 10)] for a in (0, 10, 20)]
+
+
+def test_the_end_is_the_last_fifth_of_each_visit_and_after_a_switch_the_first_tenth_of_all_but_the_first():
+    windows = {phase: np.concatenate(records.phase_windows(TASK, phase)).tolist() for phase in records.PHASES}
+    assert windows == {"all": [*range(30)], "end": [8, 9, 18, 19, 28, 29], "switch": [10, 20]}
+
+
+def test_a_window_counts_with_its_steps():
+    step = np.append(STEP[:-1], 147)
+    weights = records.phase_weights(step, TASK, "end")
+    assert weights[weights > 0].tolist() == [5, 5, 5, 5, 5, 2]
+    assert not records.phase_weights(STEP, np.zeros(30), "switch").any()
+
+
+def test_labels_are_letters_then_numbers():
+    assert [records.task_label(task) for task in (0, 25, 26, 199)] == ["A", "Z", "26", "199"]
+
+
+def test_every_visit_of_a_short_schedule_is_marked():
+    marks = records.marks(STEP, TASK)
+    assert marks == [("A", 0, 50), ("B", 50, 100), ("A", 100, 150)]
+
+
+@pytest.mark.parametrize("visits", [20, 26, 200, 5000])
+def test_labels_of_many_tasks_are_thinned_until_they_fit(visits):
+    task = np.repeat(np.arange(visits), 3)
+    marks = records.marks(np.arange(1, 3 * visits + 1), task)
+    assert len(marks) >= 5 and sum(len(mark.label) + 1 for mark in marks) <= records.ROOM
+    assert all(mark.label == records.task_label(mark.start // 3) and mark.end == mark.start + 3 for mark in marks)
+
+
+def test_charts_of_two_hundred_tasks_draw_few_labels_and_few_points():
+    from matplotlib.figure import Figure
+
+    data = made(np.repeat(np.arange(200), 5))
+    axes = Figure().subplots()
+    panel(axes, data, "loss")
+    assert len(axes.texts) <= 12 and len(axes.lines) <= 1 + 12 and axes.texts[0].xy[0] == data.step[0]
+    chart = curves(data)[0]
+    assert len(chart["tasks"]) <= 12 and len(chart["switches"]) <= 12 and len(chart["step"]) <= 400
+    assert len(curves(made(np.arange(3000) % 7))[0]["step"]) <= 400
+
+
+def test_titles_follow_what_the_records_hold():
+    plain = made(TASK)
+    assert [variable.title for variable in records.curves(plain)][:1] == ["squared error"]
+    classes = plain.assign(error=plain.loss)
+    titles = [variable.title for variable in records.curves(classes)]
+    assert titles[:2] == ["cross-entropy", "share misclassified"] and len(titles) == 4
+    assert records.measure(plain) == "loss" and records.measure(classes) == "error"
+    further = plain.assign(drift_step_sizes=plain.loss, probe=plain.loss)
+    assert [variable.title for variable in records.curves(further)][3:] == ["change of step sizes"]
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_rule_and_optimizer_come_from_the_configuration(name):
+    info = records.learner_info(configuration(LEARNERS[name](NET, 0.1)))
+    expected = {"momentum": "backprop", "rmsprop": "backprop", "adam": "backprop"}
+    assert info.rule == expected.get(name, name.removesuffix("-0.5"))
+    assert info.optimizer == (name if name in expected else "sgd") and info.replacement == "none"
+
+
+def test_parts_of_a_learner_without_a_name_of_their_own_are_named_by_function_or_class():
+    own = configuration(cp.Backprop(NET, 0.1, optimizer=optax.adamw))
+    assert records.optimizer_of(own) == "adamw"
+    assert records.learner_info({"type": "RingBuffer", "replacement": {"type": "LowUtility"}}) == (
+        "ring-buffer", "none", "low-utility")  # fmt: skip
+    assert records.rule_of({"type": "IDBD"}) == "idbd"
+
+
+def test_learners_are_described_by_coordinates_then_attributes_then_their_names():
+    learners = {"mine": cp.CrosspropApprox(NET, 0.1, optimizer="adam")}
+    written = json.dumps({name: configuration(learner) for name, learner in learners.items()})
+    infos = {"mine": LearnerInfo("backprop", "adam", "none")}
+    assert records.learner_infos(made(TASK, ["mine"], learners=written)) == {
+        "mine": ("crossprop-approx", "adam", "none")
+    }
+    told = made(TASK, ["mine"], learners=written).assign_coords(records.info_coordinates(infos))
+    assert records.learner_infos(told) == infos
+    assert records.learner_infos(made(TASK, ["mine"])) == {"mine": ("mine", "none", "none")}
+
+
+def test_a_learner_has_its_rules_colour_and_its_optimizers_style_and_no_two_look_alike():
+    crossprop, adam = LearnerInfo("crossprop", "sgd", "none"), LearnerInfo("crossprop", "adam", "none")
+    found = looks(
+        {"crossprop": crossprop, "x": adam, "y": adam, "z": crossprop, "a-b": LearnerInfo("a", "sgd", "none")}
+    )
+    assert found["crossprop"] == LOOKS["crossprop"] and found["x"] == (LOOKS["crossprop"][0], "-.")
+    assert len(set(found.values())) == len(found)
