@@ -311,27 +311,27 @@ def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
     given = arguments(write(tmp_path, 'learners = ["adam"]\nstream = {name = "digits", tasks = "A", shuffle = false}'))
     assert given["learners"]["adam"].network == cp.Network(64, 500, 10, loss="softmax")
     assert given["stream"].tasks == "A" and not given["stream"].shuffle
-    assert arguments(None, stream="digits")["stream"].shuffle
+    assert arguments(None, stream="digits", learners=("adam",))["stream"].shuffle
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
         ("seeds", "sedes", "a key of a sweep .* got 'sedes'; did you mean 'seeds'?"),
-        ("examples", "exmples", "a key of stream .* got 'exmples'; did you mean 'examples'?"),
+        ("examples", "exmples", "an argument of stream 'geoff' .* got 'exmples'; did you mean 'examples'?"),
         ("hidden", "hiden", "a key of network .* got 'hiden'; did you mean 'hidden'?"),
         ('name = "geoff"', 'name = "goeff"', "the name of stream .* got 'goeff'; did you mean 'geoff'?"),
         ('name = "geoff"', "", "the name of stream .* got None"),
         ("memory_step_size = 0.1", "memory_stepsize = 0.1", "learners.half .*'memory_stepsize'; did you mean 'm"),
         ('rule = "crossprop-0.5"', 'rule = "croossprop"', "rule of learners.half .*'croossprop'; did you mean 'c"),
-        ("[learners.backprop]", "[learners.backprob]", "the rule of learners.backprob .* did you mean 'backprop'?"),
+        ("[learners.backprop]", "[learners.backprob]", "learners must be one of .* got 'backprob'; did you mean 'backprop'?"),
         ("eta = [0, 0.25]", "etta = [0, 0.25]", "an axis in over['crossprop'] .* got 'etta'; did you mean 'eta'?"),
         ("[over.crossprop]", "[over.crosprop]", "got 'crosprop'; did you mean 'crossprop'?"),
         ("outgoing_scale = [0, 1]", "outgoing_scal = [0, 1]", "got 'network.outgoing_scal'; did you mean 'network.out"),
         ("eta = [0, 0.25]", "eta = []", "over['eta'] must not be empty, got []"),
         ("eta = [0, 0.25]", "eta = 0.25", "over['eta'] must be a list of values, got 0.25"),
         ("eta = [0, 0.25]", "eta = [0, 2]", "eta must be between 0 and 1, got 2"),
-        ("eta = [0, 0.25]", 'eta = "all"', "over.eta must be a list of values, or a range as .* got 'all'"),
+        ("eta = [0, 0.25]", 'eta = "all"', "over.eta must be a list of values, or a range such as .* got 'all'"),
         ("0.015625], base = 2", "0.02], base = 2", "over.step_size: stop must be a power of base 2, .* got 0.02"),
         ("0.015625], base = 2", "0.015625], bas = 2", "a key of over.step_size .* got 'bas'; did you mean 'base'?"),
         ("0.015625], base = 2", "0.015625, 3], base = 2", "over.step_size.logspace must be a list of two ends"),

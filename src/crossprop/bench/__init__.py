@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import jax
+from typing_extensions import Doc
 
 from crossprop import _checks as check
+from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop.bench import growth
 from crossprop.bench.floors import Ceilings, measure_ceilings
@@ -26,20 +28,20 @@ ON_CPU = ("geoff-30", "mnist", "growth")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What to time and where to write it; what is left empty suits the device that JAX finds.
+    """Time the engines against plain JAX, NumPy, PyTorch, alberta-framework and the best this machine can do.
 
-    ```python
-    Benchmark(Path("benchmark"), workloads=("geoff-30",)).run()
-    ```
+    Example: crossprop bench --workloads geoff-30 mnist --out benchmark
     """
 
-    out: Path
-    workloads: tuple[str, ...] = ()
-    engines: tuple[str, ...] = ()
-    steps: int | None = None
+    out: Path = Path("benchmark")
+    """Folder for bench.json, bench.png and the growth figures."""
+    workloads: Annotated[tuple[str, ...], Doc(f"Of {', '.join(WORKLOADS)}; unset, those that suit the device.")] = ()
+    engines: Annotated[tuple[str, ...], Doc(f"Of auto, {', '.join(ENGINES)}; unset, all.")] = ()
+    steps: Annotated[int | None, Doc(f"Steps of a run, a multiple of {RECORD_EVERY}; unset, by device.")] = None
     repeats: int = 5
+    """Number of timings of each, after a warm-up; the median counts."""
     quick: bool = False
-    command: str = "crossprop bench"
+    """Use tiny sizes, which show that everything works and say nothing about speed."""
 
     def __post_init__(self):
         for name in self.workloads:
@@ -52,8 +54,9 @@ class Benchmark:
             if self.steps % RECORD_EVERY:
                 raise ValueError(f"steps must be a multiple of {RECORD_EVERY}, the steps of a record, got {self.steps}")
 
-    def run(self) -> Results:
-        """Times everything, prints a table a workload, and writes `bench.json` and the figures."""
+    def run(self, command: str = "crossprop bench") -> Results:
+        """Times everything, prints a table per workload, and writes `bench.json`, which has `command`, and the
+        figures."""
         from rich.console import Console
 
         check_writable("out", self.out)
@@ -61,15 +64,18 @@ class Benchmark:
         scale = Scale(self.quick, jax.default_backend() != "cpu", self.steps)
         ceilings = measure_ceilings(self.quick)
         self._say(console, self._opening(ceilings))
-        results = Results([], [], ceilings, self.command, self.quick)
+        results = Results([], [], ceilings, command, self.quick)
         for name in self.workloads or (tuple(WORKLOADS) if scale.gpu else ON_CPU):
             if name == "growth":
                 results.points.extend(self._growth(scale, ceilings, console))
             else:
                 results.rows.extend(self._workload(name, scale, ceilings, console))
             write_json(self.out / "bench.json", results)
-        written = ["bench.json", *self._draw(results)]
+        lacking = missing("matplotlib")
+        written = ["bench.json", *([] if lacking else self._draw(results))]
         self._say(console, f"Wrote {', '.join(written)} to {self.out}.")
+        if lacking:
+            self._say(console, f"No figures were drawn: {needs('bench.png', lacking, 'paper')}.")
         return results
 
     def _workload(self, name: str, scale: Scale, ceilings: Ceilings, console: "Console") -> list[Row]:

