@@ -90,6 +90,13 @@ def test_all_is_every_learner_whole_in_80_columns(call):
     assert max(map(len, answer.out.splitlines())) <= 80 and "…" not in answer.out
 
 
+def test_learners_given_twice_add_up(call):
+    answer = call(*GEOFF, "--learners", "frozen", "--learners", "backprop", "adam")
+    assert answer.code == 0
+    for learner in ("frozen", "backprop", "adam"):
+        assert row(answer, learner)
+
+
 def test_the_final_error_is_the_mean_over_the_last_fifth_of_the_last_task(call, tmp_path):
     answer = call(*GEOFF[:-1], "6", *ONE, "--out", tmp_path)
     records = read_records(tmp_path / "records.zarr")
@@ -173,7 +180,7 @@ def _nothing_runs(monkeypatch):
         (("--hidden", "11"), "learners.frozen.network.hidden is 10 there and 11 here"),
         (("--step-size", "0.001"), "learners.frozen.step_size is 0.0005 there and 0.001 here"),
         (("--incoming-step-size", "0.1"), "learners.frozen.incoming_step_size is None there and 0.1 here"),
-        (("--learners", "backprop"), "learners is ['frozen'] there and ['backprop'] here"),
+        (("--learners", "backprop"), "learners is ['frozen'] there and ['frozen', 'backprop'] here"),
         (("--learners", "frozen", "adam"), "learners is ['frozen'] there and ['frozen', 'adam'] here"),
         (("--tasks", "AB"), "stream.tasks is 'ABC' there and 'AB' here"),
         (("--examples", "61"), "stream.examples is 60 there and 61 here"),
@@ -294,6 +301,10 @@ def test_help_tells_every_option(call, words, mentions):
     assert f"usage: {' '.join(['crossprop', *words])}" in answer.out
     for mention in [*mentions, "--help"]:
         assert re.search(rf"(?<![\w-]){re.escape(mention)}(?![\w-])", answer.out), mention
+
+
+def test_version_is_printed(call):
+    assert call("--version") == (0, f"crossprop {cp.__version__}\n", "")
 
 
 def test_the_console_entry_works_in_a_process_of_its_own():

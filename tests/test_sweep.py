@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -324,7 +325,7 @@ def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
         ('name = "geoff"', "", "the name of stream .* got None"),
         ("memory_step_size = 0.1", "memory_stepsize = 0.1", "learners.half .*'memory_stepsize'; did you mean 'm"),
         ('rule = "crossprop-0.5"', 'rule = "croossprop"', "rule of learners.half .*'croossprop'; did you mean 'c"),
-        ("[learners.backprop]", "[learners.backprob]", "learners must be one of .* got 'backprob'; did you mean 'backprop'?"),
+        ("[learners.backprop]", "[learners.backprob]", "learners must be one of .*; did you mean 'backprop'?"),
         ("eta = [0, 0.25]", "etta = [0, 0.25]", "an axis in over['crossprop'] .* got 'etta'; did you mean 'eta'?"),
         ("[over.crossprop]", "[over.crosprop]", "got 'crosprop'; did you mean 'crossprop'?"),
         ("outgoing_scale = [0, 1]", "outgoing_scal = [0, 1]", "got 'network.outgoing_scal'; did you mean 'network.out"),
@@ -348,6 +349,27 @@ def test_a_typo_in_the_file_is_named_with_the_nearest_that_would_do(call, tmp_pa
     assert answer.code == 2 and answer.out == "" and "Traceback" not in answer.err
     assert re.search(expected.replace("[", r"\[").replace("?", r"\?"), answer.err), answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
+
+
+def test_a_file_that_lacks_something_is_named_with_what_it_lacks(call, tmp_path):
+    path = write(tmp_path, "")
+    assert f"{path} has no stream and no learners: give stream = " in call("sweep", path, "--store", "kept").err
+    assert f"{path} has no learners: give " in call("sweep", path, "--stream", "geoff", "--store", "kept").err
+    path.write_bytes(b"\xff\xfe")
+    assert f"{path} must be a TOML file in UTF-8" in call("sweep", path, "--store", "kept").err
+
+
+def test_flags_of_the_network_and_the_stream_are_merged_with_the_files_tables(tmp_path):
+    given = arguments(write(tmp_path, FILE), network={"hidden": 9}, stream={"tasks": "BA"})
+    assert given["stream"] == replace(STREAM, tasks="BA")
+    assert given["learners"]["backprop"] == cp.Backprop(replace(NET, hidden=9), 5e-4)
+    other = arguments(write(tmp_path, FILE), stream={"name": "digits", "tasks": "BA"}, network={"inputs": 64})
+    assert other["stream"].tasks == "BA" and other["stream"].inputs == 64
+
+
+def test_a_flag_for_every_learner_precedes_the_files_values(tmp_path):
+    learners = arguments(write(tmp_path, FILE), learner_flags={"step_size": 0.5})["learners"]
+    assert {learner.step_size for learner in learners.values()} == {0.5}
 
 
 # The command line.
@@ -382,6 +404,8 @@ def test_flags_run_what_python_runs_and_status_tells_of_it(call, tmp_path):
     [
         (("--over", "etta=0"), r"an axis in over .* got 'etta'; did you mean 'eta'\?"),
         (("--over", "eta"), r"over must be AXIS=VALUES, .* got 'eta'"),
+        (("--over", "eta=2**9999"), r"a power in over must be a finite number, got '2\*\*9999'"),
+        (("--over", "eta=0**-1"), r"a power in over must be a finite number, got '0\*\*-1'"),
         (("--over", "eta="), r"over must be AXIS=VALUES, .* got 'eta='"),
         (("--over", "crossprop:eta=2"), r"eta must be between 0 and 1, got 2"),
         (("--over", "step_size=0.1..0.5"), r"over.step_size: stop must be a power of base 10, .* got 0.5"),

@@ -57,7 +57,9 @@ def _read(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         try:
             return tomllib.load(file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        except tomllib.TOMLDecodeError as problem:
+            raise ValueError(f"{path} must be a TOML file: {problem}") from None
+        except UnicodeDecodeError as problem:
             raise ValueError(f"{path} must be a TOML file in UTF-8: {problem}") from None
 
 
