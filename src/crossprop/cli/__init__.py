@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Union
 
 import tyro
@@ -27,8 +28,10 @@ from crossprop.study import Study
 class Command(NamedTuple):
     """A dataclass whose fields are the flags of a command, and the function that carries it out."""
 
-    flags: Any
+    flags: type
     act: Callable[[Any], None]
+    markers: tuple[Any, ...] = ()
+    """Further settings of tyro."""
 
 
 COMMANDS = {
@@ -36,11 +39,12 @@ COMMANDS = {
     "sweep": Command(Sweep, run_sweep),
     "status": Command(Status, print_progress),
     "plot": Command(Plot, draw_plots),
-    "study": Command(Annotated[Study, FlagCreatePairsOff], run_study),
+    "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "reproduce": Command(Reproduction, run_reproduction),
-    "bench": Command(Annotated[Benchmark, FlagCreatePairsOff], run_benchmark),
+    "bench": Command(Benchmark, run_benchmark, (FlagCreatePairsOff,)),
     "data": Command(Data, manage_data),
 }
+CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)
 DESCRIPTION = (
     "Learn features online: run, sweep and study learners, reproduce the paper, time the engines, get data. "
     "crossprop --version prints the version."
@@ -55,21 +59,18 @@ def main(args: Sequence[str] | None = None) -> None:
         return
     try:
         if words and words[0] in COMMANDS:
-            flags, act = COMMANDS[words[0]]
-            act(_parse(flags, f"crossprop {words[0]}", words[1:]))
+            command = COMMANDS[words[0]]
+            # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
+            build = partial(command.flags)
+            command.act(tyro.cli(build, prog=f"crossprop {words[0]}", args=words[1:], config=CONFIG + command.markers))
         else:
-            _parse(_all_commands(), "crossprop", words, DESCRIPTION)
+            tyro.cli(_all_commands(), prog="crossprop", args=words, description=DESCRIPTION, config=CONFIG)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as problem:
         sys.stderr.write(f"crossprop: {problem}\n")
         sys.exit(2)
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"crossprop: interrupted{': ' * bool(stopped.args)}{stopped}\n")
         sys.exit(130)
-
-
-def _parse(flags: Any, prog: str, words: list[str], description: str | None = None) -> Any:
-    config = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)
-    return tyro.cli(flags, prog=prog, args=words, description=description, config=config)
 
 
 def _all_commands() -> Any:

@@ -1,7 +1,7 @@
 """`crossprop run`."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ class Run:
     """
 
     stream: Annotated[str, arg(metavar="STREAM", help=STREAM_HELP)]
-    experiment: ExperimentFlags = field(default_factory=ExperimentFlags)
+    experiment: ExperimentFlags
     seeds: int = 10
     """Number of runs of each learner, with seeds 0, 1, 2 ..."""
     steps: int | None = None

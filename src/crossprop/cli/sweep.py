@@ -1,6 +1,6 @@
 """`crossprop sweep`, `crossprop status` and `crossprop plot`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +30,12 @@ class Sweep:
     eta=0,0.5,1 --hidden 100 --seeds 10 --store geoff-sweep
     """
 
+    experiment: ExperimentFlags
     file: Annotated[Positional[Path | None], arg(metavar="[FILE.toml]")] = None
     """A sweep in TOML: import, learners, network, stream, over, seeds, record_every, engine, store, evaluate. Flags
     precede the file."""
     stream: Annotated[str | None, arg(metavar="NAME", help=STREAM_HELP)] = None
     over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
-    experiment: ExperimentFlags = field(default_factory=ExperimentFlags)
     seeds: int | None = None
     """Number of runs of each setting, with seeds 0, 1, 2 ...; unset, 30."""
     store: Annotated[Path | None, arg(metavar="FOLDER")] = None
