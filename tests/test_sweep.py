@@ -341,6 +341,8 @@ def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
         ("[learners.backprop]", "[learners]\nbackprop = 3", "learners.backprop must be a table, got 3"),
         ("seeds = 2", "seeds = = 2", "sweep.toml must be a TOML file: .*line 2"),
         ("seeds = 2", "seeds = 0", "seeds must be at least 1, got 0"),
+        ("seeds = 2", "import = 3", "import must be a list of modules, got 3"),
+        ("seeds = 2", 'import = ["nowhere"]', "import: nowhere could not be imported"),
     ],
 )  # fmt: skip
 def test_a_typo_in_the_file_is_named_with_the_nearest_that_would_do(call, tmp_path, old, new, expected):
@@ -365,6 +367,12 @@ def test_flags_of_the_network_and_the_stream_are_merged_with_the_files_tables(tm
     assert given["learners"]["backprop"] == cp.Backprop(replace(NET, hidden=9), 5e-4)
     other = arguments(write(tmp_path, FILE), stream={"name": "digits", "tasks": "BA"}, network={"inputs": 64})
     assert other["stream"].tasks == "BA" and other["stream"].inputs == 64
+
+
+def test_all_in_a_file_is_every_learner(tmp_path):
+    assert list(arguments(write(tmp_path, 'learners = ["all"]\nstream = "geoff"'))["learners"]) == list(LEARNERS)
+    with pytest.raises(TypeError, match=r"learners must be names of learners or a table, got \[\['adam'\]\]"):
+        arguments(write(tmp_path, 'learners = [["adam"]]\nstream = "geoff"'))
 
 
 def test_a_flag_for_every_learner_precedes_the_files_values(tmp_path):

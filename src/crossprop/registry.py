@@ -84,8 +84,8 @@ class Registry(MutableMapping[str, "partial[T]"]):
         return build
 
     def _load_all(self) -> None:
-        while self._entry_points:
-            name, point = self._entry_points.popitem()
+        for name in [*self._entry_points]:
+            point = self._entry_points.pop(name)
             if name not in self._builders:
                 self._load(point)
 
@@ -122,7 +122,7 @@ def import_modules(names: Any) -> None:
             sys.path.insert(0, folder)
         try:
             importlib.import_module(name)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             hint = ": give the module's name, not its file" if name.endswith(".py") else ""
             raise ValueError(f"import: {name} could not be imported{hint}: {one_line(problem)}") from problem
 

@@ -56,7 +56,7 @@ def build_stream(values: Any) -> Stream:
 
 
 def build_network(values: Any, stream: Stream) -> Network:
-    """A network of the stream's sizes, with the loss that suits it; `values` are further fields, or others."""
+    """A network with the stream's sizes and the loss that suits its targets, unless `values` has others."""
     check_keys("network", as_table("network", values), [field.name for field in fields(Network)])
     loss = "softmax" if stream.one_hot else "squared"
     return Network(**{"inputs": stream.inputs, "hidden": HIDDEN, "outputs": stream.outputs, "loss": loss} | values)
@@ -67,6 +67,8 @@ def learner_tables(values: Any) -> dict[str, Any]:
     every registered learner; a learner with a list of optimizers becomes one learner per optimizer."""
     if isinstance(values, list | tuple):
         names = [name for name, _ in LEARNERS.items()] if [*values] == ["all"] else values
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError(f"learners must be names of learners or a table, got {values!r}")
         return {name: {} for name in names}
     tables: dict[str, Any] = {}
     for name, own in as_table("learners", values).items():

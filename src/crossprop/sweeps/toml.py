@@ -30,9 +30,10 @@ def arguments(
     """
     in_file = {} if path is None else _read(path)
     check_keys("a sweep", in_file, KEYS)
+    import_modules(in_file.get("import", []))
+    import_modules(flags.get("import", []))
     table = _merged(in_file, {key: value for key, value in flags.items() if value is not None})
     _check_complete("this sweep" if path is None else str(path), table)
-    import_modules(table["import"])
     named = learner_tables(in_file.get("learners", {}))
     table["learners"] = {name: named.get(name, own) for name, own in learner_tables(table["learners"]).items()}
     learners, stream = build(table, learner_flags)
@@ -64,9 +65,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _merged(in_file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    modules = in_file.get("import", [])
     table = in_file | flags
-    table["import"] = [*([modules] if isinstance(modules, str) else modules), *flags.get("import", [])]
     for key in ("network", "stream"):
         own = {"name": in_file[key]} if isinstance(in_file.get(key), str) else in_file.get(key, {})
         if isinstance(flags.get(key), dict) and "name" not in flags[key]:
