@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.store import read_records, write_records
 from terminal import Answer
@@ -46,7 +44,6 @@ def refused(answer: Answer) -> str:
 
 
 def test_every_engine_can_be_asked_for_and_one_that_cannot_says_why(call, tmp_path):
-    assert get_args(cp.cli.EngineName) == ("auto", *ENGINES)
     assert call(*GEOFF, *ONE, "--engine", "chunked", "--out", tmp_path).code == 0
     assert read_records(tmp_path / "records.zarr").attrs["engine"] == "chunked"
     assert "needs a GPU, and this device is a cpu" in refused(call(*GEOFF, *ONE, "--engine", "kernel"))
@@ -91,6 +88,13 @@ def test_all_is_every_learner_whole_in_80_columns(call):
     for learner in LEARNERS:
         assert re.search(rf"^{learner} +{INTERVAL} ", row(answer, learner))
     assert max(map(len, answer.out.splitlines())) <= 80 and "…" not in answer.out
+
+
+def test_learners_given_twice_add_up(call):
+    answer = call(*GEOFF, "--learners", "frozen", "--learners", "backprop", "adam")
+    assert answer.code == 0
+    for learner in ("frozen", "backprop", "adam"):
+        assert row(answer, learner)
 
 
 def test_the_final_error_is_the_mean_over_the_last_fifth_of_the_last_task(call, tmp_path):
@@ -166,7 +170,7 @@ def kept(tmp_path_factory):
 
 @pytest.fixture
 def _nothing_runs(monkeypatch):
-    monkeypatch.setattr(cp.cli, "run", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr("crossprop.cli.run.run", lambda *_, **__: pytest.fail("work began"))
 
 
 @pytest.mark.usefixtures("_nothing_runs")
@@ -176,7 +180,7 @@ def _nothing_runs(monkeypatch):
         (("--hidden", "11"), "learners.frozen.network.hidden is 10 there and 11 here"),
         (("--step-size", "0.001"), "learners.frozen.step_size is 0.0005 there and 0.001 here"),
         (("--incoming-step-size", "0.1"), "learners.frozen.incoming_step_size is None there and 0.1 here"),
-        (("--learners", "backprop"), "learners is ['frozen'] there and ['backprop'] here"),
+        (("--learners", "backprop"), "learners is ['frozen'] there and ['frozen', 'backprop'] here"),
         (("--learners", "frozen", "adam"), "learners is ['frozen'] there and ['frozen', 'adam'] here"),
         (("--tasks", "AB"), "stream.tasks is 'ABC' there and 'AB' here"),
         (("--examples", "61"), "stream.examples is 60 there and 61 here"),
@@ -267,7 +271,7 @@ def test_an_interrupt_is_told_and_nothing_is_written(call, tmp_path, monkeypatch
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cp.cli, "run", interrupt)
+    monkeypatch.setattr("crossprop.cli.run.run", interrupt)
     answer = call(*GEOFF, "--out", tmp_path)
     assert (answer.code, answer.err) == (130, "crossprop: interrupted\n")
     assert not tree(tmp_path)
@@ -297,6 +301,10 @@ def test_help_tells_every_option(call, words, mentions):
     assert f"usage: {' '.join(['crossprop', *words])}" in answer.out
     for mention in [*mentions, "--help"]:
         assert re.search(rf"(?<![\w-]){re.escape(mention)}(?![\w-])", answer.out), mention
+
+
+def test_version_is_printed(call):
+    assert call("--version") == (0, f"crossprop {cp.__version__}\n", "")
 
 
 def test_the_console_entry_works_in_a_process_of_its_own():

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -311,27 +312,27 @@ def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
     given = arguments(write(tmp_path, 'learners = ["adam"]\nstream = {name = "digits", tasks = "A", shuffle = false}'))
     assert given["learners"]["adam"].network == cp.Network(64, 500, 10, loss="softmax")
     assert given["stream"].tasks == "A" and not given["stream"].shuffle
-    assert arguments(None, stream="digits")["stream"].shuffle
+    assert arguments(None, stream="digits", learners=("adam",))["stream"].shuffle
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
         ("seeds", "sedes", "a key of a sweep .* got 'sedes'; did you mean 'seeds'?"),
-        ("examples", "exmples", "a key of stream .* got 'exmples'; did you mean 'examples'?"),
+        ("examples", "exmples", "an argument of stream 'geoff' .* got 'exmples'; did you mean 'examples'?"),
         ("hidden", "hiden", "a key of network .* got 'hiden'; did you mean 'hidden'?"),
         ('name = "geoff"', 'name = "goeff"', "the name of stream .* got 'goeff'; did you mean 'geoff'?"),
         ('name = "geoff"', "", "the name of stream .* got None"),
         ("memory_step_size = 0.1", "memory_stepsize = 0.1", "learners.half .*'memory_stepsize'; did you mean 'm"),
         ('rule = "crossprop-0.5"', 'rule = "croossprop"', "rule of learners.half .*'croossprop'; did you mean 'c"),
-        ("[learners.backprop]", "[learners.backprob]", "the rule of learners.backprob .* did you mean 'backprop'?"),
+        ("[learners.backprop]", "[learners.backprob]", "learners must be one of .*; did you mean 'backprop'?"),
         ("eta = [0, 0.25]", "etta = [0, 0.25]", "an axis in over['crossprop'] .* got 'etta'; did you mean 'eta'?"),
         ("[over.crossprop]", "[over.crosprop]", "got 'crosprop'; did you mean 'crossprop'?"),
         ("outgoing_scale = [0, 1]", "outgoing_scal = [0, 1]", "got 'network.outgoing_scal'; did you mean 'network.out"),
         ("eta = [0, 0.25]", "eta = []", "over['eta'] must not be empty, got []"),
         ("eta = [0, 0.25]", "eta = 0.25", "over['eta'] must be a list of values, got 0.25"),
         ("eta = [0, 0.25]", "eta = [0, 2]", "eta must be between 0 and 1, got 2"),
-        ("eta = [0, 0.25]", 'eta = "all"', "over.eta must be a list of values, or a range as .* got 'all'"),
+        ("eta = [0, 0.25]", 'eta = "all"', "over.eta must be a list of values, or a range such as .* got 'all'"),
         ("0.015625], base = 2", "0.02], base = 2", "over.step_size: stop must be a power of base 2, .* got 0.02"),
         ("0.015625], base = 2", "0.015625], bas = 2", "a key of over.step_size .* got 'bas'; did you mean 'base'?"),
         ("0.015625], base = 2", "0.015625, 3], base = 2", "over.step_size.logspace must be a list of two ends"),
@@ -340,6 +341,8 @@ def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
         ("[learners.backprop]", "[learners]\nbackprop = 3", "learners.backprop must be a table, got 3"),
         ("seeds = 2", "seeds = = 2", "sweep.toml must be a TOML file: .*line 2"),
         ("seeds = 2", "seeds = 0", "seeds must be at least 1, got 0"),
+        ("seeds = 2", "import = 3", "import must be a list of modules, got 3"),
+        ("seeds = 2", 'import = ["nowhere"]', "import: nowhere could not be imported"),
     ],
 )  # fmt: skip
 def test_a_typo_in_the_file_is_named_with_the_nearest_that_would_do(call, tmp_path, old, new, expected):
@@ -348,6 +351,33 @@ def test_a_typo_in_the_file_is_named_with_the_nearest_that_would_do(call, tmp_pa
     assert answer.code == 2 and answer.out == "" and "Traceback" not in answer.err
     assert re.search(expected.replace("[", r"\[").replace("?", r"\?"), answer.err), answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
+
+
+def test_a_file_that_lacks_something_is_named_with_what_it_lacks(call, tmp_path):
+    path = write(tmp_path, "")
+    assert f"{path} has no stream and no learners: give stream = " in call("sweep", path, "--store", "kept").err
+    assert f"{path} has no learners: give " in call("sweep", path, "--stream", "geoff", "--store", "kept").err
+    path.write_bytes(b"\xff\xfe")
+    assert f"{path} must be a TOML file in UTF-8" in call("sweep", path, "--store", "kept").err
+
+
+def test_flags_of_the_network_and_the_stream_are_merged_with_the_files_tables(tmp_path):
+    given = arguments(write(tmp_path, FILE), network={"hidden": 9}, stream={"tasks": "BA"})
+    assert given["stream"] == replace(STREAM, tasks="BA")
+    assert given["learners"]["backprop"] == cp.Backprop(replace(NET, hidden=9), 5e-4)
+    other = arguments(write(tmp_path, FILE), stream={"name": "digits", "tasks": "BA"}, network={"inputs": 64})
+    assert other["stream"].tasks == "BA" and other["stream"].inputs == 64
+
+
+def test_all_in_a_file_is_every_learner(tmp_path):
+    assert list(arguments(write(tmp_path, 'learners = ["all"]\nstream = "geoff"'))["learners"]) == list(LEARNERS)
+    with pytest.raises(TypeError, match=r"learners must be names of learners or a table, got \[\['adam'\]\]"):
+        arguments(write(tmp_path, 'learners = [["adam"]]\nstream = "geoff"'))
+
+
+def test_a_flag_for_every_learner_precedes_the_files_values(tmp_path):
+    learners = arguments(write(tmp_path, FILE), learner_flags={"step_size": 0.5})["learners"]
+    assert {learner.step_size for learner in learners.values()} == {0.5}
 
 
 # The command line.
@@ -382,6 +412,8 @@ def test_flags_run_what_python_runs_and_status_tells_of_it(call, tmp_path):
     [
         (("--over", "etta=0"), r"an axis in over .* got 'etta'; did you mean 'eta'\?"),
         (("--over", "eta"), r"over must be AXIS=VALUES, .* got 'eta'"),
+        (("--over", "eta=2**9999"), r"a power in over must be a finite number, got '2\*\*9999'"),
+        (("--over", "eta=0**-1"), r"a power in over must be a finite number, got '0\*\*-1'"),
         (("--over", "eta="), r"over must be AXIS=VALUES, .* got 'eta='"),
         (("--over", "crossprop:eta=2"), r"eta must be between 0 and 1, got 2"),
         (("--over", "step_size=0.1..0.5"), r"over.step_size: stop must be a power of base 10, .* got 0.5"),

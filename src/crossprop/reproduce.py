@@ -1,4 +1,4 @@
-"""`crossprop reproduce`: reruns the paper, redraws its figures, decides its claims, writes one page about it."""
+"""`crossprop reproduce`: reruns the paper, redraws its figures, decides its claims, and writes a report."""
 
 import json
 import platform
@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
+from tyro.conf import FlagCreatePairsOff, Positional
 
 from crossprop import _checks as check
 from crossprop import datasets
+from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
+from crossprop.engines import ENGINES
 from crossprop.execution import cores
 from crossprop.figures import paper_curves, paper_maps
 from crossprop.paper.claims import Verdict, decide, to_json
@@ -36,42 +39,62 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What to reproduce and where to write it; None leaves a number to the paper, or to `quick`."""
+    """Rerun the paper, redraw its figures, decide its claims, and write a report on one page.
 
-    out: Path
-    parts: tuple[str, ...] = PARTS
-    preset: str = "paper"
+    What is in the output folder already is not run again.
+
+    Example: crossprop reproduce geoff --preset scripts --out reproduction
+    """
+
+    out: Path = Path("reproduction")
+    """Folder for the records, the figures, claims.json and report.html."""
+    parts: Positional[tuple[Literal["geoff", "mnist", "features"], ...]] = PARTS
+    """Parts of the paper to rerun; unset, all of them."""
+    preset: Literal["paper", "scripts"] = "paper"
+    """Settings of the paper's text, or of the scripts that its authors published with it."""
     seeds: int | None = None
+    """Number of runs of each learner on GEOFF; unset, the paper's 30, or 5 with --quick."""
     mnist_seeds: int | None = None
-    quick: bool = False
+    """Number of runs of each learner on MNIST; unset, the paper's 1, or 5 with --quick."""
+    quick: Annotated[bool, FlagCreatePairsOff] = False
+    """Run a small version; every figure and table of it says so."""
     exact_mnist: bool | None = None
+    """Add exact and projected crossprop on MNIST, which the paper could not afford; unset, only on a GPU."""
     engine: str = "auto"
-    force: bool = False
-    command: str = "crossprop reproduce"
+    """How to execute the runs; auto picks by device, sizes and rule."""
+    force: Annotated[bool, FlagCreatePairsOff] = False
+    """Run parts that are done already again."""
 
     def __post_init__(self):
         check.choice("preset", self.preset, PRESETS)
+        check.choice("engine", self.engine, ("auto", *ENGINES))
+        if not self.parts:
+            raise ValueError(f"parts must not be empty: give some of {', '.join(PARTS)}")
         for part in self.parts:
             check.choice("parts", part, PARTS)
         for name in ("seeds", "mnist_seeds"):
             if getattr(self, name) is not None:
                 check.integer(name, getattr(self, name), low=1)
 
-    def run(self, say: Say) -> list[Verdict]:
-        """Every stage that is not done yet, then the figures, the claims and the page."""
+    def run(self, say: Say, command: str = "crossprop reproduce") -> list[Verdict]:
+        """Runs every part that is not done yet, then writes the figures, the claims and the page, which shows
+        `command`."""
+        require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
+        if "features" in self.parts:
+            require("crossprop reproduce features", "openTSNE", "sklearn", extra="paper")
         check_writable("out", self.out)
         data = self._data(say)
         plans = self._plans(data)
         mapping = self._mapping(data) if "features" in self.parts and data is not None else None
         for plan in plans:
-            asked = experiment(plan.learners, plan.stream, plan.seed_list, plan.record_every)
-            check_replaceable(self._store(plan.name), asked)
+            planned = experiment(plan.learners, plan.stream, plan.seed_list, plan.record_every)
+            check_replaceable(self._store(plan.name), planned)
         if mapping is not None:
             check_replaceable(self._store("features"), mapping.experiment())
-        records = {plan.name: self._stage(plan.name, lambda plan=plan: self._live(plan), say) for plan in plans}
+        records = {plan.name: self._stage(plan.name, lambda plan=plan: self._run(plan), say) for plan in plans}
         if mapping is not None:
             records["features"] = self._stage("features", mapping.run, say)
-        return self._publish(plans, records, data, say)
+        return self._publish(plans, records, data, say, command)
 
     def _stage(self, name: str, make: Callable[[], "xarray.Dataset"], say: Say) -> "xarray.Dataset":
         path = self._store(name)
@@ -87,11 +110,11 @@ class Reproduction:
         say(f"{name}: done in {seconds:.1f} s")
         return records
 
-    def _live(self, plan: Plan) -> "xarray.Dataset":
+    def _run(self, plan: Plan) -> "xarray.Dataset":
         return run(plan.learners, plan.stream, plan.seeds, plan.record_every, self.engine)
 
     def _publish(
-        self, plans: list[Plan], records: dict[str, "xarray.Dataset"], data: DataSet | None, say: Say
+        self, plans: list[Plan], records: dict[str, "xarray.Dataset"], data: DataSet | None, say: Say, command: str
     ) -> list[Verdict]:
         folder = self.out / "figures"
         folder.mkdir(exist_ok=True)
@@ -102,13 +125,13 @@ class Reproduction:
             paper_maps(records["features"], folder, note)
         verdicts = decide(records.get("geoff"), records.get("mnist"), records.get("features"))
         with atomic_write(self.out / "claims.json") as path:
-            path.write_text(json.dumps(self._claims(verdicts), indent=1, allow_nan=False))
+            path.write_text(json.dumps(self._claims(verdicts, command), indent=1, allow_nan=False))
         write_report(
             self.out / "report.html",
             parts=[self._part(plan, records[plan.name]) for plan in plans],
             features=records.get("features"),
             verdicts=verdicts,
-            command=self.command,
+            command=command,
             quick=self.quick,
             facts=self._facts(records, data),
         )
@@ -118,8 +141,8 @@ class Reproduction:
     def _part(self, plan: Plan, records: "xarray.Dataset") -> Part:
         return Part(plan.name, plan.title, records, plan.settings, records.attrs["seconds"])
 
-    def _claims(self, verdicts: list[Verdict]) -> dict[str, Any]:
-        about = {"crossprop": __version__, "preset": self.preset, "quick": self.quick, "command": self.command}
+    def _claims(self, verdicts: list[Verdict], command: str) -> dict[str, Any]:
+        about = {"crossprop": __version__, "preset": self.preset, "quick": self.quick, "command": command}
         return about | {"claims": to_json(verdicts)}
 
     def _facts(self, records: dict[str, "xarray.Dataset"], data: DataSet | None) -> dict[str, str]:
@@ -145,9 +168,9 @@ class Reproduction:
             plans.append(mnist_plan(self.preset, self._number(self.mnist_seeds, 1), self.quick, data, exact))
         return plans
 
-    def _number(self, asked: int | None, paper: int) -> int:
-        """How many seeds: those asked for, or 5 in the quick version, or the paper's."""
-        return asked or (QUICK_SEEDS if self.quick else paper)
+    def _number(self, given: int | None, paper: int) -> int:
+        """Number of seeds: as given, or 5 in the quick version, or the paper's."""
+        return given or (QUICK_SEEDS if self.quick else paper)
 
     def _mapping(self, data: DataSet) -> Mapping:
         """Standard MNIST, task A, in the network of the MNIST experiment."""
@@ -157,7 +180,7 @@ class Reproduction:
         return Mapping(plan.learners["frozen"].network, stream, 500 if self.quick else 2500)
 
     def _data(self, say: Say) -> DataSet | None:
-        """The full MNIST where it is in the cache or can be fetched, else the embedded images."""
+        """The full MNIST if it is in the cache or can be fetched, else the embedded images."""
         if not {"mnist", "features"} & set(self.parts):
             return None
         if self.quick:

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import jax
+from typing_extensions import Doc
 
 from crossprop import _checks as check
+from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop.bench.floors import measure_ceilings
 from crossprop.bench.output import print_machine, print_workload, say, write_json
@@ -22,25 +25,22 @@ ON_CPU = ("geoff-30", "mnist")
 class Benchmark:
     """Time the engines against each other, plain JAX, and what this machine can do at best.
 
-    ```python
-    Benchmark(Path("benchmark"), workloads=("geoff-30",)).run()
-    ```
+    Example: crossprop bench --workloads geoff-30 mnist --out benchmark
     """
 
     out: Path = Path("benchmark")
     """Folder for bench.json and bench.png."""
-    workloads: tuple[str, ...] = ()
-    """Names of workloads; by default those that suit the device."""
-    engines: tuple[str, ...] = ()
-    """Names of engines, or auto; by default those that suit the workload."""
-    steps: int | None = None
-    """Examples per run, a multiple of 50; by default a number that suits the workload and the device."""
+    workloads: Annotated[tuple[str, ...], Doc(f"Of {', '.join(WORKLOADS)}; unset, those that suit the device.")] = ()
+    engines: Annotated[
+        tuple[str, ...], Doc(f"Of auto, {', '.join(ENGINES)}; unset, those that suit the workload.")
+    ] = ()
+    steps: Annotated[
+        int | None, Doc(f"Examples per run, a multiple of {RECORD_EVERY}; unset, what suits workload and device.")
+    ] = None
     repeats: int = 5
     """Timings of each contender after a warm-up; their median is reported."""
     quick: bool = False
     """Tiny sizes, to check that everything works; the numbers say nothing about speed."""
-    command: str = "crossprop bench"
-    """The command line to name in bench.json."""
 
     def __post_init__(self):
         for name in self.workloads:
@@ -53,8 +53,9 @@ class Benchmark:
             if self.steps % RECORD_EVERY:
                 raise ValueError(f"steps must be a multiple of {RECORD_EVERY}, the steps per record, got {self.steps}")
 
-    def run(self) -> list[Row]:
-        """Times everything, prints a table per workload, and writes `bench.json` and `bench.png`."""
+    def run(self, command: str = "crossprop bench") -> list[Row]:
+        """Times everything, prints a table per workload, and writes `bench.json`, which names `command`, and
+        `bench.png`."""
         from rich.console import Console
 
         from crossprop.bench import charts
@@ -70,7 +71,10 @@ class Benchmark:
             timed = time_workload(name, workload.cases(scale), engines, self.repeats, ceilings)
             print_workload(console, workload.title, timed, self.quick)
             rows += timed
-            write_json(self.out / "bench.json", rows, ceilings, self.command, self.quick)
-        drawn = charts.draw_bars(self.out / "bench.png", rows, self.quick)
+            write_json(self.out / "bench.json", rows, ceilings, command, self.quick)
+        lacking = missing("matplotlib")
+        drawn = lacking is None and charts.draw_bars(self.out / "bench.png", rows, self.quick)
         say(console, f"Wrote bench.json{' and bench.png' * drawn} to {self.out}.")
+        if lacking:
+            say(console, f"No figure was drawn: {needs('bench.png', lacking, 'paper')}.")
         return rows

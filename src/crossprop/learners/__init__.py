@@ -1,4 +1,4 @@
-"""The learners, one rule a file, and the names they go by."""
+"""The learners, one rule a file, and the registry of learners by name."""
 
 from functools import partial
 
@@ -15,19 +15,24 @@ from crossprop.learners.crossprop import Crossprop as Crossprop
 from crossprop.learners.crossprop_approx import CrosspropApprox as CrosspropApprox
 from crossprop.learners.crossprop_sum import CrosspropSum as CrosspropSum
 from crossprop.learners.frozen import Frozen as Frozen
+from crossprop.registry import Registry
 
-LEARNERS: dict[str, partial[Learner]] = {
-    "crossprop": partial(Crossprop),
-    "crossprop-0.5": partial(Crossprop, eta=0.5),
-    "crossprop-projected": partial(Crossprop, projections=1),
-    "crossprop-approx": partial(CrosspropApprox),
-    "crossprop-approx-0.5": partial(CrosspropApprox, eta=0.5),
-    "crossprop-sum": partial(CrosspropSum),
-    "backprop": partial(Backprop),
-    "momentum": partial(Backprop, optimizer="momentum"),
-    "rmsprop": partial(Backprop, optimizer="rmsprop"),
-    "adam": partial(Backprop, optimizer="adam"),
-    "frozen": partial(Frozen),
-}
-"""Every learner by name, as `LEARNERS[name](network, step_size)`: the command line, the contract tests and `load`
-know those that are here. One line registers a new one."""
+LEARNERS: Registry[Learner] = Registry(
+    "crossprop.learners",
+    {
+        "crossprop": Crossprop,
+        "crossprop-0.5": partial(Crossprop, eta=0.5),
+        "crossprop-projected": partial(Crossprop, projections=1),
+        "crossprop-approx": CrosspropApprox,
+        "crossprop-approx-0.5": partial(CrosspropApprox, eta=0.5),
+        "crossprop-sum": CrosspropSum,
+        "backprop": Backprop,
+        "momentum": partial(Backprop, optimizer="momentum"),
+        "rmsprop": partial(Backprop, optimizer="rmsprop"),
+        "adam": partial(Backprop, optimizer="adam"),
+        "frozen": Frozen,
+    },
+)
+"""Every learner by name, as `LEARNERS[name](network, step_size=1e-3)`: the command line, TOML files, the contract tests
+and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyRule`, or in a package by an entry point
+of the group `crossprop.learners`."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from crossprop._extras import require
 from crossprop._files import check_writable
 from crossprop.plot import drawings, page
 from crossprop.plot.numbers import read
@@ -15,6 +16,7 @@ def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
     - `store`: the store of a sweep, finished or still running.
     - `out`: a folder for the PNG files and `sweep.html`; None is `plots` in the store.
     """
+    require("crossprop plot", "matplotlib", "plotly", "jinja2", extra="paper")
     store = Path(store)
     sweep = read(store)
     folder = store / "plots" if out is None else Path(out)

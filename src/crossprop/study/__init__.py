@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
 from crossprop import _checks as check
+from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
+from crossprop.engines import ENGINES
 from crossprop.execution import cores
 from crossprop.pages.formats import duration
 from crossprop.plot.drawings import draw
@@ -35,63 +37,72 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Study:
-    """A sweep over every credit rule with every optimizer, evaluated on fresh seeds, with tables, figures and a page.
+    """Tune every credit rule with every optimizer, evaluate the best of each on fresh seeds, and answer on one page.
 
-    **Arguments:**
+    What is in the output folder already is not run again.
 
-    - `name`: `"geoff"` or `"mnist"`.
-    - `out`: a folder for the sweep's store, the tables, the figures and `study.html`. Finished runs are not repeated.
-    - `full`: the large version, for a GPU.
-    - `quick`: a tiny version with one optimizer, which shows that everything works.
-    - `seeds`, `evaluate`: how many seeds to tune on, and fresh ones to evaluate on; None is the study's own number.
+    Example: crossprop study geoff --out study-geoff
     """
 
-    name: str
-    out: Path
+    name: Literal["geoff", "mnist"]
+    """GEOFF with six tasks, or label-shifted MNIST."""
+    out: Path | None = None
+    """Folder for the sweep, the tables, the figures and study.html; unset, study-geoff or study-mnist."""
     full: bool = False
+    """Run the full version, meant for a GPU; the default version takes about ten minutes on two cores."""
     quick: bool = False
+    """Run a tiny version with one optimizer, which only shows that everything works."""
     seeds: int | None = None
+    """Number of seeds to tune on; unset, as the study defines it."""
     evaluate: int | None = None
+    """Number of fresh seeds to evaluate on; unset, 60 for GEOFF and 10 for MNIST."""
     engine: str = "auto"
-    command: str = "crossprop study"
+    """How to execute the runs; auto picks by device, sizes and rule."""
 
     def __post_init__(self):
         check.choice("name", self.name, STUDIES)
+        check.choice("engine", self.engine, ("auto", *ENGINES))
         if self.full and self.quick:
             raise ValueError("full and quick must not both be given: they are two versions of one study")
         for name in ("seeds", "evaluate"):
             if getattr(self, name) is not None:
                 check.integer(name, getattr(self, name), low=2)
 
-    def run(self, say: Say) -> list[Answer]:
-        """Tunes and evaluates the learners, and writes the tables, the figures and the page."""
+    @property
+    def folder(self) -> Path:
+        """Where the study is written: `out`, or its default."""
+        return self.out or Path(f"study-{self.name}")
+
+    def run(self, say: Say, command: str = "crossprop study") -> list[Answer]:
+        """Tunes, evaluates, and writes the tables, the figures and the page, which shows `command`."""
+        require("crossprop study", "matplotlib", "plotly", "jinja2", extra="paper")
         spec = self._spec()
-        check_writable("out", self.out)
+        check_writable("out", self.folder)
         learners, fresh = len(spec["learners"]), spec["evaluate"]
         say(f"{self.name}: tuning {learners} learners, then running the best setting of each on {fresh} fresh seeds")
         fill(**spec)
-        return self._publish(spec, say)
+        return self._publish(spec, say, command)
 
-    def _publish(self, spec: dict[str, Any], say: Say) -> list[Answer]:
+    def _publish(self, spec: dict[str, Any], say: Say, command: str) -> list[Answer]:
         sweep = read(spec["store"])
         rows = rows_of(sweep)
         found = answers(sweep, rows)
-        figures = self.out / "figures"
+        figures = self.folder / "figures"
         figures.mkdir(exist_ok=True)
-        write_tables(rows, sweep.measure, self.out)
+        write_tables(rows, sweep.measure, self.folder)
         draw(sweep, figures)
         draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
         facts = self._facts(spec, sweep)
-        write_study(self.out / "study.html", STUDIES[self.name], sweep, rows, found, self.command, facts, self.quick)
-        with atomic_write(self.out / "answers.json") as path:
-            summary = {"command": self.command, "facts": facts, "answers": [each._asdict() for each in found]}
+        write_study(self.folder / "study.html", STUDIES[self.name], sweep, rows, found, command, facts, self.quick)
+        with atomic_write(self.folder / "answers.json") as path:
+            summary = {"command": command, "facts": facts, "answers": [each._asdict() for each in found]}
             path.write_text(json.dumps(summary, indent=1))
-        say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.out / 'study.html'}")
+        say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.folder / 'study.html'}")
         return found
 
     def _spec(self) -> dict[str, Any]:
         with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as path:
-            flags = {"seeds": self.seeds, "evaluate": self.evaluate, "store": self.out / "sweep"}
+            flags = {"seeds": self.seeds, "evaluate": self.evaluate, "store": self.folder / "sweep"}
             spec = arguments(path, **flags, engine=self.engine)
         return self._quick(spec) if self.quick else spec
 

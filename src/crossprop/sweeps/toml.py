@@ -1,45 +1,49 @@
-"""A sweep in a TOML file, or in the flags of the command line: both are the same table."""
+"""A sweep described by a TOML file, by flags of the command line, or by both: flags precede the file."""
 
 import re
 import tomllib
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crossprop import _checks as check
-from crossprop import datasets
-from crossprop.learners import LEARNERS, Learner
-from crossprop.network import Network
-from crossprop.streams import Geoff, LabelShift, Stream
+from crossprop.registry import import_modules
+from crossprop.specification import as_table, build, check_keys, learner_tables
 from crossprop.sweeps.grid import logspace
 
-KEYS = ("learners", "network", "stream", "over", "seeds", "record_every", "engine", "store", "evaluate")
-STREAMS = ("geoff", "digits", "mnist5k", "mnist")
-HIDDEN, STEP_SIZE = 500, 5e-4
+KEYS = ("import", "learners", "network", "stream", "over", "seeds", "record_every", "engine", "store", "evaluate")
 POWER = re.compile(r"(\d+(?:\.\d+)?)\*\*(-?\d+)")
 CONSTANTS = {"true": True, "false": False, "none": None}
 
 
-def arguments(path: Path | None, axes: Iterable[str] = (), **flags: Any) -> dict[str, Any]:
-    """What `sweep` is called with, as a file says, and flags in its place where they are not None.
+def arguments(
+    path: Path | None, axes: Iterable[str] = (), learner_flags: Mapping[str, Any] | None = None, **flags: Any
+) -> dict[str, Any]:
+    """The arguments of `sweep` that a file and flags describe.
 
-    An axis in a flag is `eta=0,0.5`, `step_size=2**-14..2**-6`, or a learner's own, `crossprop:eta=0,0.5`.
+    **Arguments:**
+
+    - `path`: a TOML file, or None.
+    - `axes`: axes as flags: `eta=0,0.5`, `step_size=2**-14..2**-6`, or one learner's, `crossprop:eta=0,0.5`.
+    - `learner_flags`: arguments of every learner, such as `{"step_size": 0.1}`.
+    - `flags`: values for keys of the file. None leaves the file's; a table is merged with it, but a stream's `name`
+      replaces the file's stream; names of learners choose among those of the file, and of the registered ones.
     """
-    table = {} if path is None else _read(path)
-    _check_keys("a sweep", table, KEYS)
-    in_file = _learners(table.get("learners", {}))
-    table |= {name: value for name, value in flags.items() if value is not None}
-    chosen = {name: in_file.get(name, values) for name, values in _learners(table.get("learners", {})).items()}
-    stream = _stream(table.get("stream", {}))
-    network = _network(table.get("network", {}), stream)
-    over = _over(_table("over", table.get("over", {})))
+    in_file = {} if path is None else _read(path)
+    check_keys("a sweep", in_file, KEYS)
+    import_modules(in_file.get("import", []))
+    import_modules(flags.get("import", []))
+    table = _merged(in_file, {key: value for key, value in flags.items() if value is not None})
+    _check_complete("this sweep" if path is None else str(path), table)
+    named = learner_tables(in_file.get("learners", {}))
+    table["learners"] = {name: named.get(name, own) for name, own in learner_tables(table["learners"]).items()}
+    learners, stream = build(table, learner_flags)
+    over = _over(as_table("over", table.get("over", {})))
     for flag in axes:
         name, values = _axis(flag)
         learner, colon, axis = name.rpartition(":")
         (over.setdefault(learner, {}) if colon else over)[axis] = values
     return {
-        "learners": {name: _learner(name, values, network) for name, values in chosen.items()},
+        "learners": learners,
         "stream": stream,
         "over": over,
         "seeds": table.get("seeds", 30),
@@ -56,23 +60,27 @@ def _read(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
         except tomllib.TOMLDecodeError as problem:
             raise ValueError(f"{path} must be a TOML file: {problem}") from None
+        except UnicodeDecodeError as problem:
+            raise ValueError(f"{path} must be a TOML file in UTF-8: {problem}") from None
 
 
-def _learners(named: Any) -> dict[str, Any]:
-    """Learners with what they are made with; a list of names is of those that need nothing else. One with a list of
-    optimizers is a learner for each of them."""
-    if isinstance(named, list | tuple):
-        return {name: {} for name in named}
-    learners: dict[str, Any] = {}
-    for name, values in _table("learners", named).items():
-        optimizers = values.get("optimizer") if isinstance(values, dict) else None
-        if isinstance(optimizers, list):
-            if not optimizers:
-                raise ValueError(f"learners.{name}.optimizer must not be empty, got []")
-            learners |= {f"{name}-{each}": {"rule": name} | values | {"optimizer": each} for each in optimizers}
-        else:
-            learners[name] = values
-    return learners
+def _merged(in_file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    table = in_file | flags
+    for key in ("network", "stream"):
+        own = {"name": in_file[key]} if isinstance(in_file.get(key), str) else in_file.get(key, {})
+        if isinstance(flags.get(key), dict) and "name" not in flags[key]:
+            table[key] = as_table(key, own) | flags[key]
+    return table
+
+
+def _check_complete(where: str, table: dict[str, Any]) -> None:
+    examples = {
+        "stream": 'stream = "geoff" or --stream geoff',
+        "learners": 'learners = ["crossprop"] or --learners crossprop',
+    }
+    if lacking := [key for key in examples if table.get(key) in (None, {}, [], ())]:
+        how = ", ".join(examples[key] for key in lacking)
+        raise ValueError(f"{where} has no {' and no '.join(lacking)}: give {how}")
 
 
 def _axis(flag: str) -> tuple[str, list[Any]]:
@@ -80,46 +88,6 @@ def _axis(flag: str) -> tuple[str, list[Any]]:
     if not name or not values:
         raise ValueError(f"over must be AXIS=VALUES, such as eta=0,0.5 or step_size=2**-14..2**-6, got {flag!r}")
     return name, _range(name, values) if ".." in values else [_value(value) for value in values.split(",")]
-
-
-def _table(name: str, values: Any) -> dict[str, Any]:
-    if not isinstance(values, dict):
-        raise TypeError(f"{name} must be a table, got {values!r}")
-    return values
-
-
-def _check_keys(name: str, values: dict[str, Any], keys: Iterable[str]) -> None:
-    for key in values:
-        check.choice(f"a key of {name}", key, keys)
-
-
-def _stream(values: Any) -> Stream:
-    values = {"name": values} if isinstance(values, str) else _table("stream", values)
-    own = {key: value for key, value in values.items() if key != "name"}
-    check.choice("the name of stream", values.get("name"), STREAMS)
-    kind = Geoff if values["name"] == "geoff" else LabelShift
-    _check_keys("stream", own, [field.name for field in fields(kind) if field.name != "data"])
-    if kind is LabelShift:
-        own = {"data": getattr(datasets, values["name"])(), "shuffle": True} | own
-    return kind(**own)
-
-
-def _network(values: Any, stream: Stream) -> Network:
-    _check_keys("network", _table("network", values), [field.name for field in fields(Network)])
-    loss = "softmax" if stream.one_hot else "squared"
-    fitting = {"inputs": stream.inputs, "hidden": HIDDEN, "outputs": stream.outputs, "loss": loss}
-    return Network(**fitting | values)
-
-
-def _learner(name: str, values: Any, network: Network) -> Learner:
-    where = f"learners.{name}"
-    own = {key: value for key, value in _table(where, values).items() if key != "rule"}
-    rule = values.get("rule", name)
-    check.choice(f"the rule of {where}", rule, LEARNERS)
-    build: Any = LEARNERS[rule]
-    known = [field.name for field in fields(build.func) if field.name != "network"]
-    _check_keys(where, own, ["rule", *known])
-    return build(network, **{"step_size": STEP_SIZE} | own)
 
 
 def _over(table: dict[str, Any]) -> dict[str, Any]:
@@ -142,13 +110,13 @@ def _range(name: str, text: str) -> list[float]:
     """`2**-14..2**-6`: powers of 2; `1e-4..1e-1`: powers of 10."""
     start, dots, stop = text.partition("..")
     if not dots:
-        raise ValueError(f"over.{name} must be a list of values, or a range as '2**-14..2**-6', got {text!r}")
+        raise ValueError(f"over.{name} must be a list of values, or a range such as '2**-14..2**-6', got {text!r}")
     power = POWER.fullmatch(start)
     return _logspace(name, {"logspace": [start, stop], "base": float(power[1]) if power else 10})
 
 
 def _logspace(name: str, values: dict[str, Any]) -> list[float]:
-    _check_keys(f"over.{name}", values, ("logspace", "base"))
+    check_keys(f"over.{name}", values, ("logspace", "base"))
     ends = values["logspace"]
     if not isinstance(ends, list) or len(ends) != 2:
         raise ValueError(f"over.{name}.logspace must be a list of two ends, got {ends!r}")
@@ -160,9 +128,12 @@ def _logspace(name: str, values: dict[str, Any]) -> list[float]:
 
 
 def _value(text: str) -> Any:
-    """A number, a power as `2**-3`, true, false, none, or the text itself."""
+    """A number, a power such as `2**-3`, true, false, none, or the text itself."""
     if power := POWER.fullmatch(text):
-        return float(power[1]) ** int(power[2])
+        try:
+            return float(power[1]) ** int(power[2])
+        except (OverflowError, ZeroDivisionError):
+            raise ValueError(f"a power in over must be a finite number, got {text!r}") from None
     for kind in (int, float):
         try:
             return kind(text)

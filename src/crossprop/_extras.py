@@ -1,0 +1,33 @@
+"""Packages that only some functions need, and the extra of crossprop that installs each."""
+
+from importlib.util import find_spec
+
+NAMES = {"sklearn": "scikit-learn"}
+"""Names to install by, where the module's differs."""
+
+
+def missing(*modules: str) -> list[str]:
+    """Those of `modules` that are not installed, by the names to install them by."""
+    return [NAMES.get(module, module) for module in modules if not _is_installed(module)]
+
+
+def require(user: str, *modules: str, extra: str) -> None:
+    """A ModuleNotFoundError that says what to install if any of `modules` is missing.
+
+    ```python
+    require("crossprop plot", "matplotlib", extra="paper")
+    ```
+    """
+    if lacking := missing(*modules):
+        raise ModuleNotFoundError(needs(user, lacking, extra))
+
+
+def needs(user: str, packages: list[str], extra: str) -> str:
+    return f"{user} needs {', '.join(packages)}: pip install 'crossprop[{extra}]'"
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:
+        return False

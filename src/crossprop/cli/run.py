@@ -1,0 +1,93 @@
+"""`crossprop run`."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+from tyro.conf import arg
+
+from crossprop import _checks as check
+from crossprop._extras import missing, needs
+from crossprop._files import check_writable
+from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
+from crossprop.cli.tables import Clock, results
+from crossprop.figures import curves
+from crossprop.progress import bar
+from crossprop.running import ProgressEvent, experiment, run
+from crossprop.specification import build
+from crossprop.store import check_replaceable, write_records
+from crossprop.streams import Stream
+
+LEARNERS_BY_DEFAULT = ["crossprop", "backprop", "frozen"]
+
+
+@dataclass
+class Run:
+    """Run learners on a stream with many seeds, and print the errors they reached.
+
+    Without --learners: crossprop, backprop and frozen.
+
+    Example: crossprop run geoff --learners crossprop backprop --seeds 10 --out geoff-comparison
+    """
+
+    stream: Annotated[str, arg(metavar="STREAM", help=STREAM_HELP)]
+    experiment: ExperimentFlags
+    seeds: int = 10
+    """Number of runs of each learner, with seeds 0, 1, 2 ..."""
+    steps: int | None = None
+    """Steps of a run: needed if the stream is endless; unset, the whole stream."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder for records.zarr and figure.png; unset, nothing is written."""
+
+
+def run_experiment(flags: Run) -> None:
+    tables: dict[str, Any] = {"learners": LEARNERS_BY_DEFAULT} | flags.experiment.tables()
+    tables["stream"] = {"name": flags.stream} | tables.get("stream", {})
+    learners, stream = build(tables, flags.experiment.learner_flags())
+    steps = _steps(stream, flags.steps)
+    record_every, engine = tables.get("record_every", 50), tables.get("engine", "auto")
+    if flags.out is not None:
+        check_writable("out", flags.out)
+        described = experiment(learners, stream, list(range(flags.seeds)), record_every)
+        check_replaceable(flags.out / "records.zarr", described)
+    console, clock = Console(), Clock()
+    began = time.perf_counter()
+    with bar(flags.stream, len(learners) * flags.seeds * steps) as advance:
+
+        def hear(event: ProgressEvent) -> None:
+            advance(event.steps)
+            clock.hear(event)
+
+        options: dict[str, Any] = {} if flags.steps is None else {"steps": flags.steps}
+        records = run(learners, stream, flags.seeds, record_every, engine, progress=hear, **options)
+    seconds = time.perf_counter() - began
+    console.print(results(records, clock))
+    total = clock.total_steps()
+    console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
+    console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
+    if flags.out is not None:
+        _write(records, flags.out, console)
+
+
+def _steps(stream: Stream, steps: int | None) -> int:
+    """Number of steps of one run."""
+    if steps is not None:
+        check.integer("steps", steps, low=1)
+        return steps
+    length: int | None = len(stream.schedule)
+    if length is None:
+        raise ValueError(f"{type(stream).__name__} is endless: give the number of steps with --steps N")
+    return length
+
+
+def _write(records: Any, folder: Path, console: Console) -> None:
+    written = [folder / "records.zarr"]
+    write_records(written[0], records)
+    lacking = missing("matplotlib")
+    if not lacking:
+        written.append(folder / "figure.png")
+        curves(records, written[1])
+    note = f" No figure was drawn: {needs('figure.png', lacking, 'paper')}" if lacking else ""
+    console.print(f"Wrote {' and '.join(map(str, written))}.{note}", soft_wrap=True, markup=False)

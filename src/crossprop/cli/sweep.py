@@ -1,0 +1,102 @@
+"""`crossprop sweep`, `crossprop status` and `crossprop plot`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+from tyro.conf import Positional, UseAppendAction, arg
+
+from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
+from crossprop.cli.tables import print_status
+from crossprop.plot import plot
+from crossprop.sweeps import fill
+from crossprop.sweeps.toml import arguments
+
+OVER_HELP = (
+    "An axis of the grid and its values. The axis is a hyperparameter, or network. or stream. and one of their fields. "
+    "eta=0,0.5,1 is a list, network.hidden=100 one value, step_size=2**-14..2**-6 the powers of 2 in a range, "
+    "1e-4..1e-1 the powers of 10. crossprop:eta=0,1 is an axis of one learner only."
+)
+
+
+@dataclass
+class Sweep:
+    """Run learners over a grid of hyperparameters, with many seeds, into a folder that survives any crash.
+
+    The same command continues an interrupted sweep; with more seeds, values, axes or learners it extends it.
+
+    Example: crossprop sweep --stream geoff --learners crossprop backprop --over step_size=2**-14..2**-6 --over
+    eta=0,0.5,1 --hidden 100 --seeds 10 --store geoff-sweep
+    """
+
+    experiment: ExperimentFlags
+    file: Annotated[Positional[Path | None], arg(metavar="[FILE.toml]")] = None
+    """A sweep in TOML: import, learners, network, stream, over, seeds, record_every, engine, store, evaluate. Flags
+    precede the file."""
+    stream: Annotated[str | None, arg(metavar="NAME", help=STREAM_HELP)] = None
+    over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
+    seeds: int | None = None
+    """Number of runs of each setting, with seeds 0, 1, 2 ...; unset, 30."""
+    store: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder that keeps the records."""
+    cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """Dask scheduler whose workers run the sweep, such as tcp://host:8786; unset, it runs on this machine."""
+    evaluate: int | None = None
+    """Number of fresh seeds to run the best setting of every learner with; unset, none."""
+
+
+@dataclass
+class Status:
+    """Show the progress of a sweep: runs done, missing and diverged, and the time left.
+
+    Example: crossprop status geoff-sweep
+    """
+
+    store: Annotated[Path, arg(metavar="FOLDER")]
+    """Folder that a sweep writes to."""
+
+
+@dataclass
+class Plot:
+    """Draw the results of a sweep: sensitivity curves, heat maps, learning curves of the best, and one page.
+
+    Example: crossprop plot geoff-sweep
+    """
+
+    store: Annotated[Path, arg(metavar="FOLDER")]
+    """Folder that a sweep wrote to."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder for the figures and sweep.html; unset, the folder plots in the store."""
+
+
+def run_sweep(flags: Sweep) -> None:
+    tables = flags.experiment.tables()
+    if flags.stream is not None:
+        tables["stream"] = {"name": flags.stream} | tables.get("stream", {})
+    sweep = arguments(
+        flags.file,
+        flags.over,
+        flags.experiment.learner_flags(),
+        **tables,
+        seeds=flags.seeds,
+        store=flags.store,
+        evaluate=flags.evaluate,
+    )
+    store = sweep["store"]
+    if store is None:
+        raise ValueError("store must be a folder for the records: give --store FOLDER, or store in the file")
+    fill(**sweep, cluster=flags.cluster)
+    print_status(store)
+    fresh = ", open_evaluation those of the fresh seeds." if sweep["evaluate"] else "."
+    text = f"The records are in {store}: crossprop.open_sweep({str(store)!r}) reads them{fresh}"
+    Console().print(text, soft_wrap=True, markup=False)
+
+
+def print_progress(flags: Status) -> None:
+    print_status(flags.store)
+
+
+def draw_plots(flags: Plot) -> None:
+    for path in plot(flags.store, flags.out):
+        Console().print(f"Wrote {path}.", soft_wrap=True, markup=False)

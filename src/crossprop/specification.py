@@ -1,0 +1,128 @@
+"""Streams, networks and learners built from plain values: what flags of the command line and TOML files describe.
+
+An experiment is a table with the keys `import`, `stream`, `network` and `learners`:
+
+    {"stream": {"name": "geoff", "tasks": "AB"}, "network": {"hidden": 100}, "learners": {"adam": {"step_size": 0.01}}}
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from crossprop import _checks as check
+from crossprop.learners import LEARNERS, Learner
+from crossprop.network import Network
+from crossprop.registry import arguments_of, import_modules
+from crossprop.streams import STREAMS, Stream
+
+HIDDEN = 500
+STEP_SIZE = 5e-4
+
+
+class Experiment(NamedTuple):
+    """Learners, and the stream that they learn from."""
+
+    learners: dict[str, Learner]
+    stream: Stream
+
+
+def build(table: Mapping[str, Any], flags: Mapping[str, Any] | None = None) -> Experiment:
+    """Builds the experiment that `table` describes.
+
+    **Arguments:**
+
+    - `table`: `import`, modules to import first; `stream`, a name or a table of `name` and arguments; `network`, fields
+      of `Network`; `learners`, names, or tables of arguments by name.
+    - `flags`: arguments for every learner, which precede those of the table, such as `{"step_size": 0.1}`.
+    """
+    import_modules(table.get("import", []))
+    stream = build_stream(table.get("stream"))
+    network = build_network(table.get("network", {}), stream)
+    named = learner_tables(table.get("learners"))
+    return Experiment({name: build_learner(name, own, network, flags or {}) for name, own in named.items()}, stream)
+
+
+def build_stream(values: Any) -> Stream:
+    """A registered stream from its name, or from a table of its `name` and the arguments of its builder."""
+    table = {"name": values} if isinstance(values, str) else as_table("stream", values)
+    own = {key: value for key, value in table.items() if key != "name"}
+    name = table.get("name")
+    builder = STREAMS.find("the name of stream", name)
+    stream = _call(f"stream {name!r}", builder, arguments_of(builder), [], own)
+    if not isinstance(stream, Stream):
+        raise TypeError(f"stream {name!r} must build a stream such as crossprop.Geoff(), got {stream!r}")
+    return stream
+
+
+def build_network(values: Any, stream: Stream) -> Network:
+    """A network with the stream's sizes and the loss that suits its targets, unless `values` has others."""
+    check_keys("network", as_table("network", values), [field.name for field in fields(Network)])
+    loss = "softmax" if stream.one_hot else "squared"
+    return Network(**{"inputs": stream.inputs, "hidden": HIDDEN, "outputs": stream.outputs, "loss": loss} | values)
+
+
+def learner_tables(values: Any) -> dict[str, Any]:
+    """The arguments of every learner by its name. A list of names stands for learners without arguments, `["all"]` for
+    every registered learner; a learner with a list of optimizers becomes one learner per optimizer."""
+    if isinstance(values, list | tuple):
+        names = [name for name, _ in LEARNERS.items()] if [*values] == ["all"] else values
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError(f"learners must be names of learners or a table, got {values!r}")
+        return {name: {} for name in names}
+    tables: dict[str, Any] = {}
+    for name, own in as_table("learners", values).items():
+        optimizers = own.get("optimizer") if isinstance(own, dict) else None
+        if isinstance(optimizers, list):
+            if not optimizers:
+                raise ValueError(f"learners.{name}.optimizer must not be empty, got []")
+            tables |= {f"{name}-{each}": {"rule": name} | own | {"optimizer": each} for each in optimizers}
+        else:
+            tables[name] = own
+    return tables
+
+
+def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, Any]) -> Learner:
+    """A registered learner: the one named `rule`, which defaults to `name`. `step_size` is 5e-4 unless it is given."""
+    table = as_table(f"learners.{name}", values)
+    own = {key: value for key, value in table.items() if key != "rule"}
+    builder = LEARNERS.find(f"the rule of learners.{name}" if "rule" in table else "learners", table.get("rule", name))
+    accepted = arguments_of(builder)
+    if accepted is not None:
+        accepted = accepted[1:]  # the first is the network
+        for flag in flags:
+            if flag not in accepted:
+                its = ", ".join(accepted) or "none"
+                raise ValueError(f"--{flag.replace('_', '-')}: learner {name!r} has no {flag}; its arguments: {its}")
+    default = {"step_size": STEP_SIZE} if accepted is not None and "step_size" in accepted else {}
+    learner = _call(f"learners.{name}", builder, accepted, [network], default | own | dict(flags))
+    if not isinstance(learner, Learner):
+        raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
+    return learner
+
+
+def _call(
+    owner: str, builder: Callable[..., Any], accepted: list[str] | None, first: list[Any], own: Mapping[str, Any]
+) -> Any:
+    """Calls a builder, after a check that it takes what is given and is given what it needs."""
+    for argument in own:
+        if accepted == []:
+            raise ValueError(f"{owner} takes no arguments, got {argument!r}")
+        if accepted is not None:
+            check.choice(f"an argument of {owner}", argument, accepted)
+    try:
+        inspect.signature(builder).bind(*first, **own)
+    except TypeError as problem:
+        raise ValueError(f"{owner}: {problem}") from None
+    return builder(*first, **own)
+
+
+def as_table(name: str, values: Any) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise TypeError(f"{name} must be a table, got {values!r}")
+    return values
+
+
+def check_keys(name: str, values: Mapping[str, Any], keys: Iterable[str]) -> None:
+    for key in values:
+        check.choice(f"a key of {name}", key, keys)
