@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import kernel, segments
+from crossprop.engines import kernel, kernel_layout, segments
 from crossprop.execution import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
