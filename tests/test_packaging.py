@@ -70,6 +70,11 @@ def test_wheel_requires_only_what_run_sweep_and_the_command_line_need(wheel):
     assert required["all"] == set().union(*EXTRAS.values())
 
 
+def test_changelog_and_citation_name_the_version():
+    assert f"\n## [{cp.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {cp.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 @pytest.mark.parametrize("module", ["crossprop", "crossprop.cli"])
 def test_import_loads_no_package_of_an_extra(module):
     extras = ["matplotlib", "plotly", "jinja2", "sklearn", "mlxtend", "openTSNE", "dask", "distributed"]
