@@ -10,6 +10,7 @@ UNCHECKED = {
     "crossprop.running.run",
     "crossprop.sweeps.sweep",
     "crossprop.sweeps.grid.logspace",
+    "crossprop.bench.peers.numpy_loop",
     # Its integers are tracers.
     "crossprop.engines.segments._segment",
 }
