@@ -1,5 +1,7 @@
 PYTHON ?= python3
 OUT ?= reproduction
+# Which tests run, as pytest's -m. Empty runs all of them.
+MARKERS ?= not long
 BIN := .venv/bin
 
 .PHONY: reproduce test check clean
@@ -8,7 +10,7 @@ reproduce: .venv/ready
 	$(BIN)/crossprop reproduce --out $(OUT)
 
 test: .venv/ready-dev check
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "$(MARKERS)"
 
 check: .venv/ready-dev
 	$(BIN)/ruff check .
@@ -16,7 +18,7 @@ check: .venv/ready-dev
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-# The virtual environment is made again when pyproject.toml or the interpreter asked for changes.
+# A change of interpreter makes the virtual environment anew; a change of pyproject.toml installs into it again.
 .venv/python-$(notdir $(PYTHON)):
 	rm -rf .venv
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crossprop needs Python 3.11 or newer")'
@@ -24,7 +26,7 @@ check: .venv/ready-dev
 	touch $@
 
 .venv/ready: pyproject.toml .venv/python-$(notdir $(PYTHON))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[paper]'
 	touch $@
 
 .venv/ready-dev: pyproject.toml .venv/python-$(notdir $(PYTHON))

@@ -25,8 +25,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("crossprop", deadline=None, derandomize=True, max_examples=5)
 settings.load_profile("crossprop")
 
-with install_import_hook(["crossprop.network", "crossprop.learners", "crossprop.probes"], "shapes.checked"):
-    from crossprop.engines.segments import known_options
+install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
+
+from crossprop.engines.segments import known_options  # noqa: E402
 
 
 @pytest.fixture

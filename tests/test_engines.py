@@ -15,7 +15,7 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import ENGINES, choose, chunked, kernel, scan, segments
+from crossprop.engines import ENGINES, choose, chunked, kernel, kernel_layout, scan, segments
 from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
@@ -134,7 +134,7 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 @pytest.mark.parametrize("engine", [scan, chunked])
 def test_all_segments_of_a_life_are_one_program(engine, platform, monkeypatch):
-    monkeypatch.setattr(base, "steps_per_call", lambda learner, width: 64)
+    monkeypatch.setattr(segments, "steps_per_call", lambda learner, width: 64)
     (run,) = runs_of(cp.Backprop(cp.Network(3, 4), 1e-3), 192)
     before = segments._compiled_segment()._cache_size()
     engine.live([run], platform, 64)
