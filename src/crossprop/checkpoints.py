@@ -50,7 +50,7 @@ class Checkpoints:
 
 @contextmanager
 def open_checkpoints(folder: str | Path | None, call: dict[str, str]) -> Iterator[Checkpoints | None]:
-    """The checkpoints of a call in a folder, for this process alone. One that holds those of another call is refused."""
+    """The checkpoints of a call, for this process alone. A folder with those of another call is refused."""
     if folder is None:
         yield None
         return

@@ -20,6 +20,7 @@ from crossprop.learners.base import Learner, Outcome
 from crossprop.learners.calling import check_state
 from crossprop.network import float_type
 from crossprop.progress import bar
+from crossprop.records import info_coordinates, learner_info
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
@@ -123,8 +124,8 @@ def run(
     - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window.
     - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window.
     - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.
-    - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream, the
-      run goes on after the examples that those states have seen (from the first one if there are none left); drift is
+    - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream,
+      the run goes on after the examples that those states have seen (from the first one if none are left); drift is
       still measured from the seed's initial weights.
     - `checkpoint`: a folder in which long runs are saved from time to time. The same call goes on from there.
     - `return_states`: return the last states too.
@@ -221,7 +222,8 @@ def _records(
     task = np.asarray(stream.task(ends - 1))
     return xarray.Dataset(
         data,
-        coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", task)},
+        coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", task)}
+        | info_coordinates({name: learner_info(configuration(learner)) for name, learner in learners.items()}),
         attrs=attributes,
     )
 

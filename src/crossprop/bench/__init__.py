@@ -73,7 +73,7 @@ class Benchmark:
             rows += timed
             write_json(self.out / "bench.json", rows, ceilings, command, self.quick)
         lacking = missing("matplotlib")
-        drawn = lacking is None and charts.draw_bars(self.out / "bench.png", rows, self.quick)
+        drawn = not lacking and charts.draw_bars(self.out / "bench.png", rows, self.quick)
         say(console, f"Wrote bench.json{' and bench.png' * drawn} to {self.out}.")
         if lacking:
             say(console, f"No figure was drawn: {needs('bench.png', lacking, 'paper')}.")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop.bench.peers import RECORD_EVERY
-from crossprop.learners import Frozen, Learner
+from crossprop.learners import Frozen, Learner, UnitRule
 
 BYTES = 4
 """Bytes in a float32."""
@@ -62,14 +62,17 @@ class Ceilings(NamedTuple):
 
 
 def count(learner: Learner) -> Count | None:
-    """The cost of a step, or None for an optimizer whose cost is not known."""
+    """The cost of a step, or None for a learner or an optimizer whose cost is not known."""
+    if not isinstance(learner, UnitRule):
+        return None
     optimizer = learner.optimizer
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZER_COSTS:
         return None
     operations, averages = OPTIMIZER_COSTS[optimizer]
-    network, memory = learner.network, learner.shapes().memory or ()
+    network, shapes = learner.network, learner.shapes()
     incoming, outgoing = network.fan_in * network.hidden, (network.hidden + network.bias) * network.outputs
-    matrices, at_units = (memory[2] if len(memory) == 3 else 0), len(memory) == 2
+    matrices, memory = shapes.matrices, int(np.prod(shapes.memory)) if shapes.memory else 0
+    at_units = memory > 0 and not matrices
     moves = not isinstance(learner, Frozen)
     per_outgoing = 2 + moves + 3 * at_units + operations
     per_incoming = 1 + moves * (1 + 3 * matrices + operations)
@@ -78,7 +81,7 @@ def count(learner: Learner) -> Count | None:
     return Count(
         operations=per_incoming * incoming + per_outgoing * outgoing,
         blocked=per_incoming_blocked * incoming + per_outgoing * outgoing if optimizer in BLOCKED else None,
-        state=weights * (1 + averages) + int(np.prod(memory)) * bool(memory),
+        state=weights * (1 + averages) + memory,
         data=network.inputs + network.outputs + 3 / RECORD_EVERY,
     )
 

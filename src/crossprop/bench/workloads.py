@@ -14,7 +14,8 @@ from crossprop.execution import keys
 from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import Network
-from crossprop.streams import Geoff, LabelShift, Life, Stream
+from crossprop.streams import Geoff, LabelShift
+from crossprop.streams.base import Pool, PoolStream
 
 MAX_STEPS = 180_000
 """Steps of the longest run: MNIST's three tasks of 60,000 examples."""
@@ -26,24 +27,28 @@ MNIST_TASKS = ("crossprop-approx", "crossprop-approx-0.5", "backprop", "momentum
 FIGURE_1A = ("crossprop", "crossprop-0.5", *MNIST_TASKS)
 
 
-class CachedStream:
-    """The first `steps` examples of a stream, sampled once per seed, so that making examples is not timed."""
+class CachedStream(PoolStream):
+    """The first `steps` examples of a stream, made once per seed, so that making examples is not timed."""
 
-    def __init__(self, stream: Stream, steps: int):
+    def __init__(self, stream: PoolStream, steps: int):
         self.stream, self.steps = stream, steps
         self.inputs, self.outputs, self.one_hot = stream.inputs, stream.outputs, stream.one_hot
-        self.schedule = stream.schedule[:steps]
-        self.samples: dict[bytes, Life] = {}
+        self.pools: dict[bytes, Pool] = {}
 
     def __repr__(self) -> str:
         return f"CachedStream({self.stream!r}, {self.steps})"
 
-    def sample(self, key: Any) -> Life:
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        return self.stream.task(steps)
+
+    def pool(self, key: Any) -> Pool:
         name = np.asarray(jax.random.key_data(key)).tobytes()
-        if name not in self.samples:
-            whole = self.stream.sample(key)
-            self.samples[name] = Life(whole.pool, whole.order[: self.steps], whole.y[: self.steps], self.schedule)
-        return self.samples[name]
+        if name not in self.pools:
+            self.pools[name] = self.stream.pool(key)
+        return self.pools[name]
+
+    def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
+        return self.stream.rows(index, steps)
 
     def examples(self, runs: int) -> tuple[np.ndarray, np.ndarray]:
         """`x (runs, steps, inputs)` and `y (runs, steps, outputs)` of the first `SEEDS` seeds, over and over."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import arg
 
-from crossprop import _checks as check
 from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
@@ -60,8 +59,7 @@ def run_experiment(flags: Run) -> None:
             advance(event.steps)
             clock.hear(event)
 
-        options: dict[str, Any] = {} if flags.steps is None else {"steps": flags.steps}
-        records = run(learners, stream, flags.seeds, record_every, engine, progress=hear, **options)
+        records = run(learners, stream, flags.seeds, record_every, engine, progress=hear, steps=flags.steps)
     seconds = time.perf_counter() - began
     console.print(results(records, clock))
     total = clock.total_steps()
@@ -73,13 +71,9 @@ def run_experiment(flags: Run) -> None:
 
 def _steps(stream: Stream, steps: int | None) -> int:
     """Number of steps of one run."""
-    if steps is not None:
-        check.integer("steps", steps, low=1)
-        return steps
-    length: int | None = len(stream.schedule)
-    if length is None:
+    if steps is None and stream.steps is None:
         raise ValueError(f"{type(stream).__name__} is endless: give the number of steps with --steps N")
-    return length
+    return steps or stream.steps or 0
 
 
 def _write(records: Any, folder: Path, console: Console) -> None:

@@ -96,8 +96,7 @@ def missing(blocks: list[Block], kept: Iterable[StoredBlock]) -> list[Block]:
 
 def lengths(blocks: Sequence[Block]) -> list[int]:
     """The steps that a run of each block has."""
-    steps = {which: stream.steps for which, stream in _streams(blocks).items()}
-    return [steps[id(block.stream)] for block in blocks]
+    return [block.stream.steps or 0 for block in blocks]
 
 
 def _streams(blocks: Iterable[Block]) -> dict[int, Stream]:
