@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crossprop"
 
 
+PART = ".part"
+"""Ends the name of a file or folder that is not complete yet."""
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """A path beside `path` to write a file or folder to. It replaces `path` if all went well and is removed if not.
@@ -25,24 +30,28 @@ def atomic_write(path: Path) -> Iterator[Path]:
     What was written is on the disk before it gets its name, so that a crash leaves the old or the new contents.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    own = f".{path.name}-{os.getpid()}-{threading.get_ident()}"
+    scratch, replaced = path.with_name(own + PART), path.with_name(f"{own}-replaced{PART}")
     try:
-        yield scratch / path.name
-        _to_disk(scratch / path.name)
-        if not path.is_dir():
-            (scratch / path.name).replace(path)
-            return
-        path.rename(scratch / "replaced")
+        yield scratch
+        to_disk(scratch)
+        if path.is_dir():
+            path.rename(replaced)
         try:
-            (scratch / path.name).replace(path)
+            scratch.replace(path)
         except BaseException:
-            (scratch / "replaced").rename(path)
+            if replaced.exists():
+                replaced.rename(path)
             raise
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        for each in (scratch, replaced):
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
     """Waits until a file, or all files of a folder, are on the disk."""
     for each in (path, *path.rglob("*")) if path.is_dir() else (path,):
         number = os.open(each, os.O_RDONLY)

@@ -76,7 +76,7 @@ def _compiled_pass() -> Any:
 
 def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any) -> tuple[Any, _Outcomes]:
     check_state(learner, state)
-    loop = loop_for(learner)
+    loop: Any = loop_for(learner)  # takes the outcomes in the place of sums
     outcomes = _Outcomes(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
     work, outcomes = loop.advance(
         learner, Observers(), loop.enter(learner, state), outcomes, x, y, jnp.zeros((), int), count, 0

@@ -28,20 +28,10 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-TAKEN = {
-    "loss",
-    "error",
-    "incoming_drift",
-    "outgoing_drift",
-    "diverged_at",
-    "learner",
-    "rule",
-    "optimizer",
-    "replacement",
-    "seed",
-    "step",
-    "task",
-}
+LABELS = {"rule", "optimizer", "replacement"}
+"""Coordinates of `learner`; as axes of a sweep they are dims of their own."""
+TAKEN = LABELS | {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
+"""Names in the records that probes and metrics cannot have."""
 
 
 class ProgressEvent(NamedTuple):

@@ -141,10 +141,14 @@ def _as_sweep(learners: dict[str, Learner], runs: int) -> tuple[dict[str, Learne
     if runs % SEEDS:
         return learners, runs
     return {
-        f"{name}, {number}": eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * (1 - number / runs))
+        f"{name}, {number}": _slower(learner, 1 - number / runs)
         for name, learner in learners.items()
         for number in range(runs // SEEDS)
     }, SEEDS
+
+
+def _slower(learner: Any, share: float) -> Learner:
+    return eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * share)
 
 
 def _floor(case: Case, steps: int, ceilings: Ceilings) -> float | None:

@@ -30,6 +30,8 @@ FIGURE_1A = ("crossprop", "crossprop-0.5", *MNIST_TASKS)
 class CachedStream(PoolStream):
     """The first `steps` examples of a stream, made once per seed, so that making examples is not timed."""
 
+    steps: int  # pyright: ignore[reportIncompatibleVariableOverride]
+
     def __init__(self, stream: PoolStream, steps: int):
         self.stream, self.steps = stream, steps
         self.inputs, self.outputs, self.one_hot = stream.inputs, stream.outputs, stream.one_hot

@@ -11,7 +11,7 @@ from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import print_status
 from crossprop.plot import plot
 from crossprop.sweeps import fill
-from crossprop.sweeps.toml import arguments
+from crossprop.sweeps.toml import read_spec
 
 OVER_HELP = (
     "An axis of the grid and its values. The axis is a hyperparameter, or network. or stream. and one of their fields. "
@@ -32,12 +32,14 @@ class Sweep:
 
     experiment: ExperimentFlags
     file: Annotated[Positional[Path | None], arg(metavar="[FILE.toml]")] = None
-    """A sweep in TOML: import, learners, network, stream, over, seeds, record_every, engine, store, evaluate. Flags
-    precede the file."""
+    """A sweep in TOML: import, learners, network, stream, over, seeds, record_every, engine, steps, store, evaluate.
+    Flags precede the file."""
     stream: Annotated[str | None, arg(metavar="NAME", help=STREAM_HELP)] = None
     over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
     seeds: int | None = None
     """Number of runs of each setting, with seeds 0, 1, 2 ...; unset, 30."""
+    steps: int | None = None
+    """Number of examples of a run, which an endless stream needs; unset, all that the stream has."""
     store: Annotated[Path | None, arg(metavar="FOLDER")] = None
     """Folder that keeps the records."""
     cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
@@ -74,22 +76,22 @@ def run_sweep(flags: Sweep) -> None:
     tables = flags.experiment.tables()
     if flags.stream is not None:
         tables["stream"] = {"name": flags.stream} | tables.get("stream", {})
-    sweep = arguments(
+    spec = read_spec(
         flags.file,
         flags.over,
         flags.experiment.learner_flags(),
         **tables,
         seeds=flags.seeds,
+        steps=flags.steps,
         store=flags.store,
         evaluate=flags.evaluate,
     )
-    store = sweep["store"]
-    if store is None:
+    if spec.store is None:
         raise ValueError("store must be a folder for the records: give --store FOLDER, or store in the file")
-    fill(**sweep, cluster=flags.cluster)
-    print_status(store)
-    fresh = ", open_evaluation those of the fresh seeds." if sweep["evaluate"] else "."
-    text = f"The records are in {store}: crossprop.open_sweep({str(store)!r}) reads them{fresh}"
+    fill(spec, cluster=flags.cluster)
+    print_status(spec.store)
+    fresh = ", open_evaluation those of the fresh seeds." if spec.evaluate else "."
+    text = f"The records are in {spec.store}: crossprop.open_sweep({str(spec.store)!r}) reads them{fresh}"
     Console().print(text, soft_wrap=True, markup=False)
 
 

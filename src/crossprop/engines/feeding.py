@@ -38,18 +38,19 @@ class Source(ABC):
 class PoolSource(Source):
     """Rows of tables, in any order."""
 
+    stream: PoolStream  # pyright: ignore[reportIncompatibleVariableOverride]
+
     def __init__(self, stream: PoolStream, key: jax.Array):
         self.stream = stream
-        self.pool = Pool(
-            *(table if index == 2 else np.asanyarray(table) for index, table in enumerate(stream.pool(key)))
-        )
+        pool = stream.pool(key)
+        self.pool = Pool(np.asanyarray(pool.x), np.asanyarray(pool.y), pool.index)
         for name, table, size in (("x", self.pool.x, stream.inputs), ("y", self.pool.y, stream.outputs)):
             check.shape(f"the stream's {name}", table[:1], (1, size))
             if table.flags.writeable and not isinstance(table, np.memmap):  # others were checked when they were made
                 check.finite(f"the stream's {name}", table)
 
     def rows(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        rows = self.stream.rows(self.pool.index, np.arange(start, start + count))  # pyright: ignore
+        rows = self.stream.rows(self.pool.index, np.arange(start, start + count))
         for name, chosen, table in zip("xy", rows, self.pool[:2], strict=True):
             if chosen.min() < 0 or chosen.max() >= len(table):
                 raise ValueError(
@@ -201,28 +202,39 @@ class BatchFeed:
         self.place = jax.device_put(np.array([number[id(source)] for source in sources], np.int32))
         self.size, self.more = size, more
         self.sources = [source.copy() for source in distinct.values()]
-        self.pools = all(isinstance(source, PoolSource) and not source.is_mapped for source in self.sources)
-        if self.pools:
-            tables = {id(source.pool.x): source.pool.x for source in self.sources}  # pyright: ignore
-            begins = dict(zip(tables, np.cumsum([0, *map(len, tables.values())]).tolist(), strict=False))
-            self.begins = [begins[id(source.pool.x)] for source in self.sources]  # pyright: ignore
-            whole = next(iter(tables.values())) if len(tables) == 1 else np.concatenate([*tables.values()])
-            self.pool = jax.device_put(whole)
+        pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
+        self.pools = _Pools(pools) if len(pools) == len(self.sources) else None
 
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more
-        if not self.pools:
-            taken = [source.take(start, _dealt(source.stream, start, self.size, count)) for source in self.sources]
-            x, y = (_stacked([pair[i] for pair in taken], length) for i in (0, 1))
-            rows = np.arange(len(taken) * length, dtype=np.int32).reshape(len(taken), length)
-            return Examples(x.reshape(-1, x.shape[-1]), jnp.asarray(rows), y, self.place)
+        if self.pools is not None:
+            return Examples(self.pools.table, *self.pools.take(start, count, length), self.place)
+        taken = [source.take(start, _dealt(source.stream, start, self.size, count)) for source in self.sources]
+        x, y = (_stacked([pair[i] for pair in taken], length) for i in (0, 1))
+        rows = np.arange(len(taken) * length, dtype=np.int32).reshape(len(taken), length)
+        return Examples(x.reshape(-1, x.shape[-1]), jnp.asarray(rows), y, self.place)
+
+
+class _Pools:
+    """The pools of several sources as one table on the device; those that are the same array are there once."""
+
+    def __init__(self, sources: Sequence[PoolSource]):
+        tables = {id(source.pool.x): source.pool.x for source in sources}
+        begins = dict(zip(tables, np.cumsum([0, *map(len, tables.values())]).tolist(), strict=False))
+        self.sources, self.begins = sources, [begins[id(source.pool.x)] for source in sources]
+        self.table = jax.device_put(
+            next(iter(tables.values())) if len(tables) == 1 else np.concatenate([*tables.values()])
+        )
+
+    def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
+        """Rows of the table and targets, `(sources, length)` and `(sources, length, outputs)`."""
         rows = np.zeros((len(self.sources), length), np.int32)
         y = np.zeros((len(self.sources), length, self.sources[0].stream.outputs), float_type())
         for at, (source, begin) in enumerate(zip(self.sources, self.begins, strict=True)):
-            x_rows, y_rows = source.rows(start, count)  # pyright: ignore
+            x_rows, y_rows = source.rows(start, count)
             rows[at, :count] = x_rows + begin
-            y[at, :count] = source.pool.y[y_rows]  # pyright: ignore
-        return Examples(self.pool, *jax.device_put((rows, y)), self.place)
+            y[at, :count] = source.pool.y[y_rows]
+        return jax.device_put((rows, y))
 
 
 def _stacked(values: list[Any], length: int) -> jax.Array:

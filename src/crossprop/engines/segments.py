@@ -102,8 +102,7 @@ class LoopSession:
         self.feed = RunFeed(sources[0], size, more) if self.single else BatchFeed(sources, size, more)
 
     def advance(self, count: int) -> None:
-        taken = self.feed.take(self.step, count)
-        x, y = taken if self.single else expanded(taken)
+        x, y = self._examples(count)
         every = self.batch.record_every
         windows = (self.segment - 1) // every + 2
         sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
@@ -117,6 +116,11 @@ class LoopSession:
             records = {name: values[None] for name, values in records.items()}
         self.recorder.add(records, count)
         self.step += count
+
+    def _examples(self, count: int) -> tuple[Any, Any]:
+        if isinstance(self.feed, RunFeed):
+            return self.feed.take(self.step, count)
+        return expanded(self.feed.take(self.step, count))
 
     def results(self) -> list[RunResult]:
         diverged_at = np.atleast_1d(jax.device_get(self.progress.diverged_at))

@@ -183,7 +183,7 @@ class UnitRule(Learner):
             incoming_move, incoming_state = self.incoming_optimizer().update(
                 -self._direction(credit, inputs, memory), incoming_state, incoming, value=loss
             )
-            incoming = incoming + incoming_move
+            incoming = incoming + jnp.asarray(incoming_move)
         if matrices:
             assert memory is not None and credit.memory_keep is not None and credit.memory_input is not None
             memory = memory * credit.memory_keep[None, :, None] + inputs[:, None, None] * credit.memory_input.T[None]

@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable
 from functools import cache, partial, update_wrapper
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +14,19 @@ from crossprop import _checks as check
 from crossprop.network import float_type
 
 Program = Callable[..., Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class compiled_method:
+def compiled_method(function: Method) -> Method:
     """Decorator for `update(state, x, y)` and `predict(state, x)` of a learner: compiled, and quick to call.
 
     The learner is flattened once, not at every call, and learners that differ in numbers only share a program. Lists
     will do for `x` and `y`, and the number of a class for a one-hot `y`. What does not fit is named in a ValueError.
     """
+    return cast("Method", _CompiledMethod(function))
 
+
+class _CompiledMethod:
     def __init__(self, function: Callable[..., Any]):
         self.function = function
         self.programs: dict[tuple[int, bool], tuple[weakref.ref[Any], Program]] = {}
@@ -34,7 +38,7 @@ class compiled_method:
     def __call__(self, learner: Any, state: Any, *example: Any) -> Any:
         if type(example[0]) not in ARRAYS or type(example[-1]) not in ARRAYS:
             example = as_arrays(learner.network, *example)
-        key = (id(learner), jax.config.jax_enable_x64)
+        key = (id(learner), jax.config.values["jax_enable_x64"])
         found = self.programs.get(key)
         if found is None or found[0]() is not learner:
             leaves, structure = jax.tree.flatten(learner)

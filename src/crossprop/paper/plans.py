@@ -63,7 +63,7 @@ def geoff_plan(preset: str, seeds: int, quick: bool) -> Plan:
     settings = (
         Setting("runs", str(seeds), "30", "" if seeds == 30 else "as given on the command line"),
         Setting(
-            "tasks", stream.tasks, "A B C", _scripts(scripts, "what the authors' scripts run, replayed on a revisit")
+            "tasks", _tasks(preset), "A B C", _scripts(scripts, "what the authors' scripts run, replayed on a revisit")
         ),
         Setting("examples a task", f"{stream.examples:,}", "5,000", small),
         Setting("target network", _target(scripts), _target(False), _scripts(scripts, "as in the authors' scripts")),
@@ -89,7 +89,7 @@ def mnist_plan(preset: str, seeds: int, quick: bool, data: DataSet, exact: bool)
     )
     settings = (
         Setting("runs", str(seeds), "1", "" if seeds == 1 else "several runs allow intervals"),
-        Setting("tasks", stream.tasks, "A B C", _scripts(scripts, "what the authors' scripts run")),
+        Setting("tasks", _tasks(preset), "A B C", _scripts(scripts, "what the authors' scripts run")),
         Setting(
             "examples a task", f"{examples or len(data.y):,}", "60,000", embedded or _scripts(scripts, "as in scripts")
         ),

@@ -13,7 +13,7 @@ from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.sweeps.grid import Grid
 from crossprop.sweeps.labelled import labelled
-from crossprop.sweeps.store import Folder, read_asked
+from crossprop.sweeps.store import Folder, read_header
 
 if TYPE_CHECKING:
     import xarray
@@ -86,16 +86,16 @@ class Sweep(NamedTuple):
 
 def read(store: Path) -> Sweep:
     """Reads everything that is plotted from a store."""
-    spec, blocks = read_asked(store), Folder(store).blocks
+    header, blocks = read_header(store), Folder(store).blocks
     learners = {}
-    for grid in spec.grids:
+    for grid in header.grids:
         if (choice := choose(grid, blocks)) is not None:
             learners[grid.name] = Swept(grid, scores(grid, blocks), choice)
     if not learners:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
-    evaluation = evaluated([swept.grid for swept in learners.values()], spec.record_every, blocks)
+    evaluation = evaluated([swept.grid for swept in learners.values()], header.record_every, blocks)
     fresh = evaluation.records.keys() == learners.keys()
-    own = [_best_records(swept, spec.record_every, blocks) for swept in learners.values()]
+    own = [_best_records(swept, header.record_every, blocks) for swept in learners.values()]
     best = _joined(list(evaluation.records.values()) if fresh else own)
     best = best.assign_coords(schema.info_coordinates({name: swept.info for name, swept in learners.items()}))
     measure = schema.VARIABLES[str(next(iter(learners.values())).scores.name)].title

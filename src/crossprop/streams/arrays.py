@@ -1,5 +1,8 @@
 """A user's own data as a stream."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,8 @@
 """A Python iterable as a stream."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
 import queue
 import threading
 from collections.abc import Iterable
@@ -42,7 +45,7 @@ class Iterator(Stream):
 
     iterable: Iterable[Any]
     inputs: int
-    outputs: int | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
+    outputs: int | None = None
     classes: int | None = None
     steps: int | None = None
 

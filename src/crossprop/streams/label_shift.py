@@ -1,5 +1,8 @@
 """Label-shifted classification: the same images, other labels with every task."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
 from dataclasses import dataclass
 from typing import Any
 

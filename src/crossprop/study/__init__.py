@@ -3,10 +3,10 @@
 import json
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 
@@ -19,13 +19,14 @@ from crossprop.execution import cores
 from crossprop.pages.formats import duration
 from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import Sweep, read
+from crossprop.records import optimizer_of
+from crossprop.streams import Geoff, LabelShift
 from crossprop.study.answers import Answer, answers, rows_of
 from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
-from crossprop.sweeps import fill
-from crossprop.sweeps.grid import checked_grids
-from crossprop.sweeps.toml import arguments
+from crossprop.sweeps import SweepSpec, fill
+from crossprop.sweeps.toml import read_spec
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
@@ -78,13 +79,14 @@ class Study:
         require("crossprop study", "matplotlib", "plotly", "jinja2", extra="paper")
         spec = self._spec()
         check_writable("out", self.folder)
-        learners, fresh = len(spec["learners"]), spec["evaluate"]
+        learners, fresh = len(spec.learners), spec.evaluate
         say(f"{self.name}: tuning {learners} learners, then running the best setting of each on {fresh} fresh seeds")
-        fill(**spec)
+        fill(spec)
         return self._publish(spec, say, command)
 
-    def _publish(self, spec: dict[str, Any], say: Say, command: str) -> list[Answer]:
-        sweep = read(spec["store"])
+    def _publish(self, spec: SweepSpec, say: Say, command: str) -> list[Answer]:
+        assert spec.store is not None
+        sweep = read(spec.store)
         rows = rows_of(sweep)
         found = answers(sweep, rows)
         figures = self.folder / "figures"
@@ -100,24 +102,27 @@ class Study:
         say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.folder / 'study.html'}")
         return found
 
-    def _spec(self) -> dict[str, Any]:
+    def _spec(self) -> SweepSpec:
         with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as path:
             flags = {"seeds": self.seeds, "evaluate": self.evaluate, "store": self.folder / "sweep"}
-            spec = arguments(path, **flags, engine=self.engine)
+            spec = read_spec(path, **flags, engine=self.engine)
         return self._quick(spec) if self.quick else spec
 
-    def _quick(self, spec: dict[str, Any]) -> dict[str, Any]:
-        learners = {name: learner for name, learner in spec["learners"].items() if learner.optimizer == "sgd"}
-        over = {name: values for name, values in spec["over"].items() if not isinstance(values, dict)}
+    def _quick(self, spec: SweepSpec) -> SweepSpec:
+        plain = [grid.name for grid in spec.header.grids if optimizer_of(grid.learner) == "sgd"]
+        learners = {name: spec.learners[name] for name in plain}
+        over = {name: values for name, values in spec.over.items() if not isinstance(values, dict)}
         over = {axis: values[:1] for axis, values in over.items()} | QUICK
-        grids = checked_grids(spec["learners"], spec["stream"], spec["over"], [0])
-        own = {grid.name: {"step_size": grid.over["step_size"][:2]} for grid in grids if grid.name in learners}
+        own = {
+            grid.name: {"step_size": grid.over["step_size"][:2]} for grid in spec.header.grids if grid.name in learners
+        }
         few = {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
-        return spec | {"learners": learners, "over": over | own} | few
+        return replace(spec, learners=learners, over=over | own, **few)
 
-    def _facts(self, spec: dict[str, Any], sweep: Sweep) -> dict[str, str]:
-        stream, network = spec["stream"], next(iter(spec["learners"].values())).network
+    def _facts(self, spec: SweepSpec, sweep: Sweep) -> dict[str, str]:
+        stream, network = spec.stream, next(iter(spec.learners.values())).network
         settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
+        assert isinstance(stream, Geoff | LabelShift)
         examples = QUICK["stream.examples"][0] if self.quick else stream.steps // len(stream.tasks)
         version = "full" if self.full else "quick" if self.quick else "default"
         seeds = len(next(iter(sweep.learners.values())).grid.seeds)

@@ -5,33 +5,30 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop import _checks as check
-from crossprop.learners import Learner
-from crossprop.network import float_type
+from crossprop.engines.protocol import Metric, Probe
+from crossprop.learners.base import Learner
 from crossprop.progress import bar
-from crossprop.running import check_fit, checked_learners, checked_seeds
 from crossprop.streams.base import Stream
-from crossprop.sweeps.blocks import Block, StoredBlock, build_blocks, lengths, live, missing
-from crossprop.sweeps.cluster import connected, live_there
+from crossprop.sweeps.blocks import Block, StoredBlock, build_blocks, missing, run_blocks, steps_of
+from crossprop.sweeps.cluster import connected, run_blocks_on_cluster
 from crossprop.sweeps.evaluate import compare as compare
-from crossprop.sweeps.evaluate import finals
+from crossprop.sweeps.evaluate import evaluation_blocks
 from crossprop.sweeps.evaluate import open_evaluation as open_evaluation
-from crossprop.sweeps.grid import checked_grids
 from crossprop.sweeps.grid import logspace as logspace
 from crossprop.sweeps.labelled import labelled, widened
-from crossprop.sweeps.store import KEPT, Folder, Memory, SweepSpec, open_for_writing, read_asked
+from crossprop.sweeps.spec import SweepSpec as SweepSpec
+from crossprop.sweeps.store import KEPT, Folder, Memory, open_for_writing, read_header
 
 if TYPE_CHECKING:
     import distributed
     import xarray
 
 WRITERS = 4
-"""Blocks are written by so many threads: most of the time each waits for the disk."""
+"""Threads that write blocks: most of the time each waits for the disk."""
 
 
 def sweep(
@@ -45,22 +42,25 @@ def sweep(
     progress: bool | None = None,
     evaluate: int | None = None,
     cluster: "str | distributed.Client | None" = None,
+    *,
+    steps: int | None = None,
+    probes: Mapping[str, Probe] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> "dict[str, xarray.Dataset]":
-    """Lets every learner live through the stream at every point of a grid, with every seed.
+    """Runs every learner on the stream at every point of a grid, with every seed.
 
     **Arguments:**
 
-    - `learners`, `stream`, `seeds`, `record_every`, `engine`: as `run`.
-    - `over`: values by axis. An axis is a hyperparameter of the learner, or `network.` or `stream.` and a field of
-      those. A learner without that hyperparameter is not multiplied along it. Under a learner's name, a dict of axes
-      of its own, which come before the common ones of the same name.
-    - `store`: a folder that keeps what is done, block by block. What is in it already is not run again, so the same
-      call goes on after a crash, and one with more seeds, values, axes or learners extends it. None keeps nothing.
-    - `progress`: a bar (True), none (False), or a bar where a terminal shows it (None).
-    - `evaluate`: how many fresh seeds, after the greatest of `seeds`, the best setting of every learner is run with,
-      into the store: the one with the least mean loss (softmax: error) over `seeds` and all steps.
-      `open_evaluation(store)` reads them; they are not among the records returned here.
-
+    - `learners`, `stream`, `seeds`, `record_every`, `engine`, `steps`, `probes`, `metrics`: as for `run`.
+    - `over`: values by axis. An axis is a hyperparameter of the learner, or `network.` or `stream.` and one of their
+      fields. Learners ignore axes they do not have. A learner's name, or a pattern such as `"*-adam"`, with a dict of
+      axes gives axes to those learners only, in the place of common ones of the same name.
+    - `store`: a folder that keeps what is done, block by block. What is in it is not run again, so the same call
+      continues after a crash, and one with more seeds, values, axes or learners extends it. None keeps nothing.
+    - `progress`: a bar (True), none (False), or a bar in a terminal only (None).
+    - `evaluate`: run the best setting of every learner with this many fresh seeds, after the greatest of `seeds`, into
+      the store. The best has the least mean loss (softmax: error) over `seeds` and all steps. `open_evaluation(store)`
+      reads those runs; they are not among the records returned here.
     - `cluster`: the address of a Dask scheduler, or a client of one, whose workers run the blocks; only this process
       writes. None runs them here, on all cores or all GPUs.
 
@@ -74,79 +74,65 @@ def sweep(
     records["crossprop"].loss.mean(["seed", "step"])
     ```
     """
-    asked, kept = fill(learners, stream, over, seeds, record_every, engine, store, progress, evaluate, cluster)
-    return {grid.name: labelled(grid, record_every, kept) for grid in asked.grids}
+    spec = SweepSpec(
+        learners,  # pyright: ignore[reportArgumentType]
+        stream,
+        over,
+        seeds,  # pyright: ignore[reportArgumentType]
+        record_every,
+        engine,
+        store,  # pyright: ignore[reportArgumentType]
+        evaluate,
+        steps,
+        probes,
+        metrics,
+    )
+    blocks = fill(spec, progress, cluster)
+    return {grid.name: labelled(grid, spec.record_every, blocks) for grid in spec.header.grids}
 
 
 def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
     """All that is in a store, as `sweep` returns it. What is not there yet is NaN, and its `diverged_at` -2."""
-    asked, kept = read_asked(Path(store)), Folder(Path(store)).blocks
-    return {grid.name: labelled(widened(grid, kept), asked.record_every, kept) for grid in asked.grids}
+    header, blocks = read_header(Path(store)), Folder(Path(store)).blocks
+    return {grid.name: labelled(widened(grid, blocks), header.record_every, blocks) for grid in header.grids}
 
 
-def fill(
-    learners: Any,
-    stream: Any,
-    over: Any,
-    seeds: Any,
-    record_every: Any,
-    engine: str,
-    store: str | Path | None,
-    progress: bool | None = None,
-    evaluate: int | None = None,
-    cluster: Any = None,
-) -> tuple[SweepSpec, list[StoredBlock]]:
-    """`sweep`, short of reading the records back: what was asked for, and all blocks that are there when it is done."""
-    named, chosen = checked_learners(learners), checked_seeds(seeds)
-    check.integer("record_every", record_every, low=1)
-    check_fit({}, stream)
-    fresh = _fresh(chosen, evaluate, store)
-    grids = [replace(grid, evaluation=fresh) for grid in checked_grids(named, stream, over, chosen)]
-    asked = SweepSpec(int(record_every), str(float_type()), grids)
-    blocks = build_blocks(asked.grids, named, stream, engine if cluster is None else "auto")
+def fill(spec: SweepSpec, progress: bool | None = None, cluster: Any = None) -> list[StoredBlock]:
+    """Runs what is missing of a sweep; all blocks that are there when it is done."""
+    blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
     with (
-        connected(cluster, blocks, engine, progress) as client,
-        nullcontext(Memory()) if store is None else open_for_writing(Path(store), asked) as place,
+        connected(cluster, blocks, spec, progress) as client,
+        nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header) as place,
     ):
         try:
-            if left := missing(blocks, place.blocks):
-                _run(left, place, asked.record_every, engine, progress, client)
-            if fresh and (left := missing(finals(grids, blocks, place.blocks), place.blocks)):
-                _run(left, place, asked.record_every, engine, progress, client)
+            if left := missing(blocks, place.blocks, spec.plan):
+                _run(left, place, spec, progress, client)
+            if spec.evaluate:
+                fresh = evaluation_blocks(spec.header.grids, blocks, place.blocks)
+                if left := missing(fresh, place.blocks, spec.plan):
+                    _run(left, place, spec, progress, client)
         except KeyboardInterrupt:
-            if store is None:
+            if spec.store is None:
                 raise
-            raise KeyboardInterrupt(f"{store}: {KEPT}") from None
-        return asked, place.blocks
+            raise KeyboardInterrupt(f"{spec.store}: {KEPT}") from None
+        return place.blocks
 
 
-def _fresh(seeds: list[int], evaluate: Any, store: str | Path | None) -> list[int]:
-    """The seeds that are set aside to evaluate the best settings."""
-    if evaluate is None:
-        return []
-    check.integer("evaluate", evaluate, low=1, high=2**32 - 1 - max(seeds))
-    if store is None:
-        raise ValueError(f"evaluate={evaluate} needs a store, which keeps what it finds: give store a folder")
-    return list(range(max(seeds) + 1, max(seeds) + 1 + evaluate))
-
-
-def _run(
-    blocks: list[Block], place: Memory | Folder, record_every: int, engine: str, progress: bool | None, client: Any
-) -> None:
+def _run(blocks: list[Block], place: Memory | Folder, spec: SweepSpec, progress: bool | None, client: Any) -> None:
     """Runs the blocks and writes each as soon as it is done. The seconds of all of them add up to the sweep's."""
     runs = sum(len(block.seeds) for block in blocks)
-    steps = sum(len(block.seeds) * steps for block, steps in zip(blocks, lengths(blocks), strict=True))
-    run = live if client is None else partial(live_there, client)
+    steps = sum(len(block.seeds) * steps_of(block, spec.plan) for block in blocks)
+    run = run_blocks if client is None else partial(run_blocks_on_cluster, client)
     writing: deque[Future[None]] = deque()
     began = time.perf_counter()
     with (
         bar(f"{runs:,} runs", steps, progress) as advance,
         ThreadPoolExecutor(WRITERS) as writers,
-        closing(run(blocks, record_every, engine, advance)) as lived,
+        closing(run(blocks, spec.plan, spec.engine, advance)) as results,
     ):
-        for number, finished in lived:
+        for number, result in results:
             now = time.perf_counter()
-            writing.append(writers.submit(place.add, blocks[number], finished, now - began))
+            writing.append(writers.submit(place.add, blocks[number], result, now - began))
             began = now
             if len(writing) > WRITERS:
                 writing.popleft().result()

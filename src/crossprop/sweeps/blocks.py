@@ -1,39 +1,57 @@
-"""Blocks: some seeds of one learner's setting, which are run, written and read together."""
+"""Blocks: some seeds of one setting of a learner, which are run, written and read together."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from crossprop.engines.protocol import Observers
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import Cell, CellResult, DevicePool, Executor, Plan, engine_for
-from crossprop.learners import Learner
-from crossprop.running import provenance
+from crossprop.learners.base import Learner
+from crossprop.records import PHASES, measure, phase_weights
+from crossprop.running import checked_observers, provenance
 from crossprop.streams.base import Stream
 from crossprop.sweeps.grid import Grid, build
+from crossprop.sweeps.spec import SweepSpec
 
 MOST_SEEDS = 32
 SECONDS = 60
-"""A block has fewer seeds where it would take one core longer than this: its work is lost when it is interrupted."""
+"""A block has fewer seeds if it would take one core longer than this: its work is lost when it is interrupted."""
 
 
 class Block(NamedTuple):
-    """What there is to run, in objects that can be sent to another process."""
+    """Runs to execute, in objects that can be sent to another process."""
 
-    name: str
+    grid: Grid
     identity: str
-    point: dict[str, Any]
-    setting: dict[str, Any]
     learner: Learner
     stream: Stream
     seeds: list[int]
 
+    @property
+    def name(self) -> str:
+        """The learner's name."""
+        return self.grid.name
+
+    @property
+    def point(self) -> dict[str, Any]:
+        """The values of the axes."""
+        return self.grid.points[self.identity]
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """Every field of the learner, its network and the stream."""
+        return self.grid.base | self.point
+
 
 class BlockResult(NamedTuple):
-    """What came of a block: `records (seeds, windows)`, `diverged_at (seeds,)`, and what they were made with."""
+    """What came of a block: `records (seeds, windows, ...)`, `diverged_at (seeds,)`, and what they were made with."""
 
     records: dict[str, np.ndarray]
     diverged_at: np.ndarray
@@ -42,8 +60,9 @@ class BlockResult(NamedTuple):
     made_with: dict[str, Any]
 
 
-class StoredBlock(NamedTuple):
-    """A block that is done. Its records may be on disk: they are read when they are asked for."""
+@dataclass(frozen=True)
+class StoredBlock:
+    """A block that is done. Its records may be on disk: `records()` reads them."""
 
     name: str
     identity: str
@@ -56,95 +75,117 @@ class StoredBlock(NamedTuple):
     seconds: float
     records: Callable[[], dict[str, np.ndarray]]
 
+    @classmethod
+    def of(
+        cls, block: Block, result: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
+    ) -> "StoredBlock":
+        """The block with its result; `records` gives them, now or from a file."""
+        seeds = np.array(block.seeds)
+        return cls(block.name, block.identity, block.setting, seeds, *result[1:], seconds, records)
 
-def keep(
-    block: Block, finished: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
-) -> StoredBlock:
-    return StoredBlock(
-        block.name, block.identity, block.setting, np.array(block.seeds), *finished[1:], seconds, records
-    )
+    @cached_property
+    def scores(self) -> "Scores":
+        """The mean of every run over every phase: the records are read once for all of them."""
+        records = self.records()
+        variable = measure(records)
+        weights = {phase: phase_weights(self.step, self.task, phase) for phase in PHASES}
+        means = {phase: weighted_mean(records[variable], each, self.diverged_at) for phase, each in weights.items()}
+        return Scores(variable, means)
 
 
-def build_blocks(grids: list[Grid], learners: Mapping[str, Learner], stream: Stream, engine: str) -> list[Block]:
-    """A block for every setting of every learner, with all of its seeds: built and checked, every one of them."""
+class Scores(NamedTuple):
+    """The mean over each phase, `(seeds,)`, of the share misclassified, or of the loss."""
+
+    variable: str
+    means: dict[str, np.ndarray]
+
+
+def weighted_mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> np.ndarray:
+    """Over the windows, infinite for a run that diverged; windows without weight add nothing, whatever is in them."""
+    counted = weights > 0
+    if not counted.any():
+        return np.full(len(values), np.nan)
+    means = values[:, counted].astype(np.float64) @ (weights[counted] / weights.sum())
+    return np.where(diverged_at >= 0, np.inf, means)
+
+
+def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
+    """A block for every setting of every learner, with all of its seeds: each of them built and checked."""
     made: dict[Any, Any] = {}
     blocks = []
-    for grid in grids:
+    for grid in spec.header.grids:
         for identity, point in grid.points.items():
-            built = build(point, grid.name, learners[grid.name], stream, made)
-            blocks.append(Block(grid.name, identity, point, grid.base | point, *built, grid.seeds))
-    engines_of(blocks, engine)
+            built = build(point, grid.name, spec.learners[grid.name], spec.stream, made)
+            blocks.append(Block(grid, identity, *built, grid.seeds))
+    distinct = {jax.tree.structure(block.learner): block for block in blocks}
+    named = {f"{block.name}, {block.point}": block.learner for block in distinct.values()}
+    checked_observers(spec.probes, spec.metrics, named)
+    engines_of(blocks, engine, spec.observers)
     return blocks
 
 
-def missing(blocks: list[Block], kept: Iterable[StoredBlock]) -> list[Block]:
-    """Of the blocks, the seeds that are not done, a few to a block. First come the first few of every setting; those on
-    the same stream stand together, for its lives are kept from the first block that needs them to the last."""
+def missing(blocks: list[Block], stored: Iterable[StoredBlock], plan: Plan) -> list[Block]:
+    """The seeds of the blocks that are not done, a few to a block.
+
+    The first few of every setting come first; those on the same stream stand together, since its examples are kept from
+    the first block that needs them to the last.
+    """
     done: dict[str, set[int]] = {}
-    for block in kept:
+    for block in stored:
         done.setdefault(block.identity, set()).update(block.seeds.tolist())
     places: dict[int, int] = {}
     parts: list[tuple[int, int, Block]] = []
-    for block, steps in zip(blocks, lengths(blocks), strict=True):
+    for block in blocks:
         left = [seed for seed in block.seeds if seed not in done.get(block.identity, ())]
-        seconds = steps * seconds_per_step(block.learner)
+        seconds = steps_of(block, plan) * seconds_per_step(block.learner)
         size = int(np.clip(SECONDS / seconds, 1, MOST_SEEDS))
         place = places.setdefault(id(block.stream), len(places))
         parts += [(at, place, block._replace(seeds=left[at : at + size])) for at in range(0, len(left), size)]
     return [block for *_, block in sorted(parts, key=lambda part: part[:2])]
 
 
-def lengths(blocks: Sequence[Block]) -> list[int]:
-    """The steps that a run of each block has."""
-    return [block.stream.steps or 0 for block in blocks]
+def steps_of(block: Block, plan: Plan) -> int:
+    """The steps of each run of a block."""
+    return plan.steps or block.stream.steps or 0
 
 
-def _streams(blocks: Iterable[Block]) -> dict[int, Stream]:
-    return {id(block.stream): block.stream for block in blocks}
-
-
-def live(
+def run_blocks(
     blocks: Sequence[Block],
-    record_every: int,
+    plan: Plan,
     engine: str,
-    hear: Callable[[int], None] = lambda steps: None,
-    slots: DevicePool | None = None,
+    on_steps: Callable[[int], None] = lambda steps: None,
+    pool: DevicePool | None = None,
 ) -> Generator[tuple[int, BlockResult], None, None]:
-    """Runs the blocks here, all together, and yields each one's number and what came of it, as they get done."""
-    engines = engines_of(blocks, engine)
+    """Runs the blocks here, all together, and yields each one's number and result, as they get done."""
+    engines = engines_of(blocks, engine, plan.observers)
     of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
     cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
-    ends = {which: _ends(stream, record_every) for which, stream in _streams(blocks).items()}
     waiting: dict[int, dict[int, CellResult]] = {}
     each = [engines[number] for number in of_cell]
-    tell = lambda cell, steps, seconds: hear(steps)
-    lived = Executor(cells, each, Plan(record_every), on_progress=tell, pool=slots).results()
-    with closing(lived):
-        for cell, result in lived:
+    tell = lambda cell, steps, seconds: on_steps(steps)
+    with closing(Executor(cells, each, plan, on_progress=tell, pool=pool).results()) as results:
+        for cell, result in results:
             number = of_cell[cell]
             runs = waiting.setdefault(number, {})
             runs[cell] = result
             if len(runs) == len(blocks[number].seeds):
                 together = [runs[cell] for cell in sorted(waiting.pop(number))]
-                records = {name: np.stack([each.run.records[name] for each in together]) for name in result.run.records}
-                diverged_at = np.array([each.run.diverged_at for each in together])
-                step, task = ends[id(blocks[number].stream)]
-                yield number, BlockResult(records, diverged_at, step, task, made_with[engines[number]])
+                yield number, _joined(together, blocks[number], plan, made_with[engines[number]])
 
 
-def _ends(stream: Stream, record_every: int) -> tuple[np.ndarray, np.ndarray]:
-    """The windows' ends, and the task at each."""
-    assert stream.steps is not None
-    step = window_ends(stream.steps, record_every)
-    return step, stream.task(step - 1)
+def _joined(runs: list[CellResult], block: Block, plan: Plan, made_with: dict[str, Any]) -> BlockResult:
+    records = {name: np.stack([each.run.records[name] for each in runs]) for name in runs[0].run.records}
+    diverged_at = np.array([each.run.diverged_at for each in runs])
+    step = window_ends(steps_of(block, plan), plan.record_every)
+    return BlockResult(records, diverged_at, step, np.asarray(block.stream.task(step - 1)), made_with)
 
 
-def engines_of(blocks: Sequence[Block], engine: str) -> list[str]:
+def engines_of(blocks: Sequence[Block], engine: str, observers: Observers) -> list[str]:
     """The engine of every block; those of one structure have the same."""
     chosen: dict[Any, str] = {}
     for block in blocks:
         structure = jax.tree.structure(block.learner)
         if structure not in chosen:
-            chosen[structure] = engine_for(engine, block.learner, what=f"learners[{block.name!r}]")
+            chosen[structure] = engine_for(engine, block.learner, observers, f"learners[{block.name!r}]")
     return [chosen[jax.tree.structure(block.learner)] for block in blocks]

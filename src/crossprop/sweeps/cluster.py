@@ -1,6 +1,6 @@
-"""Blocks on a cluster: each a task of Dask distributed, its records sent back to the one process that keeps them.
+"""Blocks on a cluster: each is a task of Dask distributed, and its records go back to the process that keeps them.
 
-A worker needs no disk of the caller's. The scheduler gives the tasks of a worker that is lost to another one.
+Workers need no shared disk. The scheduler gives the tasks of a lost worker to another one.
 """
 
 import socket
@@ -14,10 +14,11 @@ import jax
 
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import DevicePool
+from crossprop.execution import DevicePool, Plan
 from crossprop.progress import bar
 from crossprop.streams.base import Stream
-from crossprop.sweeps.blocks import Block, BlockResult, engines_of, lengths, live
+from crossprop.sweeps.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
+from crossprop.sweeps.spec import SweepSpec
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -25,26 +26,27 @@ if TYPE_CHECKING:
 TIMEOUT = 5
 """Seconds to reach a scheduler."""
 FEWEST, PER_THREAD = 16, 2
-"""Tasks that are under way: so many for each thread of a worker, and some before there is any: a cluster may grow with
-what it has to do."""
+"""Tasks under way: this many per thread of a worker, and at least a few, since a cluster may grow with its work."""
 RETRIES = 2
-"""A task that fails, for want of a worker's memory say, is given to a worker so many times again."""
+"""How often a task that fails, say for lack of a worker's memory, is tried again."""
 
-_slots: dict[str, DevicePool] = {}
-"""Of the workers in this process: all tasks of one share them, and so its threads."""
+_pools: dict[str, DevicePool] = {}
+"""By worker in this process: all tasks of a worker share its pool, and so its threads."""
 
 
 @contextmanager
-def connected(cluster: Any, blocks: Sequence[Block], engine: str, progress: bool | None) -> "Iterator[Client | None]":
-    """A client of the scheduler, once its workers are found to be like this process and fit to run the blocks. One
-    that is given stays open; None is no cluster."""
+def connected(
+    cluster: Any, blocks: Sequence[Block], spec: SweepSpec, progress: bool | None
+) -> "Iterator[Client | None]":
+    """A client of the scheduler, after a check that its workers have the same versions and can run the blocks. A client
+    that was given stays open; None is no cluster."""
     if cluster is None:
         yield None
         return
     with _client(cluster) as client:
         _check_versions(client)
         with nullcontext() if _threads(client) else bar("waiting for a worker", 1, progress, unit="workers"):
-            widths(client, blocks, engine)
+            widths(client, blocks, spec.plan, spec.engine)
         yield client
 
 
@@ -70,31 +72,35 @@ def _client(cluster: Any) -> "AbstractContextManager[Client]":
 
 
 def _check_speaks(address: str) -> None:
-    """A Dask client would wait without end for one that is no scheduler, which speaks first, and leave threads behind
-    when it fails."""
+    """A scheduler speaks first. A Dask client would wait forever for a peer that does not, and leave threads behind."""
     from distributed.comm.addressing import get_address_host_port, parse_address
 
     with socket.create_connection(get_address_host_port(address), TIMEOUT) as line:
         if parse_address(address)[0] == "tcp" and not line.recv(1):
-            raise ConnectionError("what is there hangs up")
+            raise ConnectionError("the peer closed the connection")
 
 
-def widths(client: "Client", blocks: Sequence[Block], engine: str) -> dict[Any, int]:
-    """How many runs of each structure go side by side on a worker; where there is none yet, the first is waited for.
-    An error says why the engine cannot run one of them there."""
-    kinds = {jax.tree.structure(block.learner): block._replace(stream=None, seeds=[]) for block in blocks}
-    asked = client.submit(_widths, list(kinds.values()), engine, _setting(), pure=False)
-    return dict(zip(kinds, asked.result(), strict=True))
+def widths(client: "Client", blocks: Sequence[Block], plan: Plan, engine: str) -> dict[Any, int]:
+    """How many runs of each structure go side by side on a worker; waits for the first worker. An error says why the
+    engine cannot run one of them there."""
+    kinds = {jax.tree.structure(block.learner): _without_stream(block)._replace(seeds=[]) for block in blocks}
+    found = client.submit(_widths, list(kinds.values()), plan, engine, _setting(), pure=False)
+    return dict(zip(kinds, found.result(), strict=True))
 
 
-def live_there(
-    client: "Client", blocks: Sequence[Block], record_every: int, engine: str, hear: Callable[[int], None]
+def _without_stream(block: Block) -> Block:
+    """What is sent with every task; streams are sent once."""
+    return block._replace(stream=None)  # pyright: ignore[reportArgumentType]
+
+
+def run_blocks_on_cluster(
+    client: "Client", blocks: Sequence[Block], plan: Plan, engine: str, on_steps: Callable[[int], None]
 ) -> Generator[tuple[int, BlockResult], None, None]:
-    """As `live`, on the workers of a cluster. Few blocks are under way at a time; `hear` is told of whole ones."""
+    """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
     from distributed import as_completed
 
-    steps, setting = lengths(blocks), _setting()
-    groups = iter(_groups(blocks, widths(client, blocks, engine), len(_threads(client))))
+    setting = _setting()
+    groups = iter(_groups(blocks, widths(client, blocks, plan, engine), len(_threads(client))))
     streams: dict[int, Future] = {}
     going: dict[Future, list[int]] = {}
     done = as_completed(loop=client.loop)
@@ -107,16 +113,16 @@ def live_there(
                     if id(block.stream) not in streams:
                         streams[id(block.stream)] = _send(client, block.stream)
                 theirs = [streams[id(block.stream)] for block in group]
-                bare = [block._replace(stream=None) for block in group]
-                task = client.submit(_live, bare, theirs, record_every, engine, setting, retries=RETRIES, pure=False)
+                bare = [_without_stream(block) for block in group]
+                task = client.submit(_run_there, bare, theirs, plan, engine, setting, retries=RETRIES, pure=False)
                 going[task] = numbers
                 done.add(task)
             if not going:
                 return
             task = next(done)
-            for number, finished in zip(going.pop(task), _result(task), strict=True):
-                hear(len(blocks[number].seeds) * steps[number])
-                yield number, finished
+            for number, result in zip(going.pop(task), _result(task), strict=True):
+                on_steps(len(blocks[number].seeds) * steps_of(blocks[number], plan))
+                yield number, result
     finally:
         client.cancel(list(going))
 
@@ -127,8 +133,8 @@ def _threads(client: Any) -> dict[str, int]:
 
 
 def _groups(blocks: Sequence[Block], widths: Mapping[Any, int], workers: int) -> list[list[int]]:
-    """The blocks' numbers: one to a task, or where a device takes many runs side by side, as many of one structure as
-    fill it, but not more than leave every worker some."""
+    """The blocks' numbers by task: one block, or on a device that takes many runs side by side, as many of one
+    structure as fill it, but few enough to leave some for every worker."""
     share = sum(len(block.seeds) for block in blocks) / max(workers, 1)
     groups: list[list[int]] = []
     unfilled: dict[Any, list[int]] = {}
@@ -143,7 +149,7 @@ def _groups(blocks: Sequence[Block], widths: Mapping[Any, int], workers: int) ->
 
 
 def _send(client: "Client", stream: Stream) -> "Future":
-    """The stream, once for all blocks that live through it. As a task, for it comes back when its worker is lost."""
+    """The stream, once for all blocks that use it. It is a task, so that it comes back when its worker is lost."""
     from dask import config
 
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
@@ -157,8 +163,8 @@ def _result(task: "Future") -> list[BlockResult]:
         return task.result()
     except KilledWorker as lost:
         raise ConnectionError(
-            f"a block was given up, for {lost.allowed_failures + 1} workers in a row were lost with it. Have they "
-            "too little memory?"
+            f"a block was abandoned after {lost.allowed_failures + 1} workers died running it. Do they have too little "
+            "memory?"
         ) from None
     except CancelledError:
         raise ConnectionError("the scheduler was lost, or the tasks were cancelled there") from None
@@ -169,7 +175,7 @@ def _versions() -> dict[str, str]:
 
 
 def _setting() -> dict[str, Any]:
-    """What a worker has to have in common with the caller."""
+    """What workers must have in common with the caller."""
     return {"versions": _versions(), "x64": jax.config.values["jax_enable_x64"]}
 
 
@@ -195,29 +201,29 @@ def _stream(stream: Stream) -> Stream:
     return stream
 
 
-def _widths(blocks: list[Block], engine: str, setting: dict[str, Any]) -> list[int]:
+def _widths(blocks: list[Block], plan: Plan, engine: str, setting: dict[str, Any]) -> list[int]:
     with _as_caller(setting):
-        engines = engines_of(blocks, engine)
+        engines = engines_of(blocks, engine, plan.observers)
         platform = jax.default_backend()
         return [ENGINES[name].width(block.learner, platform) for name, block in zip(engines, blocks, strict=True)]
 
 
-def _live(
-    blocks: list[Block], streams: list[Stream], record_every: int, engine: str, setting: dict[str, Any]
+def _run_there(
+    blocks: list[Block], streams: list[Stream], plan: Plan, engine: str, setting: dict[str, Any]
 ) -> list[BlockResult]:
     from distributed import get_worker
 
     worker = get_worker()
-    slots = _slots.setdefault(worker.address, DevicePool(worker.state.nthreads))
+    pool = _pools.setdefault(worker.address, DevicePool(worker.state.nthreads))
     task = worker.state.tasks[worker.get_current_task()]
 
-    def hear(steps: int) -> None:
+    def stop_if_cancelled(steps: int) -> None:
         if task.state == "cancelled":
             raise CancelledError
 
     whole = [block._replace(stream=stream) for block, stream in zip(blocks, streams, strict=True)]
     with _as_caller(setting):
-        done = dict(live(whole, record_every, engine, hear, slots))
+        done = dict(run_blocks(whole, plan, engine, stop_if_cancelled, pool))
     return [done[number] for number in range(len(blocks))]
 
 

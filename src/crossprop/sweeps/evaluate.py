@@ -10,10 +10,10 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop.records import measure, phase_weights
 from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_difference, paired_p
-from crossprop.sweeps.blocks import Block, StoredBlock
+from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
 from crossprop.sweeps.grid import Grid
 from crossprop.sweeps.labelled import NOT_RUN, labelled
-from crossprop.sweeps.store import Folder, read_asked
+from crossprop.sweeps.store import Folder, read_header
 
 if TYPE_CHECKING:
     import xarray
@@ -66,42 +66,42 @@ def open_evaluation(store: str | Path) -> Evaluation:
     compare(evaluation.values(), {"crossprop": "backprop"})
     ```
     """
-    asked, kept = read_asked(Path(store)), Folder(Path(store)).blocks
-    evaluation = evaluated(asked.grids, asked.record_every, kept)
+    header, blocks = read_header(Path(store)), Folder(Path(store)).blocks
+    evaluation = evaluated(header.grids, header.record_every, blocks)
     if not evaluation.records:
         raise ValueError(f"{str(store)!r} must hold an evaluation: run the same sweep with --evaluate 60")
     return evaluation
 
 
-def evaluated(grids: Sequence[Grid], record_every: int, kept: Sequence[StoredBlock]) -> Evaluation:
+def evaluated(grids: Sequence[Grid], record_every: int, stored: Sequence[StoredBlock]) -> Evaluation:
     chosen, records = {}, {}
     for grid in grids:
-        if (choice := choose(grid, kept)) is None:
+        if (choice := choose(grid, stored)) is None:
             continue
         alone = replace(grid, over={axis: [value] for axis, value in choice.point.items()}, seeds=grid.evaluation)
-        fresh = labelled(alone, record_every, kept).squeeze(list(alone.over))
+        fresh = labelled(alone, record_every, stored).squeeze(list(alone.over))
         fresh = fresh.isel(seed=np.flatnonzero(fresh.diverged_at.values != NOT_RUN))
         if fresh.sizes["seed"]:
             chosen[grid.name], records[grid.name] = choice, fresh
     return Evaluation(chosen, records)
 
 
-def finals(grids: Sequence[Grid], blocks: Sequence[Block], kept: Sequence[StoredBlock]) -> list[Block]:
+def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Sequence[StoredBlock]) -> list[Block]:
     """Of the blocks of a sweep, those of the best settings, with the seeds that are set aside."""
     seeds = {}
     for grid in grids:
-        choice = choose(grid, kept)
+        choice = choose(grid, stored)
         assert choice is not None
         seeds[next(name for name, point in grid.points.items() if point == choice.point)] = grid.evaluation
     return [block._replace(seeds=seeds[block.identity]) for block in blocks if block.identity in seeds]
 
 
-def choose(grid: Grid, kept: Sequence[StoredBlock]) -> Choice | None:
+def choose(grid: Grid, stored: Sequence[StoredBlock]) -> Choice | None:
     """The setting with the least mean over steps and seeds; one with a diverged seed comes after all without.
 
     None where no setting has been run.
     """
-    found = scores(grid, kept)
+    found = scores(grid, stored)
     values = found.values.reshape(-1, found.sizes["seed"])
     ran = ~np.isnan(values).all(axis=1)
     if not ran.any():
@@ -125,7 +125,7 @@ def edges(point: Mapping[str, Any], over: Mapping[str, Sequence[Any]]) -> tuple[
     return tuple(found)
 
 
-def scores(grid: Grid, kept: Sequence[StoredBlock], phase: str = "all") -> "xarray.DataArray":
+def scores(grid: Grid, stored: Sequence[StoredBlock], phase: str = "all") -> "xarray.DataArray":
     """A number for every setting and seed, with dims of the axes and `seed`: the mean over a phase, infinite where the
     run diverged, NaN where it is not there."""
     import xarray
@@ -133,37 +133,26 @@ def scores(grid: Grid, kept: Sequence[StoredBlock], phase: str = "all") -> "xarr
     places = {identity: place for place, identity in enumerate(grid.points)}
     seeds = {seed: place for place, seed in enumerate(grid.seeds)}
     values = np.full((len(places), len(seeds)), np.nan)
-    name = "loss"
-    for block in kept:
+    variable = "loss"
+    for block in stored:
         if block.identity not in places or not seeds.keys() & set(block.seeds.tolist()):
             continue
-        records = block.records()
-        name = measure(records)
-        means = _mean(records[name], phase_weights(block.step, block.task, phase), block.diverged_at)
-        for seed, mean in zip(block.seeds.tolist(), means, strict=True):
+        variable, means = block.scores
+        for seed, mean in zip(block.seeds.tolist(), means[phase], strict=True):
             if seed in seeds:
                 values[places[block.identity], seeds[seed]] = mean
     sizes = [len(each) for each in grid.over.values()]
     coords = {axis: [np.nan if each is None else each for each in its] for axis, its in grid.over.items()}
     dims = (*grid.over, "seed")
-    return xarray.DataArray(values.reshape(*sizes, -1), coords | {"seed": grid.seeds}, dims, name)
+    return xarray.DataArray(values.reshape(*sizes, -1), coords | {"seed": grid.seeds}, dims, variable)
 
 
 def phase_mean(records: "xarray.Dataset", phase: str) -> "xarray.DataArray":
     """The mean loss, or share misclassified, of every run over a phase; infinite where it diverged."""
     weights = phase_weights(records.step.values, records.task.values, phase)
     values = records[measure(records)].transpose("seed", "step")
-    mean = _mean(values.values, weights, records.diverged_at.values)
+    mean = weighted_mean(values.values, weights, records.diverged_at.values)
     return records.diverged_at.copy(data=mean)
-
-
-def _mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> np.ndarray:
-    """Over the steps; windows that do not count, whatever is in them, add nothing."""
-    counted = weights > 0
-    if not counted.any():
-        return np.full(len(values), np.nan)
-    means = values[:, counted].astype(np.float64) @ (weights[counted] / weights.sum())
-    return np.where(diverged_at >= 0, np.inf, means)
 
 
 def compare(values: "Mapping[str, xarray.DataArray]", against: Mapping[str, str]) -> list[Comparison]:

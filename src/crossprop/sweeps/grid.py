@@ -17,7 +17,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop.configuration import configuration
 from crossprop.learners import Learner
-from crossprop.running import TAKEN, check_fit
+from crossprop.running import LABELS, TAKEN, check_fit
 from crossprop.streams.base import Stream
 
 NETWORK, STREAM = "network.", "stream."
@@ -110,7 +110,7 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
 
 def _axes(learner: Learner, stream: Any) -> list[str]:
     """The names of all axes that a learner can have on a stream: not those that the records' own parts have."""
-    own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN}]
+    own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN.difference(LABELS)}]
     network = [NETWORK + field.name for field in fields(learner.network)]
     return own + network + [STREAM + field.name for field in (fields(stream) if is_dataclass(stream) else ())]
 

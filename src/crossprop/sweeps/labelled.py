@@ -1,4 +1,4 @@
-"""Blocks put together: a labelled Dataset for every learner, with its axes as dims."""
+"""Blocks joined to a labelled Dataset for every learner, with its axes as dims."""
 
 import json
 from collections.abc import Sequence
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossprop.records import learner_info
+from crossprop.running import further_dims
 from crossprop.sweeps.blocks import StoredBlock
 from crossprop.sweeps.grid import Grid
 from crossprop.sweeps.netcdf import MADE_WITH
@@ -17,17 +19,22 @@ if TYPE_CHECKING:
 NOT_RUN = -2
 
 
-def labelled(grid: Grid, record_every: int, kept: Sequence[StoredBlock]) -> "xarray.Dataset":
+def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "xarray.Dataset":
     """The records of one learner, with dims of its axes, `seed` and `step`; NaN where a run is not there."""
     import xarray
 
-    mine = [block for block in kept if block.identity in grid.points]
+    mine = [block for block in stored if block.identity in grid.points]
     step = np.unique(np.concatenate([np.array([], int), *(block.step for block in mine)]))
     axes, sizes = list(grid.over), [len(values) for values in grid.over.values()]
     records, diverged_at, task = _gathered(grid, step, mine)
     variables = {
-        name: ((*axes, "seed", "step"), values.reshape(*sizes, *values.shape[1:])) for name, values in records.items()
+        name: (
+            (*axes, "seed", "step", *further_dims(name, values.ndim - 3)),
+            values.reshape(*sizes, *values.shape[1:]),
+        )
+        for name, values in records.items()
     }
+    info = learner_info(grid.learner)
     common = task.max(axis=0)
     if ((task == common[None]) | (task < 0)).all():
         tasks = ("step", common)
@@ -36,7 +43,8 @@ def labelled(grid: Grid, record_every: int, kept: Sequence[StoredBlock]) -> "xar
     return xarray.Dataset(
         variables | {"diverged_at": ((*axes, "seed"), diverged_at.reshape(*sizes, len(grid.seeds)))},
         coords={axis: [np.nan if value is None else value for value in values] for axis, values in grid.over.items()}
-        | {"learner": grid.name, "seed": grid.seeds, "step": step, "task": tasks},
+        | {"learner": grid.name, "seed": grid.seeds, "step": step, "task": tasks}
+        | {name: value for name, value in info._asdict().items() if name not in axes},
         attrs={
             "learners": json.dumps({grid.name: grid.learner}),
             "stream": json.dumps(grid.stream),
@@ -48,7 +56,7 @@ def labelled(grid: Grid, record_every: int, kept: Sequence[StoredBlock]) -> "xar
 
 
 def _gathered(
-    grid: Grid, step: np.ndarray, kept: Sequence[StoredBlock]
+    grid: Grid, step: np.ndarray, stored: Sequence[StoredBlock]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `task (points, steps)`."""
     places = {identity: place for place, identity in enumerate(grid.points)}
@@ -56,13 +64,13 @@ def _gathered(
     records: dict[str, np.ndarray] = {}
     diverged_at = np.full((len(places), len(seeds)), NOT_RUN)
     task = np.full((len(places), len(step)), -1)
-    for block in kept:
+    for block in stored:
         place, when = places[block.identity], np.searchsorted(step, block.step)
         rows = [row for row, seed in enumerate(block.seeds.tolist()) if seed in seeds]
         whose = np.array([seeds[seed] for seed in block.seeds[rows].tolist()], int)
         for name, values in block.records().items():
             if name not in records:
-                records[name] = np.full((*diverged_at.shape, len(step)), np.nan, values.dtype)
+                records[name] = np.full((*diverged_at.shape, len(step), *values.shape[2:]), np.nan, values.dtype)
             records[name][place, whose[:, None], when[None, :]] = values[rows]
         diverged_at[place, whose] = block.diverged_at[rows]
         task[place, when] = block.task
@@ -75,9 +83,9 @@ def _common(values: list[Any]) -> Any:
     return distinct[0] if len(distinct) == 1 else json.dumps(distinct)
 
 
-def widened(grid: Grid, kept: Sequence[StoredBlock]) -> Grid:
-    """The grid that was asked for, with all that is there besides."""
-    mine = [block for block in kept if block.name == grid.name]
+def widened(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
+    """The grid of the last call, extended by everything else that the store holds."""
+    mine = [block for block in stored if block.name == grid.name]
     over = {}
     for field, value in grid.base.items():
         if isinstance(value, dict | list):

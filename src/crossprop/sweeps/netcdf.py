@@ -1,4 +1,4 @@
-"""A block as a file: netCDF-3, which plain xarray opens, and which takes a millisecond to write."""
+"""A block as a file in netCDF-3, which plain xarray opens, and which takes a millisecond to write."""
 
 import json
 from functools import partial
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossprop.running import further_dims
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
 
 if TYPE_CHECKING:
@@ -16,25 +17,28 @@ HEADER = ("seed", "step", "task", "diverged_at")
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
 
 
-def write_block(path: Path, block: Block, finished: BlockResult, seconds: float) -> None:
+def write_block(path: Path, block: Block, result: BlockResult, seconds: float) -> None:
     from scipy.io import netcdf_file
 
     with netcdf_file(path, "w") as file:
         file.createDimension("seed", len(block.seeds))
-        file.createDimension("step", len(finished.step))
-        for name, values in finished.records.items():
-            _put(file, name, values, ("seed", "step"))
-        _put(file, "diverged_at", finished.diverged_at.astype(np.int32), ("seed",))
+        file.createDimension("step", len(result.step))
+        for name, values in result.records.items():
+            further = further_dims(name, values.ndim - 2)
+            for dim, size in zip(further, values.shape[2:], strict=True):
+                file.createDimension(dim, size)
+            _put(file, name, values, ("seed", "step", *further))
+        _put(file, "diverged_at", result.diverged_at.astype(np.int32), ("seed",))
         _put(file, "seed", np.array(block.seeds, np.uint32).view(np.int32), ("seed",), _Unsigned="true")
-        _put(file, "step", finished.step.astype(np.int32), ("step",))
-        _put(file, "task", finished.task.astype(np.int32), ("step",))
+        _put(file, "step", result.step.astype(np.int32), ("step",))
+        _put(file, "task", result.task.astype(np.int32), ("step",))
         for name, value in ({"learner": block.name} | block.point).items():
             _put_scalar(file, name, value)
         file.coordinates = " ".join(["learner", "task", *block.point])
         file.setting = json.dumps(block.setting)
         file.seconds = np.float64(seconds)
         for name in MADE_WITH:
-            setattr(file, name, finished.made_with[name])
+            setattr(file, name, result.made_with[name])
 
 
 def _put(file: "netcdf_file", name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
@@ -86,10 +90,10 @@ def read_records(path: Path) -> dict[str, np.ndarray]:
     from scipy.io import netcdf_file
 
     with netcdf_file(path) as file:
-        names = [name for name, each in file.variables.items() if each.dimensions == ("seed", "step")]
+        names = [name for name, each in file.variables.items() if each.dimensions[:2] == ("seed", "step")]
         return {name: _native(file.variables[name][:]) for name in names}
 
 
 def _native(values: np.ndarray) -> np.ndarray:
-    """A copy in this machine's order of bytes: the file's own is big-endian, and mapped."""
+    """A copy in the machine's byte order; the file's is big-endian and memory-mapped."""
     return values.astype(values.dtype.newbyteorder("="))

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from crossprop.sweeps.store import Folder, read_asked, writer
+from crossprop.sweeps.store import Folder, read_header, writer
 
 
-class Progress(NamedTuple):
-    """The runs of one learner; the time left is None where nothing tells it yet."""
+class LearnerStatus(NamedTuple):
+    """The runs of one learner; the time left is None while it is unknown."""
 
     learner: str
     done: int
@@ -17,20 +17,20 @@ class Progress(NamedTuple):
 
 
 class Status(NamedTuple):
-    """How far every learner has come, and the process that is at it now, if there is one."""
+    """The progress of every learner, and the process that is writing to the store now, if any."""
 
-    learners: list[Progress]
+    learners: list[LearnerStatus]
     writer: str | None
 
 
 def status(store: str | Path) -> Status:
-    """How much of what a store was last asked for is done, how much is missing, and how long that may take. The fresh
-    seeds of the best setting are among it, where an evaluation was asked for."""
-    asked, kept = read_asked(Path(store)), Folder(Path(store)).blocks
+    """How much of the last call's sweep is done, how much is missing, and how long that may take. If it had an
+    evaluation, the fresh seeds of the best settings count too."""
+    header, stored = read_header(Path(store)), Folder(Path(store)).blocks
     learners = []
-    for grid in asked.grids:
+    for grid in header.grids:
         tuning, fresh = set(grid.seeds), set(grid.evaluation)
-        mine = [block for block in kept if block.name == grid.name]
+        mine = [block for block in stored if block.name == grid.name]
         runs = [
             run
             for block in mine
@@ -41,8 +41,8 @@ def status(store: str | Path) -> Status:
             : len(fresh)
         ]
         missing = len(grid.points) * len(tuning) + len(fresh) - len(diverged_at)
-        known = mine or kept
+        known = mine or stored
         seconds = sum(block.seconds for block in known) / sum(len(block.seeds) for block in known) if known else None
         left = 0.0 if not missing else seconds and missing * seconds
-        learners.append(Progress(grid.name, len(diverged_at), missing, sum(at >= 0 for at in diverged_at), left))
+        learners.append(LearnerStatus(grid.name, len(diverged_at), missing, sum(at >= 0 for at in diverged_at), left))
     return Status(learners, writer(Path(store)))

@@ -9,16 +9,18 @@ from typing import Any
 from crossprop.registry import import_modules
 from crossprop.specification import as_table, build, check_keys, learner_tables
 from crossprop.sweeps.grid import logspace
+from crossprop.sweeps.spec import SweepSpec
 
-KEYS = ("import", "learners", "network", "stream", "over", "seeds", "record_every", "engine", "store", "evaluate")
+VALUES = ("record_every", "engine", "store", "evaluate", "steps")
+KEYS = ("import", "learners", "network", "stream", "over", "seeds", *VALUES)
 POWER = re.compile(r"(\d+(?:\.\d+)?)\*\*(-?\d+)")
 CONSTANTS = {"true": True, "false": False, "none": None}
 
 
-def arguments(
+def read_spec(
     path: Path | None, axes: Iterable[str] = (), learner_flags: Mapping[str, Any] | None = None, **flags: Any
-) -> dict[str, Any]:
-    """The arguments of `sweep` that a file and flags describe.
+) -> SweepSpec:
+    """The sweep that a file and flags describe.
 
     **Arguments:**
 
@@ -42,16 +44,8 @@ def arguments(
         name, values = _axis(flag)
         learner, colon, axis = name.rpartition(":")
         (over.setdefault(learner, {}) if colon else over)[axis] = values
-    return {
-        "learners": learners,
-        "stream": stream,
-        "over": over,
-        "seeds": table.get("seeds", 30),
-        "record_every": table.get("record_every", 50),
-        "engine": table.get("engine", "auto"),
-        "store": table.get("store"),
-        "evaluate": table.get("evaluate"),
-    }
+    values = {key: table[key] for key in VALUES if key in table}
+    return SweepSpec(learners, stream, over, table.get("seeds", 30), **values)
 
 
 def _read(path: Path) -> dict[str, Any]:

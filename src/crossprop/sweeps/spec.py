@@ -1,0 +1,98 @@
+"""A sweep as it is asked for: learners, a stream, a grid, seeds, and what to record."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from crossprop import _checks as check
+from crossprop.engines.protocol import Metric, Observers, Probe
+from crossprop.execution import Plan
+from crossprop.learners.base import Learner
+from crossprop.network import float_type
+from crossprop.running import check_fit, checked_learners, checked_observers, checked_seeds
+from crossprop.streams.base import Stream
+from crossprop.streams.iterator import Iterator as IteratorStream
+from crossprop.sweeps.grid import Grid, checked_grids
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """The arguments of `sweep`, checked. TOML files, the command line and studies make one too."""
+
+    learners: Mapping[str, Learner]
+    stream: Stream
+    over: Mapping[str, Any]
+    seeds: Sequence[int]
+    record_every: int = 50
+    engine: str = "auto"
+    store: Path | None = None
+    evaluate: int | None = None
+    steps: int | None = None
+    probes: Mapping[str, Probe] | None = None
+    metrics: Mapping[str, Metric] | None = None
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)
+        put("learners", checked_learners(self.learners))
+        put("seeds", checked_seeds(self.seeds))
+        check.integer("record_every", self.record_every, low=1)
+        put("record_every", int(self.record_every))
+        check_fit({}, self.stream)
+        if isinstance(self.stream, IteratorStream):
+            raise ValueError("stream must be one that can be dealt again, got a crossprop.Iterator, which has one pass")
+        if self.steps is not None:
+            check.integer("steps", self.steps, low=1, high=self.stream.steps)
+            put("steps", int(self.steps))
+        elif self.stream.steps is None:
+            raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+        if self.store is not None:
+            if not isinstance(self.store, str | Path):
+                raise TypeError(f"store must be a folder, got {self.store!r}")
+            put("store", Path(self.store))
+        if self.evaluate is not None:
+            check.integer("evaluate", self.evaluate, low=1, high=2**32 - 1 - max(self.seeds))
+            if self.store is None:
+                raise ValueError(f"evaluate={self.evaluate} needs a store, which keeps its runs: give store a folder")
+
+    @cached_property
+    def observers(self) -> Observers:
+        """Probes and metrics, tried on every learner."""
+        return checked_observers(self.probes, self.metrics, dict(self.learners))
+
+    @property
+    def plan(self) -> Plan:
+        """What all runs have in common."""
+        return Plan(self.record_every, self.steps, observers=self.observers)
+
+    @property
+    def fresh_seeds(self) -> list[int]:
+        """The seeds that are set aside to evaluate the best settings."""
+        first = max(self.seeds) + 1
+        return list(range(first, first + (self.evaluate or 0)))
+
+    @cached_property
+    def header(self) -> "StoreHeader":
+        """What a store of this sweep holds."""
+        grids = checked_grids(dict(self.learners), self.stream, self.over, list(self.seeds))
+        return StoreHeader(
+            self.record_every,
+            str(float_type()),
+            [replace(grid, evaluation=self.fresh_seeds) for grid in grids],
+            self.steps,
+            [name for name, _ in self.observers.probes],
+            [name for name, _ in self.observers.metrics],
+        )
+
+
+@dataclass(frozen=True)
+class StoreHeader:
+    """What a store holds, in JSON's types: what all its blocks have in common, and a grid for every learner."""
+
+    record_every: int
+    float_type: str
+    grids: list[Grid]
+    steps: int | None
+    probes: list[str]
+    metrics: list[str]
