@@ -103,7 +103,7 @@ class Network(eqx.Module):
         return jax.vmap(lambda one: self.weigh(self.with_constant(one), incoming))(x)
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
-        """The reported loss, and `delta`: minus the gradient, by the outputs, of half the squared error or of the cross-entropy."""
+        """The reported loss, and `delta`: minus the gradient, by the outputs, of the loss (squared: of half of it)."""
         if self.loss == "squared":
             delta = y - outputs
             return jnp.sum(delta**2), delta
