@@ -1,4 +1,4 @@
-"""Checks of what a user gives: each raises an error that names the argument, the value and what would be right."""
+"""Checks of arguments: each raises an error that names the argument, the value given and what was expected."""
 
 import difflib
 import math
@@ -24,7 +24,7 @@ def number(
     high: float | None = None,
     optional: bool = False,
 ) -> None:
-    """`value` is a finite real number in range; of an array, each element; a traced value passes."""
+    """`value` is a finite real number in range, or an array of such numbers. Traced values are not checked."""
     if is_traced(value) or (optional and value is None):
         return
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real | np.ndarray | jax.Array):
@@ -47,7 +47,7 @@ def _range(above: float | None, low: float | None, high: float | None) -> str:
 
 
 def scalar(name: str, value: Any, **limits: Any) -> None:
-    """A number that is not an array."""
+    """`value` is a number and not an array."""
     if not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     number(name, value, **limits)
@@ -81,7 +81,7 @@ def shape(name: str, value: Any, expected: tuple[int, ...]) -> None:
 
 
 def finite(name: str, value: np.ndarray, start: int = 0) -> None:
-    """`value` holds finite numbers only; its first row is row `start` of what the user gave."""
+    """`value` holds finite numbers only; its first row is row `start` of the user's array."""
     if not np.isfinite(value).all():
         first, *rest = map(int, np.argwhere(~np.isfinite(value))[0])
         where = (start + first, *rest)

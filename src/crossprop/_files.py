@@ -25,9 +25,9 @@ PART = ".part"
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write a file or folder to. It replaces `path` if all went well and is removed if not.
+    """Yields a path to write a file or folder to. It replaces `path` on success and is removed on failure.
 
-    What was written is on the disk before it gets its name, so that a crash leaves the old or the new contents.
+    The data is on the disk before it gets its name, so a crash leaves either the old or the new contents.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     own = f".{path.name}-{os.getpid()}-{threading.get_ident()}"
@@ -63,7 +63,7 @@ def to_disk(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Locks a file for this process. The operating system lets go of it when the process ends, however it ends."""
+    """Locks a file for this process. The operating system releases the lock when the process ends, however it ends."""
     with path.open("a+") as file:
         if not try_lock(file):
             file.seek(0)
@@ -88,7 +88,7 @@ def try_lock(file: TextIO, shared: bool = False) -> bool:
 
 
 def check_writable(name: str, folder: Path) -> None:
-    """Makes `folder` where it is missing; a ValueError where nothing can be written in it."""
+    """Creates `folder` if it is missing. Raises a ValueError if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -98,7 +98,7 @@ def check_writable(name: str, folder: Path) -> None:
 
 
 def release_pages(values: Any) -> None:
-    """Lets go of the pages of a memory-mapped array that were read, so that memory does not grow with the file."""
+    """Releases the pages of a memory-mapped array that were read, so that memory does not grow with the file."""
     mapped = getattr(values, "_mmap", None)
     if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)

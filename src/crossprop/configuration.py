@@ -1,4 +1,4 @@
-"""What a learner, network or stream was made with, in JSON's types: for attributes, saved files and comparisons."""
+"""The arguments of a learner, network or stream in JSON's types: for attributes, saved files and comparisons."""
 
 import hashlib
 from dataclasses import fields, is_dataclass

@@ -27,7 +27,7 @@ class Network(eqx.Module):
     **Arguments:**
 
     - `inputs`, `hidden`, `outputs`: the sizes.
-    - `activation`: `"tanh"`, `"sigmoid"` (the logistic function) or `"relu"` (whose slope at 0 is 0).
+    - `activation`: `"tanh"`, `"sigmoid"` (the logistic function) or `"relu"` (with slope 0 at 0).
     - `loss`: `"squared"`, the squared error summed over the outputs, or `"softmax"`, softmax with cross-entropy.
     - `bias`: adds a constant input (the last row of `incoming`) and a constant feature (the last row of `outgoing`).
     - `incoming_scale`, `outgoing_scale`: initial weights are normal with these standard deviations, biases too.
@@ -58,7 +58,7 @@ class Network(eqx.Module):
 
     @property
     def fan_in(self) -> int:
-        """The rows of `incoming`: the inputs, and the constant one where there is a bias."""
+        """The number of rows of `incoming`: the inputs, plus the constant input if there is a bias."""
         return self.inputs + self.bias
 
     @jax.jit
@@ -72,7 +72,7 @@ class Network(eqx.Module):
         return jnp.concatenate([values, jnp.ones(1, values.dtype)]) if self.bias else values
 
     def without_constant(self, outgoing: Float[Array, "outputs features"]) -> Float[Array, "outputs hidden"]:
-        """The outgoing weights of the hidden units, without those of the constant feature."""
+        """The outgoing weights without those of the constant feature."""
         return outgoing[:, : self.hidden]
 
     def weigh(self, values: Float[Array, " rows"], weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
@@ -103,7 +103,7 @@ class Network(eqx.Module):
         return jax.vmap(lambda one: self.weigh(self.with_constant(one), incoming))(x)
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
-        """The loss that is reported, and `delta`: minus the gradient, by the outputs, of what the learner descends."""
+        """The reported loss, and `delta`: minus the gradient, by the outputs, of the loss (squared: of half of it)."""
         if self.loss == "squared":
             delta = y - outputs
             return jnp.sum(delta**2), delta
@@ -111,5 +111,5 @@ class Network(eqx.Module):
 
 
 def float_type() -> np.dtype:
-    """float32, or float64 with JAX's x64 on."""
+    """float32, or float64 if JAX's x64 is enabled."""
     return np.dtype(jax.dtypes.canonicalize_dtype(float))

@@ -1,6 +1,7 @@
 """Probes: numbers about a learner's features, for `run(..., probes={"rank": probes.effective_rank(net, batch)})`.
 
-A probe is any function `f(initial_state, state) -> scalar`; these look at the features of a fixed batch of examples.
+A probe is any function `f(initial_state, state)` that returns a number or an array; these look at the features of a
+fixed batch of examples.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> P
 
 
 def effective_rank(network: Network, batch: np.ndarray) -> Probe:
-    """The effective rank of the features of `batch (examples, inputs)`: how many directions they really use.
+    """The effective rank of the features of `batch (examples, inputs)`: how many directions they use.
 
     The exponential of the entropy of the singular values, normalised to sum to one: Roy and Vetterli (2007), "The
     effective rank: a measure of effective dimensionality".

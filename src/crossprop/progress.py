@@ -9,7 +9,7 @@ from contextlib import contextmanager
 def bar(
     title: str, total: int | None, show: bool | None = None, unit: str = "run-steps"
 ) -> Iterator[Callable[[int], None]]:
-    """A function to call with how many of `total` were just done. `show` None draws a bar in a terminal only."""
+    """Yields a function to call with how many of `total` were just done. `show=None` draws in a terminal only."""
     if show is False or (show is None and not sys.stderr.isatty()):
         yield lambda done: None
         return

