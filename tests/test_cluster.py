@@ -20,6 +20,8 @@ from distributed import Client
 
 import crossprop as cp
 import crossprop.cli
+from crossprop.execution import Plan
+from crossprop.sweeps import SweepSpec
 from slow import Slow, most_at_a_time, told
 
 NET = cp.Network(inputs=6, hidden=8)
@@ -38,10 +40,9 @@ def sweep(cluster, stream, settings=4, seeds=2, **options):
 
 
 def blocks(stream, settings, seeds):
-    grids = sys.modules["crossprop.sweeps"].checked_grids(
-        LEARNERS, stream, {"step_size": np.linspace(0.01, 0.1, settings)}, list(range(seeds))
-    )
-    return BLOCKS.missing(BLOCKS.build_blocks(grids, LEARNERS, stream, "auto"), [])
+    grid = {"step_size": np.linspace(0.01, 0.1, settings)}
+    spec = SweepSpec.of(LEARNERS, stream, grid, seeds, record_every=20)
+    return BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.plan)
 
 
 def assert_same(some, others):
@@ -127,8 +128,8 @@ def test_few_blocks_are_under_way_at_a_time(machines, stream, monkeypatch):
     monkeypatch.setattr(CLUSTER, "FEWEST", 1)
     monkeypatch.setattr(CLUSTER, "PER_THREAD", 2)
     heard = []
-    for _ in CLUSTER.live_there(machines.client, blocks(stream, 12, 2), 20, "auto", heard.append):
-        assert len([key for key in machines.client.futures if key.startswith("_live")]) <= 2 * 3 + 1
+    for _ in CLUSTER.run_blocks_on_cluster(machines.client, blocks(stream, 12, 2), Plan(20), "auto", heard.append):
+        assert len([key for key in machines.client.futures if key.startswith("_run_there")]) <= 2 * 3 + 1
     assert heard == [2 * 40] * 12
 
 

@@ -11,7 +11,7 @@ import crossprop as cp
 import crossprop.cli
 from crossprop.records import phase_weights
 from crossprop.sweeps.evaluate import choose, edges, scores
-from crossprop.sweeps.store import Folder, read_asked
+from crossprop.sweeps.store import Folder, read_header
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -52,11 +52,11 @@ def test_a_setting_that_diverged_comes_after_all_that_did_not(tmp_path):
     """The greatest step size is soon infinitely wrong; the least is merely bad."""
     swept(tmp_path / "s", over={"step_size": [1e-9, 1e6]})
     assert cp.open_evaluation(tmp_path / "s").chosen["backprop"].point == {"step_size": 1e-9}
-    asked, kept = read_asked(tmp_path / "s"), Folder(tmp_path / "s").blocks
+    asked, kept = read_header(tmp_path / "s"), Folder(tmp_path / "s").blocks
     assert np.isinf(scores(asked.grids[1], kept).sel(step_size=1e6)).all()
     only = {"step_size": [1e6]}
     swept(tmp_path / "t", over=only, evaluate=None)
-    choice = choose(read_asked(tmp_path / "t").grids[0], Folder(tmp_path / "t").blocks)
+    choice = choose(read_header(tmp_path / "t").grids[0], Folder(tmp_path / "t").blocks)
     assert choice is not None and choice.diverged == 2
 
 
@@ -89,7 +89,7 @@ def test_fresh_seeds_are_told_in_the_store_and_never_shown_among_the_sweeps(stor
 
 
 def test_what_is_evaluated_is_not_run_again(store, monkeypatch):
-    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "execute", None)
+    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
     records = swept(store)
     assert all(each.seed.values.tolist() == [0, 1] for each in records.values())
 
@@ -99,7 +99,7 @@ def test_seeds_that_come_to_choose_are_no_longer_for_judging(tmp_path):
     swept(tmp_path / "s", seeds=4, evaluate=None)
     records = cp.open_sweep(tmp_path / "s")["backprop"]
     assert records.seed.values.tolist() == [0, 1, 2, 3] and not records.loss.isel(step_size=0).isnull().any()
-    assert read_asked(tmp_path / "s").grids[0].evaluation == [4]
+    assert read_header(tmp_path / "s").grids[0].evaluation == [4]
     swept(tmp_path / "s", seeds=4, evaluate=2)
     assert cp.open_evaluation(tmp_path / "s").records["backprop"].seed.values.tolist() == [4, 5]
 

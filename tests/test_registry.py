@@ -18,41 +18,50 @@ MODULE = """
 from dataclasses import dataclass
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
-from crossprop.learners import LEARNERS, Credit, Learner, Shapes
-from crossprop.network import Network
-from crossprop.streams import STREAMS, Life
+import crossprop as cp
+from crossprop.learners import LEARNERS
+from crossprop.streams import STREAMS
 
 
-class Plain(Learner):
-    network: Network
+class Plain(cp.Learner):
+    network: cp.Network
     rate: float = 0.1
-    step_size = property(lambda self: self.rate)
-    incoming_step_size = property(lambda self: None)
-    optimizer = property(lambda self: "sgd")
 
-    def credit(self, units, delta):
-        return Credit()
+    def init(self, key):
+        return 0.1 * jax.random.normal(key, (self.network.inputs, self.network.outputs))
 
-    def shapes(self):
-        return Shapes()
+    def update(self, state, x, y):
+        outputs = x @ state
+        return state + self.rate * jnp.outer(x, y - outputs), cp.Outcome(jnp.sum((y - outputs) ** 2), outputs)
+
+    def predict(self, state, x):
+        return x @ state
+
+    def weights(self, state):
+        return {"all": state}
 
 
 @dataclass(frozen=True)
-class Coins:
+class Coins(cp.Stream):
     length: int = 40
     inputs: int = 3
     outputs: int = 1
     one_hot: bool = False
 
     @property
-    def schedule(self):
-        return np.zeros(self.length, int)
+    def steps(self):
+        return self.length
 
-    def sample(self, key):
-        x = np.asarray(jax.random.normal(key, (self.length, self.inputs)))
-        return Life(x, np.arange(self.length), x[:, :1], self.schedule)
+    def begin(self, key):
+        return key, 0
+
+    def deal(self, place, count):
+        key, step = place
+        keys = jax.vmap(lambda at: jax.random.fold_in(key, at))(step + jnp.arange(count))
+        x = jax.vmap(lambda key: jax.random.normal(key, (self.inputs,)))(keys)
+        return (key, step + count), x, x[:, :1]
 
 
 LEARNERS["plain"] = Plain

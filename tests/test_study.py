@@ -16,8 +16,7 @@ from crossprop.datasets import DataSet
 from crossprop.plot.numbers import read
 from crossprop.study import Study
 from crossprop.study.answers import percent, rows_of, verdict
-from crossprop.sweeps.grid import checked_grids
-from crossprop.sweeps.toml import arguments
+from crossprop.sweeps.toml import read_spec
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "frozen"]
@@ -67,7 +66,7 @@ def test_percent_and_verdict_follow_the_difference(study):
 
 
 def test_a_study_that_is_done_is_written_again_without_a_run(study, monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "execute", None)
+    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
     main(["study", "geoff", "--quick", "--out", str(study)])
     assert "the page is" in capsys.readouterr().out
 
@@ -81,18 +80,17 @@ def test_the_page_works_in_a_browser(study, chromium):
 def test_every_file_is_a_sweep_of_every_rule_with_every_optimizer(name, monkeypatch):
     blank = DataSet("mnist", np.zeros((20_000, 784), np.uint8), np.zeros(20_000, int), 10)
     monkeypatch.setattr(datasets, "mnist", lambda: blank)
-    asked = arguments(files("crossprop.study") / f"{name}.toml")
+    asked = read_spec(files("crossprop.study") / f"{name}.toml", store="kept")
     rules = [*RULES, "crossprop-projected"] if "mnist" in name else RULES
     optimizers = ("sgd", "momentum", "rmsprop", "adam")
-    assert set(asked["learners"]) == {f"{rule}-{optimizer}" for rule in rules for optimizer in optimizers}
-    assert asked["evaluate"] == (10 if "mnist" in name else 60)
-    for full, learner in asked["learners"].items():
+    assert set(asked.learners) == {f"{rule}-{optimizer}" for rule in rules for optimizer in optimizers}
+    assert asked.evaluate == (10 if "mnist" in name else 60)
+    for full, learner in asked.learners.items():
         assert learner.optimizer == full.rpartition("-")[2]
-    grids = checked_grids(asked["learners"], asked["stream"], asked["over"], [0])
-    assert all(len(grid.points) > 1 for grid in grids)
+    assert all(len(grid.points) > 1 for grid in asked.header.grids)
     if name == "mnist-full":
-        network = asked["learners"]["crossprop-sgd"].network
-        assert (network.hidden, network.outputs, asked["stream"].examples) == (256, 10, 20_000)
+        network = asked.learners["crossprop-sgd"].network
+        assert (network.hidden, network.outputs, asked.stream.examples) == (256, 10, 20_000)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import crossprop as cp
 from crossprop.engines import segments
 from crossprop.learners import LEARNERS
 from crossprop.sweeps.grid import checked_grids
-from crossprop.sweeps.toml import arguments
+from crossprop.sweeps.toml import read_spec
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -275,44 +276,44 @@ def write(folder, text):
 
 
 def test_a_file_says_what_python_says(tmp_path):
-    given = arguments(write(tmp_path, FILE))
-    assert given["learners"] == {
+    given = read_spec(write(tmp_path, FILE))
+    assert given.learners == {
         "crossprop": cp.Crossprop(NET, 0.01),
         "half": cp.Crossprop(NET, 5e-4, eta=0.5, memory_step_size=0.1),
         "backprop": cp.Backprop(NET, 5e-4),
     }
-    assert given["stream"] == STREAM
-    assert given["over"] == {
+    assert given.stream == STREAM
+    assert given.over == {
         "step_size": [2**-8, 2**-7, 2**-6],
         "network.outgoing_scale": [0, 1],
         "stream.beta": [0.5],
         "crossprop": {"eta": [0, 0.25], "incoming_step_size": [None, 0.125], "memory_step_size": [1e-4, 1e-3]},
     }
-    assert (given["seeds"], given["record_every"], given["engine"], given["store"]) == (2, 20, "auto", "kept")
+    assert (given.seeds, given.record_every, given.engine, given.store) == ([0, 1], 20, "auto", Path("kept"))
 
 
 def test_flags_stand_in_the_place_of_the_files_and_choose_among_its_learners(tmp_path):
     path = write(tmp_path, FILE)
-    given = arguments(path, ["eta=0,1", "stream.beta=0.6", "half:eta=0.5"], learners=("crossprop", "adam"), seeds=3)
-    assert given["learners"] == {"crossprop": cp.Crossprop(NET, 0.01), "adam": cp.Backprop(NET, 5e-4, optimizer="adam")}
-    assert given["seeds"] == 3 and given["over"]["eta"] == [0, 1] and given["over"]["stream.beta"] == [0.6]
-    assert given["over"]["half"] == {"eta": [0.5]}
+    given = read_spec(path, ["eta=0,1", "stream.beta=0.6", "half:eta=0.5"], learners=("crossprop", "adam"), seeds=3)
+    assert given.learners == {"crossprop": cp.Crossprop(NET, 0.01), "adam": cp.Backprop(NET, 5e-4, optimizer="adam")}
+    assert given.seeds == [0, 1, 2] and given.over["eta"] == [0, 1] and given.over["stream.beta"] == [0.6]
+    assert given.over["half"] == {"eta": [0.5]}
 
 
 def test_a_list_of_optimizers_is_a_learner_for_each(tmp_path):
     file = FILE.replace("[learners.backprop]", '[learners.backprop]\noptimizer = ["sgd", "adam"]')
-    learners = arguments(write(tmp_path, file))["learners"]
+    learners = read_spec(write(tmp_path, file)).learners
     assert list(learners) == ["crossprop", "half", "backprop-sgd", "backprop-adam"]
     assert learners["backprop-adam"] == cp.Backprop(NET, 5e-4, optimizer="adam")
     with pytest.raises(ValueError, match=r"learners.backprop.optimizer must not be empty, got \[\]"):
-        arguments(write(tmp_path, file.replace('["sgd", "adam"]', "[]")))
+        read_spec(write(tmp_path, file.replace('["sgd", "adam"]', "[]")))
 
 
 def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
-    given = arguments(write(tmp_path, 'learners = ["adam"]\nstream = {name = "digits", tasks = "A", shuffle = false}'))
-    assert given["learners"]["adam"].network == cp.Network(64, 500, 10, loss="softmax")
-    assert given["stream"].tasks == "A" and not given["stream"].shuffle
-    assert arguments(None, stream="digits", learners=("adam",))["stream"].shuffle
+    given = read_spec(write(tmp_path, 'learners = ["adam"]\nstream = {name = "digits", tasks = "A", shuffle = false}'))
+    assert given.learners["adam"].network == cp.Network(64, 500, 10, loss="softmax")
+    assert given.stream.tasks == "A" and not given.stream.shuffle
+    assert read_spec(None, stream="digits", learners=("adam",)).stream.shuffle
 
 
 @pytest.mark.parametrize(
@@ -362,21 +363,21 @@ def test_a_file_that_lacks_something_is_named_with_what_it_lacks(call, tmp_path)
 
 
 def test_flags_of_the_network_and_the_stream_are_merged_with_the_files_tables(tmp_path):
-    given = arguments(write(tmp_path, FILE), network={"hidden": 9}, stream={"tasks": "BA"})
-    assert given["stream"] == replace(STREAM, tasks="BA")
-    assert given["learners"]["backprop"] == cp.Backprop(replace(NET, hidden=9), 5e-4)
-    other = arguments(write(tmp_path, FILE), stream={"name": "digits", "tasks": "BA"}, network={"inputs": 64})
-    assert other["stream"].tasks == "BA" and other["stream"].inputs == 64
+    given = read_spec(write(tmp_path, FILE), network={"hidden": 9}, stream={"tasks": "BA"})
+    assert given.stream == replace(STREAM, tasks="BA")
+    assert given.learners["backprop"] == cp.Backprop(replace(NET, hidden=9), 5e-4)
+    other = read_spec(write(tmp_path, FILE), stream={"name": "digits", "tasks": "BA"}, network={"inputs": 64})
+    assert other.stream.tasks == "BA" and other.stream.inputs == 64
 
 
 def test_all_in_a_file_is_every_learner(tmp_path):
-    assert list(arguments(write(tmp_path, 'learners = ["all"]\nstream = "geoff"'))["learners"]) == list(LEARNERS)
+    assert list(read_spec(write(tmp_path, 'learners = ["all"]\nstream = "geoff"')).learners) == list(LEARNERS)
     with pytest.raises(TypeError, match=r"learners must be names of learners or a table, got \[\['adam'\]\]"):
-        arguments(write(tmp_path, 'learners = [["adam"]]\nstream = "geoff"'))
+        read_spec(write(tmp_path, 'learners = [["adam"]]\nstream = "geoff"'))
 
 
 def test_a_flag_for_every_learner_precedes_the_files_values(tmp_path):
-    learners = arguments(write(tmp_path, FILE), learner_flags={"step_size": 0.5})["learners"]
+    learners = read_spec(write(tmp_path, FILE), learner_flags={"step_size": 0.5}).learners
     assert {learner.step_size for learner in learners.values()} == {0.5}
 
 

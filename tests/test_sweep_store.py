@@ -18,7 +18,8 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.engines.segments import RunResult
+from crossprop.engines.protocol import RunResult
+from crossprop.execution import CellResult
 from crossprop.sweeps.status import status
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -49,13 +50,13 @@ def assert_same(some, others):
 @pytest.fixture
 def ran(monkeypatch):
     """The cells that were run, as `(step size, outgoing scale, seed)`."""
-    cells, execute = [], BLOCKS.execute
+    cells, executor = [], BLOCKS.Executor
 
     def spy(given, *rest, **options):
         cells.extend((cell.learner.step_size, cell.learner.network.outgoing_scale, cell.seed) for cell in given)
-        return execute(given, *rest, **options)
+        return executor(given, *rest, **options)
 
-    monkeypatch.setattr(BLOCKS, "execute", spy)
+    monkeypatch.setattr(BLOCKS, "Executor", spy)
     return cells
 
 
@@ -114,9 +115,9 @@ def test_with_x64_on_a_store_holds_float64_and_will_not_mix(tmp_path, filled):
 
 def test_a_block_can_be_sent_to_another_process_and_run_there(filled):
     records = filled[1]["backprop"]
-    asked = SWEEP.checked_grids(LEARNERS, STREAM, GRID, [0, 1])
-    blocks = BLOCKS.missing(BLOCKS.build_blocks(asked, LEARNERS, STREAM, "auto"), [])
-    for number, finished in BLOCKS.live(pickle.loads(pickle.dumps(blocks)), 20, "auto"):
+    spec = cp.sweeps.SweepSpec.of(LEARNERS, STREAM, GRID, 2, record_every=20)
+    blocks = BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.plan)
+    for number, finished in BLOCKS.run_blocks(pickle.loads(pickle.dumps(blocks)), spec.plan, "auto"):
         finished = pickle.loads(pickle.dumps(finished))
         np.testing.assert_array_equal(finished.records["loss"], records.loss.sel(blocks[number].point))
 
@@ -144,8 +145,8 @@ def test_a_block_that_is_gone_is_run_again_and_it_alone(tmp_path, filled, ran):
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
     sweep(tmp_path, over={})
     before = tree(tmp_path).keys()
-    (tmp_path / "blocks" / "0-0.nc.part").write_text("half")
-    (tmp_path / "store.json.part").write_text("half")
+    (tmp_path / "blocks" / ".0-0.nc.part").write_text("half")
+    (tmp_path / ".store.json.part").write_text("half")
     assert cp.open_sweep(tmp_path)
     sweep(tmp_path, over={})
     assert tree(tmp_path).keys() == before
@@ -285,18 +286,18 @@ def test_status_counts_the_fresh_seeds_of_the_best_setting(tmp_path):
 
 
 def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(tmp_path, filled, monkeypatch, capsys):
-    live = BLOCKS.live
+    run_blocks = BLOCKS.run_blocks
 
     def interrupted(blocks, *rest):
-        yield from live(blocks[:2], *rest)
+        yield from run_blocks(blocks[:2], *rest)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(SWEEP, "live", interrupted)
+        patched.setattr(SWEEP, "run_blocks", interrupted)
         with pytest.raises(KeyboardInterrupt, match=f"{tmp_path}: .* is kept, and the same sweep goes on from there"):
             sweep(tmp_path)
     assert len(list((tmp_path / "blocks").iterdir())) == 2 and status(tmp_path).learners[0].missing == 4
-    monkeypatch.setattr(cp.cli, "fill", lambda **_: interrupted_by("kept"))
+    monkeypatch.setattr("crossprop.cli.sweep.fill", lambda *_, **__: interrupted_by("kept"))
     with pytest.raises(SystemExit):
         cp.cli.main(["sweep", "--stream", "geoff", "--learners", "frozen", "--store", "kept"])
     assert capsys.readouterr().err == "crossprop: interrupted: kept\n"
@@ -331,17 +332,21 @@ def test_a_disk_that_fills_is_told_and_what_was_written_before_stays(tmp_path):
 
 
 def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
-    def execute(cells, record_every, engines, **options):
-        for number, _ in enumerate(cells):
-            yield number, RunResult({"loss": np.zeros(2**18, np.float32)}, -1)
+    class Instant:
+        def __init__(self, cells, *rest, **options):
+            self.cells = cells
 
-    monkeypatch.setattr(BLOCKS, "execute", execute)
+        def results(self):
+            for number, _ in enumerate(self.cells):
+                yield number, CellResult(RunResult({"loss": np.zeros(2**18, np.float32)}, -1), 2**18)
+
+    monkeypatch.setattr(BLOCKS, "Executor", Instant)
     long = cp.Geoff(inputs=6, features=10, tasks="A", examples=2**18)
     peaks = []
     for blocks in (20, 80):
         tracemalloc.start()
         grid = {"step_size": np.linspace(0.1, 0.2, blocks)}
-        SWEEP.fill(LEARNERS, long, grid, 1, 1, "auto", tmp_path / str(blocks))
+        SWEEP.fill(SWEEP.SweepSpec.of(LEARNERS, long, grid, 1, record_every=1, store=tmp_path / str(blocks)))
         peaks.append(tracemalloc.get_traced_memory()[1] / 2**20)
         tracemalloc.stop()
         assert len(list((tmp_path / str(blocks) / "blocks").iterdir())) == blocks
@@ -452,8 +457,9 @@ while kills < KILLS or midway < MIDWAY:
         break
     first, last = writes()
     kills += 1
-    midway += bool(set(first) - last) and any(folder.glob("killed/blocks/*.part"))
-    twice += sum(name.removesuffix(".part") in there for name in first) + len(first) - len(set(first))
+    midway += bool(set(first) - last) and any(folder.glob("killed/blocks/.*.part"))
+    target = lambda name: name.removeprefix(".").partition(".nc")[0] + ".nc"
+    twice += sum(target(name) in there for name in first) + len(first) - len(set(first))
 left = BLOCKS - len(list(folder.glob("killed/blocks/*.nc")))
 assert os.waitpid(attempt(folder / "killed"), 0)[1] == 0
 print(json.dumps({"kills": kills, "midway": midway, "twice": twice, "left": left}))

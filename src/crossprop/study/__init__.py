@@ -116,8 +116,9 @@ class Study:
         own = {
             grid.name: {"step_size": grid.over["step_size"][:2]} for grid in spec.header.grids if grid.name in learners
         }
-        few = {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
-        return replace(spec, learners=learners, over=over | own, **few)
+        seeds = list(range(self.seeds or 2))
+        few = replace(spec, seeds=seeds, evaluate=self.evaluate or 3, record_every=6)
+        return replace(few, learners=learners, over=over | own)
 
     def _facts(self, spec: SweepSpec, sweep: Sweep) -> dict[str, str]:
         stream, network = spec.stream, next(iter(spec.learners.values())).network

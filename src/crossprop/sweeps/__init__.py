@@ -74,19 +74,8 @@ def sweep(
     records["crossprop"].loss.mean(["seed", "step"])
     ```
     """
-    spec = SweepSpec(
-        learners,  # pyright: ignore[reportArgumentType]
-        stream,
-        over,
-        seeds,  # pyright: ignore[reportArgumentType]
-        record_every,
-        engine,
-        store,  # pyright: ignore[reportArgumentType]
-        evaluate,
-        steps,
-        probes,
-        metrics,
-    )
+    options = {"engine": engine, "store": store, "evaluate": evaluate, "steps": steps}
+    spec = SweepSpec.of(learners, stream, over, seeds, record_every, probes=probes, metrics=metrics, **options)
     blocks = fill(spec, progress, cluster)
     return {grid.name: labelled(grid, spec.record_every, blocks) for grid in spec.header.grids}
 

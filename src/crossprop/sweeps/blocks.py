@@ -161,6 +161,7 @@ def run_blocks(
     of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
     cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
+    windows = {id(block.stream): _windows(block, plan) for block in blocks}
     waiting: dict[int, dict[int, CellResult]] = {}
     each = [engines[number] for number in of_cell]
     tell = lambda cell, steps, seconds: on_steps(steps)
@@ -171,14 +172,16 @@ def run_blocks(
             runs[cell] = result
             if len(runs) == len(blocks[number].seeds):
                 together = [runs[cell] for cell in sorted(waiting.pop(number))]
-                yield number, _joined(together, blocks[number], plan, made_with[engines[number]])
+                records = {name: np.stack([each.run.records[name] for each in together]) for name in result.run.records}
+                diverged_at = np.array([each.run.diverged_at for each in together])
+                step, task = windows[id(blocks[number].stream)]
+                yield number, BlockResult(records, diverged_at, step, task, made_with[engines[number]])
 
 
-def _joined(runs: list[CellResult], block: Block, plan: Plan, made_with: dict[str, Any]) -> BlockResult:
-    records = {name: np.stack([each.run.records[name] for each in runs]) for name in runs[0].run.records}
-    diverged_at = np.array([each.run.diverged_at for each in runs])
+def _windows(block: Block, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the windows, and the task at each."""
     step = window_ends(steps_of(block, plan), plan.record_every)
-    return BlockResult(records, diverged_at, step, np.asarray(block.stream.task(step - 1)), made_with)
+    return step, np.asarray(block.stream.task(step - 1))
 
 
 def engines_of(blocks: Sequence[Block], engine: str, observers: Observers) -> list[str]:

@@ -1,10 +1,12 @@
 """A sweep as it is asked for: learners, a stream, a grid, seeds, and what to record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from crossprop import _checks as check
 from crossprop.engines.protocol import Metric, Observers, Probe
@@ -19,12 +21,12 @@ from crossprop.sweeps.grid import Grid, checked_grids
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """The arguments of `sweep`, checked. TOML files, the command line and studies make one too."""
+    """A sweep, checked: `SweepSpec.of(...)` takes the arguments of `sweep`."""
 
-    learners: Mapping[str, Learner]
+    learners: dict[str, Learner]
     stream: Stream
     over: Mapping[str, Any]
-    seeds: Sequence[int]
+    seeds: list[int]
     record_every: int = 50
     engine: str = "auto"
     store: Path | None = None
@@ -33,24 +35,27 @@ class SweepSpec:
     probes: Mapping[str, Probe] | None = None
     metrics: Mapping[str, Metric] | None = None
 
+    @classmethod
+    def of(
+        cls, learners: Any, stream: Any, over: Any, seeds: Any = 30, record_every: Any = 50, **options: Any
+    ) -> "SweepSpec":
+        """The sweep with these arguments; an error names the one that does not fit."""
+        check.integer("record_every", record_every, low=1)
+        options |= {name: int(value) for name, value in options.items() if isinstance(value, np.integer)}
+        if (store := options.get("store")) is not None:
+            if not isinstance(store, str | Path):
+                raise TypeError(f"store must be a folder, got {store!r}")
+            options["store"] = Path(store)
+        return cls(checked_learners(learners), stream, over, checked_seeds(seeds), int(record_every), **options)
+
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)
-        put("learners", checked_learners(self.learners))
-        put("seeds", checked_seeds(self.seeds))
-        check.integer("record_every", self.record_every, low=1)
-        put("record_every", int(self.record_every))
         check_fit({}, self.stream)
         if isinstance(self.stream, IteratorStream):
             raise ValueError("stream must be one that can be dealt again, got a crossprop.Iterator, which has one pass")
         if self.steps is not None:
             check.integer("steps", self.steps, low=1, high=self.stream.steps)
-            put("steps", int(self.steps))
         elif self.stream.steps is None:
             raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
-        if self.store is not None:
-            if not isinstance(self.store, str | Path):
-                raise TypeError(f"store must be a folder, got {self.store!r}")
-            put("store", Path(self.store))
         if self.evaluate is not None:
             check.integer("evaluate", self.evaluate, low=1, high=2**32 - 1 - max(self.seeds))
             if self.store is None:
@@ -59,7 +64,7 @@ class SweepSpec:
     @cached_property
     def observers(self) -> Observers:
         """Probes and metrics, tried on every learner."""
-        return checked_observers(self.probes, self.metrics, dict(self.learners))
+        return checked_observers(self.probes, self.metrics, self.learners)
 
     @property
     def plan(self) -> Plan:
@@ -75,7 +80,7 @@ class SweepSpec:
     @cached_property
     def header(self) -> "StoreHeader":
         """What a store of this sweep holds."""
-        grids = checked_grids(dict(self.learners), self.stream, self.over, list(self.seeds))
+        grids = checked_grids(self.learners, self.stream, self.over, self.seeds)
         return StoreHeader(
             self.record_every,
             str(float_type()),

@@ -45,7 +45,7 @@ def read_spec(
         learner, colon, axis = name.rpartition(":")
         (over.setdefault(learner, {}) if colon else over)[axis] = values
     values = {key: table[key] for key in VALUES if key in table}
-    return SweepSpec(learners, stream, over, table.get("seeds", 30), **values)
+    return SweepSpec.of(learners, stream, over, table.get("seeds", 30), **values)
 
 
 def _read(path: Path) -> dict[str, Any]:
