@@ -9,6 +9,8 @@ UNCHECKED = {
     # These check their arguments, and the tests look at their messages.
     "crossprop.running.run",
     "crossprop.sweeps.sweep",
+    "crossprop.testing.check_learner",
+    "crossprop.testing.check_stream",
     "crossprop.sweeps.grid.logspace",
     "crossprop.bench.peers.numpy_loop",
     # Its integers are tracers.

@@ -40,7 +40,6 @@ def _fields(learner: Learner) -> None:
         number = isinstance(leaf, int | float | np.generic | np.ndarray | jax.Array) and not isinstance(leaf, bool)
         name = jax.tree_util.keystr(path).removeprefix(".")
         require(number and np.shape(leaf) == (), f"the leaf {name}={leaf!r}, which needs eqx.field(static=True)")
-    hash(jax.tree.structure(learner))
 
 
 @promise
@@ -122,19 +121,19 @@ def _compiled(learner: Learner) -> None:
 
 @promise
 def _mapped(learner: Learner) -> None:
-    """`jax.vmap` can map `init` and `update` over seeds and over the learner's numbers."""
-    (x, y), chosen = _examples(learner, 1), jax.random.split(jax.random.key(0), 2)
+    """`jax.vmap` can map `init` and `update` over seeds, examples and the learner's numbers."""
+    (x, y), chosen = _examples(learner, 2), jax.random.split(jax.random.key(0), 2)
     leaves, structure = jax.tree.flatten(learner)
     learners = jax.tree.unflatten(structure, [np.stack([leaf, leaf]).astype(float_type()) for leaf in leaves])
 
     @jax.jit
     @jax.vmap
-    def after_one(learner: Learner, key: Any) -> Any:
-        return learner.update(learner.init(key), x[0], y[0])
+    def after_one(learner: Learner, key: Any, x: Any, y: Any) -> Any:
+        return learner.update(learner.init(key), x, y)
 
-    mapped = after_one(learners, chosen)
+    mapped = after_one(learners, chosen, x, y)
     for i, key in enumerate(chosen):
-        alone = learner.update(learner.init(key), x[0], y[0])
+        alone = learner.update(learner.init(key), x[i], y[i])
         require_close(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), alone, "update mapped and not")
 
 
@@ -245,10 +244,10 @@ def _update(learner: Learner, state: Any, x: Any, y: Any) -> Any:
     return learner.update(state, x, y)
 
 
-def _examples(learner: Learner, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _examples(learner: Learner, count: int) -> tuple[jax.Array, jax.Array]:
     """The first examples of the stream that `_records` uses."""
     _, x, y = (stream := _stream(learner)).deal(stream.begin(jax.random.key(0)), count)
-    return np.asarray(x), np.asarray(y)
+    return x, y
 
 
 def _stream(learner: Learner) -> Arrays:
