@@ -83,7 +83,7 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
         below = {"linewidth": 3, "zorder": 1.5} if infos[learner].rule == "frozen" else {"linewidth": 1.3}
         axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **below)
         axes.fill_between(step, estimate.low[index], estimate.high[index], color=colour, alpha=0.15, linewidth=0)
-    _mark_tasks(axes, schema.marks(step, records.task.values), first=step[0])
+    _mark_tasks(axes, schema.marks(step, records.task.values), first=int(step[0]))
     variable = schema.describe(records, name)
     if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
