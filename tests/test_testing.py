@@ -1,5 +1,7 @@
 """The public contract checks: all learners and streams pass, and each check finds what it is for."""
 
+# pyright: reportIncompatibleMethodOverride=false
+
 import contextlib
 import itertools
 import json
