@@ -92,7 +92,7 @@ def _described(value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray | np.generic | jax.Array) and value.ndim == 0 and not _is_key(value):
         return value.item()
-    if type(value) in (tuple, list):
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return {type(value).__name__: [_described(each) for each in value]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: _described(getattr(value, field.name)) for field in dataclasses.fields(value)}
