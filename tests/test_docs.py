@@ -11,6 +11,7 @@ import pytest
 
 from crossprop.cli import main
 from crossprop.learners import LEARNERS
+from crossprop.streams import STREAMS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 ROOT = Path(__file__).parent.parent
@@ -42,13 +43,14 @@ def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
     source = "\n".join(blocks(page, "python"))
     for long, quick in QUICK.items():
         source = source.replace(long, quick)
-    before = dict(LEARNERS)
+    before = [(registry, dict(registry)) for registry in (LEARNERS, STREAMS)]
     namespace = {"__name__": page.stem}
     try:
         exec(compile(source, page.name, "exec"), namespace)
     finally:
-        LEARNERS.clear()
-        LEARNERS.update(before)
+        for registry, entries in before:
+            registry.clear()
+            registry.update(entries)
         plt.close("all")
     assert "records" in namespace or not source
 

@@ -1,7 +1,10 @@
 """Learners and their states in files: a JSON header and plain arrays in an npz archive, no pickle."""
 
+import dataclasses
+import inspect
 import json
-import zipfile
+import sys
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -10,69 +13,154 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop._files import atomic_write
-from crossprop.configuration import configuration
 from crossprop.learners import LEARNERS, Learner
-from crossprop.learners.optimizers import Optimizer
-from crossprop.network import Network, float_type
+from crossprop.learners.calling import check_state
+from crossprop.network import Network
+from crossprop.streams import STREAMS
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def save(path: str | Path, learner: Learner, state: Any) -> None:
-    """Writes a learner and its state to one file, whole or not at all."""
+    """Writes a learner and its state to one file, completely or not at all."""
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a crossprop learner, got {learner!r}")
-    if jax.tree.structure(state) != jax.tree.structure(_template(learner)):
-        raise ValueError(f"state must be a state of this {type(learner).__name__}, got {jax.tree.structure(state)}")
-    header = {
-        "schema": SCHEMA,
-        "learner": configuration(learner),
-        "named_optimizer": isinstance(learner.optimizer, str),
-    }
-    leaves = {name: np.asarray(leaf) for name, leaf in _named_leaves(state).items()}
+    check_state(learner, state)
+    leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}
+    keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
+    header = json.dumps({"schema": SCHEMA, "learner": _described(learner), "keys": keys})
+    arrays = {name: np.asarray(jax.random.key_data(leaf) if name in keys else leaf) for name, leaf in leaves.items()}
     with atomic_write(Path(path)) as scratch, scratch.open("wb") as file:
-        np.savez(file, header=np.array(json.dumps(header)), **leaves)  # pyright: ignore[reportArgumentType]
+        np.savez(file, header=np.array(header), **arrays)  # pyright: ignore[reportArgumentType]
 
 
-def load(path: str | Path, optimizer: Optimizer | None = None) -> tuple[Learner, Any]:
-    """Reads back what `save` wrote. A learner whose optimizer is a function of yours wants that function again."""
+def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
+    """Reads back what `save` wrote, as `learner, state`.
+
+    The class of a learner of your own must be registered, or its module imported before. Functions are not kept in the
+    file: a learner whose optimizer is a function needs it again, `load(path, optimizer=my_function)`.
+    """
+    header, arrays = _read(path)
+    if header["schema"] not in (1, SCHEMA):
+        raise ValueError(f"{path} has schema {header['schema']}, this version of crossprop reads 1 and {SCHEMA}")
     try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        header = json.loads(str(arrays.pop("header")))
-        schema = header["schema"]
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
-        raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
-    if schema != SCHEMA:
-        raise ValueError(f"{path} has schema {schema}, this version of crossprop reads {SCHEMA}")
-    fields = header["learner"]
-    if not header["named_optimizer"] and optimizer is None:
-        raise ValueError(f"{path} was saved with the optimizer {fields['optimizer']}: give it as optimizer=")
-    learner = _build(fields, optimizer)
-    template = _template(learner)
-    expected = {name: leaf.shape for name, leaf in _named_leaves(template).items()}
-    if expected != {name: array.shape for name, array in arrays.items()}:
-        raise ValueError(f"{path} holds another state than its learner has: {sorted(arrays)}, not {sorted(expected)}")
-    if any(array.dtype == np.float64 for array in arrays.values()) and float_type() == np.float32:
-        raise ValueError(f"{path} holds float64 numbers: turn JAX's x64 on to load it")
-    return learner, jax.tree.unflatten(jax.tree.structure(template), [jnp.asarray(arrays[name]) for name in expected])
+        if header["schema"] == 1:
+            header, arrays = _from_schema_1(header, arrays)
+        learner = _built("learner", header["learner"], functions)
+        template = _named_leaves(jax.eval_shape(learner.init, jax.random.key(0)))
+        if {*arrays} != {*template}:
+            raise ValueError(f"it holds another state than its learner has: {sorted(arrays)}, not {sorted(template)}")
+        leaves = [_restored(arrays[name], header["keys"].get(name), leaf) for name, leaf in template.items()]
+        state = jax.tree.unflatten(jax.tree.structure(jax.eval_shape(learner.init, jax.random.key(0))), leaves)
+        check_state(learner, state)
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise ValueError(f"{path} cannot be loaded: {problem}") from problem
+    return learner, state
 
 
-def _build(fields: dict[str, Any], optimizer: Optimizer | None) -> Learner:
-    rules = {build.func.__name__: build.func for build in LEARNERS.values()}
-    rule = fields["type"]
-    if rule not in rules:
-        raise ValueError(f"no learner {rule!r} is registered: add it to crossprop.learners.LEARNERS")
-    values = {name: value for name, value in fields.items() if name != "type"}
-    values["network"] = Network(**{name: value for name, value in fields["network"].items() if name != "type"})
-    if optimizer is not None:
-        values["optimizer"] = optimizer
-    return rules[rule](**values)
+def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    with Path(path).open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = dict(archive)
+            header = json.loads(str(arrays.pop("header")))
+            header["schema"]
+        except Exception as problem:  # a damaged archive raises errors of many kinds
+            raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
+    return header, arrays
 
 
-def _template(learner: Learner) -> Any:
-    return jax.eval_shape(learner.init, jax.random.key(0))
+def _from_schema_1(header: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Files of version 0.1 name classes without their modules, and leaves without the prefix `state`."""
+    known = {cls.__name__: _full_name(cls) for cls in (*_registered(), Network)}
+
+    def described(values: dict[str, Any]) -> dict[str, Any]:
+        if values["type"] not in known:
+            raise ValueError(f"no learner {values['type']!r} is registered: add it to crossprop.learners.LEARNERS")
+        return {"class": known[values["type"]], "fields": {k: v for k, v in values.items() if k != "type"}}
+
+    learner = described(header["learner"])
+    learner["fields"]["network"] = described(learner["fields"]["network"])
+    if not header["named_optimizer"]:
+        learner["fields"]["optimizer"] = {"function": learner["fields"]["optimizer"]}
+    return {"learner": learner, "keys": {}}, {f"state{name}": array for name, array in arrays.items()}
+
+
+def _described(value: Any) -> Any:
+    """`value` in JSON's types."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and value.ndim == 0 and not _is_key(value):
+        return value.item()
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
+        return {type(value).__name__: [_described(each) for each in value]}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: _described(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"class": _full_name(type(value)), "fields": fields}
+    return {"function": _full_name(value)}
+
+
+def _built(name: str, value: Any, functions: dict[str, Any]) -> Any:
+    """What `_described` wrote, built again; `name` is that of the field."""
+    match value:
+        case {"tuple": items} | {"list": items}:
+            return (tuple if "tuple" in value else list)(_built(name, each, functions) for each in items)
+        case {"function": function}:
+            if name not in functions:
+                raise ValueError(f"functions are not kept in files, and {name} was {function}: give it as {name}=")
+            return functions[name]
+        case {"class": class_name, "fields": fields}:
+            return _instance(class_name, {name: _built(name, each, functions) for name, each in fields.items()})
+        case _:
+            return value
+
+
+def _instance(class_name: str, fields: dict[str, Any]) -> Any:
+    cls = find_class(class_name)
+    if cls is None:
+        module = class_name.partition(":")[0]
+        raise ValueError(f"its class {class_name} is not known here: import {module} first, or register the class")
+    arguments = {field.name: fields[field.name] for field in dataclasses.fields(cls) if field.init}
+    if {*arguments} <= {*inspect.signature(cls).parameters}:
+        return cls(**arguments)
+    built = object.__new__(cls)  # its __init__ takes other arguments than its fields
+    for name, value in fields.items():
+        object.__setattr__(built, name, value)
+    return built
+
+
+def find_class(name: str) -> Any:
+    """The dataclass `module:QualName`, if its module is imported or it is registered, else None."""
+    module, _, path = name.partition(":")
+    found = reduce(lambda owner, part: getattr(owner, part, None), path.split("."), sys.modules.get(module))
+    if isinstance(found, type) and dataclasses.is_dataclass(found):
+        return found
+    return next((cls for cls in _registered() if _full_name(cls) == name), None)
+
+
+def _registered() -> list[type]:
+    builders = [build.func for registry in (LEARNERS, STREAMS) for build in registry.values()]
+    return [build for build in builders if isinstance(build, type)]
+
+
+def _full_name(value: Any) -> str:
+    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
 
 
 def _named_leaves(state: Any) -> dict[str, Any]:
-    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {f"state{jax.tree_util.keystr(path)}": leaf for path, leaf in leaves}
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _restored(array: np.ndarray, impl: str | None, like: Any) -> jax.Array:
+    if impl is not None:
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
+    if array.dtype.kind == "V":  # raw bytes: types that NumPy does not know, such as bfloat16
+        return jnp.asarray(array.view(like.dtype))
+    if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
+        raise ValueError(f"it holds {array.dtype} numbers: turn JAX's x64 on")
+    return jnp.asarray(array)

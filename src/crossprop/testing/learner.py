@@ -1,0 +1,278 @@
+"""Checks of learners."""
+
+import dataclasses
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crossprop.engines import ENGINES
+from crossprop.execution import keys
+from crossprop.learners import Learner, Outcome, UnitRule
+from crossprop.network import float_type
+from crossprop.passes import live, predict
+from crossprop.running import run
+from crossprop.saving import find_class, load, save
+from crossprop.streams import Arrays
+from crossprop.testing.promises import Check, named, promise, require, require_close, require_floats, require_same
+
+STEPS, CUT, EVERY = 12, 8, 4
+"""Examples of a run, where it is interrupted, and the length of its windows."""
+
+
+@promise
+def _fields(learner: Learner) -> None:
+    """A learner has a `network` with sizes and a loss; its numbers are leaves, its other fields are static."""
+    network = learner.network
+    for size in ("inputs", "outputs"):
+        value = getattr(network, size, None)
+        require(type(value) is int and value > 0, f"network.{size} is {value!r}")
+    loss = getattr(network, "loss", None)
+    require(loss in ("squared", "softmax"), f"network.loss is {loss!r}, neither 'squared' nor 'softmax'")
+    for field, value in _all_fields(learner):
+        static = field.metadata.get("static", False)
+        require(not (static and isinstance(value, float)), f"the number {field.name}={value!r} is static")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
+        number = isinstance(leaf, int | float | np.generic | np.ndarray | jax.Array) and not isinstance(leaf, bool)
+        name = jax.tree_util.keystr(path).removeprefix(".")
+        require(number and np.shape(leaf) == (), f"the leaf {name}={leaf!r}, which needs eqx.field(static=True)")
+
+
+@promise
+def _init(learner: Learner) -> None:
+    """`init(key)` is a pure function of its key and returns a pytree of arrays."""
+    state = _state(learner)
+    for name, leaf in named(state).items():
+        require(isinstance(leaf, jax.Array | np.ndarray), f"{name} is {leaf!r}, a {type(leaf).__name__}")
+    require_same(state, _state(learner), "two calls with the same key")
+
+
+@promise
+def _pure(learner: Learner) -> None:
+    """`update(state, x, y)` is a pure function: it changes nothing, and gives the same result when called again."""
+    (x, y), state = _examples(learner, 1), _state(learner)
+    before = jax.tree.map(lambda leaf: np.array(leaf) if isinstance(leaf, np.ndarray) else leaf, state)
+    first = learner.update(state, x[0], y[0])
+    require_same(state, before, "the state that was given, after and before the call")
+    require_same(learner.update(state, x[0], y[0]), first, "two calls with the same arguments")
+
+
+@promise
+def _kept(learner: Learner) -> None:
+    """`update` returns a state with the structure, shapes and types of the one that it was given."""
+    (x, y), state = _examples(learner, 1), _state(learner)
+    new, _ = learner.update(state, x[0], y[0])
+    structures = jax.tree.structure(state), jax.tree.structure(new)
+    require(structures[0] == structures[1], f"{structures[1]} after {structures[0]}")
+    for (name, old), leaf in zip(named(state).items(), jax.tree.leaves(new), strict=True):
+        kinds = [f"{jnp.result_type(each)}{list(np.shape(each))}" for each in (old, leaf)]
+        require(kinds[0] == kinds[1], f"{name} is {kinds[1]} after {kinds[0]}")
+
+
+@promise
+def _outcome(learner: Learner) -> None:
+    """`update` returns a `crossprop.Outcome` with a scalar loss and the outputs from before learning."""
+    (x, y), state = _examples(learner, 2), _state(learner)
+    for one_x, one_y in zip(x, y, strict=True):
+        new, outcome = learner.update(state, one_x, one_y)
+        require(isinstance(outcome, Outcome), f"a {type(outcome).__name__}")
+        require_floats("loss", outcome.loss, ())
+        require_floats("outputs", outcome.outputs, (learner.network.outputs,))
+        require_close(outcome.outputs, learner.predict(state, one_x), "outputs and predict on the state before")
+        state = new
+
+
+@promise
+def _predict(learner: Learner) -> None:
+    """`predict(state, x)` returns the linear outputs, `(outputs,)`, and so does `crossprop.predict`."""
+    (x, _), state = _examples(learner, 2), _state(learner)
+    outputs = [learner.predict(state, each) for each in x]
+    require_floats("what it returns", outputs[0], (learner.network.outputs,))
+    require_close(predict(learner, state, x), np.stack(outputs), "crossprop.predict and predict")
+
+
+@promise
+def _weights(learner: Learner) -> None:
+    """`weights(state)` is a dict of float arrays by name; their shapes never change, the names are identifiers."""
+    (x, y), state = _examples(learner, 1), _state(learner)
+    weights = learner.weights(state)
+    require(isinstance(weights, dict), f"{weights!r}")
+    for name, value in weights.items():
+        require(isinstance(name, str) and name.isidentifier(), f"the name {name!r}")
+        require_floats(f"weights[{name!r}]", value, None)
+    later = learner.weights(learner.update(state, x[0], y[0])[0])
+    shapes = [{name: np.shape(value) for name, value in each.items()} for each in (weights, later)]
+    require(shapes[0] == shapes[1], f"{shapes[1]} after {shapes[0]}")
+
+
+@promise
+def _compiled(learner: Learner) -> None:
+    """`init`, `update` and `predict` can be compiled by `jax.jit`, with the learner as an argument."""
+    (x, y), state = _examples(learner, 1), _state(learner)
+    require_close(jax.jit(_first_state)(learner, jax.random.key(0)), state, "init compiled and not")
+    require_close(_update(learner, state, x[0], y[0]), learner.update(state, x[0], y[0]), "update compiled and not")
+    outputs = jax.jit(lambda learner, state, x: learner.predict(state, x))(learner, state, x[0])
+    require_close(outputs, learner.predict(state, x[0]), "predict compiled and not")
+
+
+@promise
+def _mapped(learner: Learner) -> None:
+    """`jax.vmap` can map `init` and `update` over seeds, examples and the learner's numbers."""
+    (x, y), chosen = _examples(learner, 2), jax.random.split(jax.random.key(0), 2)
+    leaves, structure = jax.tree.flatten(learner)
+    learners = jax.tree.unflatten(structure, [np.stack([leaf, leaf]).astype(float_type()) for leaf in leaves])
+
+    @jax.jit
+    @jax.vmap
+    def after_one(learner: Learner, key: Any, x: Any, y: Any) -> Any:
+        return learner.update(learner.init(key), x, y)
+
+    mapped = after_one(learners, chosen, x, y)
+    for i, key in enumerate(chosen):
+        alone = learner.update(learner.init(key), x[i], y[i])
+        require_close(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), alone, "update mapped and not")
+
+
+@promise
+def _run(learner: Learner) -> None:
+    """`crossprop.run` gives what a loop of `update` gives: losses, drift of the weights, and the last state."""
+    records, states = _records(learner, [0])
+    (x, y), state = _examples(learner, STEPS), learner.init(keys(0)[1])
+    first, losses, drifts = learner.weights(state), [], {name: [] for name in learner.weights(state)}
+    for step in range(STEPS):
+        state, outcome = _update(learner, state, x[step], y[step])
+        losses.append(float(outcome.loss))
+        require(np.isfinite(losses[-1]), f"the loss {losses[-1]} at example {step}: try a smaller step size")
+        for name, value in learner.weights(state).items() if (step + 1) % EVERY == 0 else ():
+            drifts[name].append(np.linalg.norm(np.ravel(value - first[name])))
+    means = np.reshape(losses, (-1, EVERY)).mean(1)
+    require_close(records.loss.values[0, 0], means, "loss of the run and of the loop")
+    for name, values in drifts.items():
+        variable = f"{name}_drift" if f"{name}_drift" in records else f"drift_{name}"
+        require_close(records[variable].values[0, 0], np.array(values), f"{variable} of the run and of the loop")
+    require_close(states["learner"][0], state, "last states of the run and of the loop")
+
+
+@promise
+def _seeds(learner: Learner) -> None:
+    """A seed gives the same numbers alone and among others, bit for bit."""
+    alone, among = _records(learner, [1]), _records(learner, [0, 1, 2])
+    for name, values in alone[0].data_vars.items():
+        require_same(values.values, among[0][name].sel(seed=[1]).values, f"{name} alone and among three seeds")
+    require_same(alone[1]["learner"][1], among[1]["learner"][1], "last states alone and among three seeds")
+
+
+@promise
+def _continued(learner: Learner) -> None:
+    """A run that goes on from `return_states` gives what an uninterrupted one gives."""
+    whole, states = _records(learner, [0])
+    _, half = _records(learner, [0], steps=CUT)
+    rest, last = _records(learner, [0], start=half)
+    for name, values in rest.data_vars.items():
+        if "step" in values.dims:
+            require_close(values.values, whole[name].sel(step=rest.step).values, f"{name} continued and whole")
+    require_close(last["learner"][0], states["learner"][0], "last states continued and whole")
+
+
+@promise
+def _saved(learner: Learner) -> None:
+    """`crossprop.save` and `crossprop.load` give back the same learner and state."""
+    parts = [learner, *(value for _, value in _all_fields(learner) if dataclasses.is_dataclass(value))]
+    if any(find_class(f"{type(part).__module__}:{type(part).__qualname__}") is not type(part) for part in parts):
+        return  # such as a class that was defined in a function
+    functions = {field.name: value for field, value in _all_fields(learner) if _is_function(value)}
+    (x, y), state = _examples(learner, 1), _state(learner)
+    state, _ = _update(learner, state, x[0], y[0])
+    with tempfile.TemporaryDirectory() as folder:
+        save(Path(folder) / "learner", learner, state)
+        loaded, loaded_state = load(Path(folder) / "learner", **functions)
+    require(jax.tree.structure(loaded) == jax.tree.structure(learner), f"{loaded!r} after {learner!r}")
+    require_same(loaded, learner, "numbers of the learner loaded and saved")
+    require_same(loaded_state, state, "states loaded and saved")
+
+
+@promise
+def _engines(learner: Learner) -> None:
+    """A unit rule that the engine chunked supports gives the same numbers there as on scan."""
+    if not isinstance(learner, UnitRule) or ENGINES["chunked"].why_unsupported(learner, "cpu") is not None:
+        return
+    chunked, scan = _records(learner, [0], engine="chunked"), _records(learner, [0])
+    require_close(chunked[1]["learner"][0], scan[1]["learner"][0], "last states of chunked and scan")
+
+
+@promise
+def learns_repeated_example(learner: Learner) -> None:
+    """300 updates with the same example at least halve its loss."""
+    x, y = _examples(learner, 1)
+    _, outcomes = live(learner, _state(learner), np.repeat(x, 300, axis=0), np.repeat(y, 300, axis=0))
+    first, last = float(outcomes.loss[0]), float(outcomes.loss[-1])
+    require(last <= first / 2, f"the loss {last:g} at the last update, {first:g} at the first")
+
+
+LEARNER_CHECKS: dict[str, Check] = {
+    "fields": _fields,
+    "init": _init,
+    "pure": _pure,
+    "state": _kept,
+    "outcome": _outcome,
+    "predict": _predict,
+    "weights": _weights,
+    "compiled": _compiled,
+    "mapped": _mapped,
+    "run": _run,
+    "seeds": _seeds,
+    "continued": _continued,
+    "saved": _saved,
+    "engines": _engines,
+}
+
+
+def _state(learner: Learner) -> Any:
+    return learner.init(jax.random.key(0))
+
+
+def _first_state(learner: Learner, key: Any) -> Any:
+    return learner.init(key)
+
+
+@jax.jit
+def _update(learner: Learner, state: Any, x: Any, y: Any) -> Any:
+    return learner.update(state, x, y)
+
+
+def _examples(learner: Learner, count: int) -> tuple[jax.Array, jax.Array]:
+    """The first examples of the stream that `_records` uses."""
+    _, x, y = (stream := _stream(learner)).deal(stream.begin(jax.random.key(0)), count)
+    return x, y
+
+
+def _stream(learner: Learner) -> Arrays:
+    network, numbers = learner.network, np.random.default_rng(0)
+    x = numbers.normal(size=(STEPS, network.inputs))
+    if network.loss == "softmax":
+        return Arrays(x, numbers.integers(network.outputs, size=STEPS), classes=network.outputs)
+    return Arrays(x, numbers.normal(size=(STEPS, network.outputs)))
+
+
+def _records(learner: Learner, seeds: list[int], engine: str = "scan", **options: Any) -> Any:
+    stream, quiet = _stream(learner), {"progress": False, "return_states": True}
+    if isinstance(start := options.get("start"), dict):
+        stream = start.stream  # pyright: ignore[reportAttributeAccessIssue]
+    return run({"learner": learner}, stream, seeds, EVERY, engine, **quiet, **options)
+
+
+def _all_fields(thing: Any) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
+    """The fields of a dataclass and of those among them, but not those of static ones."""
+    for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        yield field, value
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and not field.metadata.get("static", False):
+            yield from _all_fields(value)
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not dataclasses.is_dataclass(value)

@@ -1,0 +1,75 @@
+"""How checks are made: each tests one promise, and says what it found in the place of what was promised."""
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Check = Callable[[Any], None]
+
+
+class _Found(Exception):
+    """What a check found in place of what its promise says."""
+
+
+def require(condition: Any, found: str) -> None:
+    if not condition:
+        raise _Found(found)
+
+
+def promise(check: Check) -> Check:
+    """A check whose docstring is the promise that it tests."""
+
+    @wraps(check)
+    def checked(thing: Any) -> None:
+        try:
+            check(thing)
+        except Exception as problem:
+            lines = str(problem).strip().splitlines() or [""]
+            found = str(problem) if isinstance(problem, _Found) else f"{type(problem).__name__}: {lines[0]}"
+            cause = None if isinstance(problem, _Found) else problem
+            raise AssertionError(f"{type(thing).__name__}: {check.__doc__} Found: {found}") from cause
+
+    return checked
+
+
+def named(tree: Any) -> dict[str, Any]:
+    return {jax.tree_util.keystr(path) or "it": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def require_same(one: Any, other: Any, what: str) -> None:
+    for name, a, b in _pairs(one, other, what):
+        require(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), f"{what} differ: {name} {a} and {b}")
+
+
+def require_close(one: Any, other: Any, what: str) -> None:
+    """Equal but for rounding; whole numbers, bools and keys exactly."""
+    for name, a, b in _pairs(one, other, what):
+        if a.dtype.kind in "buiO":
+            same = np.array_equal(a, b)
+        else:
+            a, b = a.astype(float), b.astype(float)
+            same = np.allclose(a, b, rtol=1e-4, atol=1e-5 * max(1, np.abs(a).max(initial=0)), equal_nan=True)
+        require(same, f"{what} differ: {name} {a} and {b}")
+
+
+def _pairs(one: Any, other: Any, what: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    leaves, others = named(one), jax.tree.leaves(other)
+    require(jax.tree.structure(one) == jax.tree.structure(other), f"{what} differ in structure")
+    for (name, a), b in zip(leaves.items(), others, strict=True):
+        require(np.shape(a) == np.shape(b), f"{what} differ: {name} has shapes {np.shape(a)} and {np.shape(b)}")
+        yield name, _plain(a), _plain(b)
+
+
+def require_floats(name: str, value: Any, shape: tuple[int, ...] | None) -> None:
+    array = isinstance(value, jax.Array | np.ndarray | np.generic)
+    require(array and jnp.issubdtype(value.dtype, jnp.floating), f"{name} is {value!r}, no array of floats")
+    require(shape is None or value.shape == shape, f"{name} has shape {np.shape(value)}, not {shape}")

@@ -1,0 +1,139 @@
+"""Checks of streams."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from crossprop.execution import keys
+from crossprop.learners import Backprop
+from crossprop.network import Network, float_type
+from crossprop.passes import live
+from crossprop.running import run
+from crossprop.streams import Stream
+from crossprop.testing.promises import Check, promise, require, require_close, require_same
+
+LARGEST = 10**7
+"""The most numbers of a stream that are sampled whole."""
+
+
+@promise
+def _attributes(stream: Stream) -> None:
+    """A stream has whole numbers `inputs` and `outputs`, a bool `one_hot`, and `steps`, a whole number or None."""
+    for name in ("inputs", "outputs"):
+        value = getattr(stream, name, None)
+        require(type(value) is int and value > 0, f"{name} is {value!r}")
+    steps, one_hot = getattr(stream, "steps", "missing"), getattr(stream, "one_hot", None)
+    require(steps is None or (type(steps) is int and steps > 0), f"steps is {steps!r}")
+    require(isinstance(one_hot, bool), f"one_hot is {one_hot!r}")
+
+
+@promise
+def _dealt(stream: Stream) -> None:
+    """`deal(place, count)` returns the next place, `x (count, inputs)` and `y (count, outputs)`, of finite numbers."""
+    place, count = stream.begin(jax.random.key(0)), _count(stream)
+    dealt = stream.deal(place, count)
+    require(isinstance(dealt, tuple) and len(dealt) == 3, f"a {type(dealt).__name__} in place of three values")
+    for name, values, size in (("x", dealt[1], stream.inputs), ("y", dealt[2], stream.outputs)):
+        array = np.asarray(values)
+        require(array.dtype.kind in "buif", f"{name} of {array.dtype}")
+        require(array.shape == (count, size), f"{name} of shape {array.shape}, not {(count, size)}")
+        require(np.isfinite(array).all(), f"{name} has numbers that are not finite")
+    _require_form(dealt[0], place)
+
+
+def _require_form(place: Any, before: Any) -> None:
+    forms = [(jax.tree.structure(each), [np.shape(leaf) for leaf in jax.tree.leaves(each)]) for each in (before, place)]
+    require(forms[0] == forms[1], f"a place of another form: {forms[1]} after {forms[0]}")
+
+
+@promise
+def _one_hot(stream: Stream) -> None:
+    """If `one_hot` is True, every row of `y` has one 1 and is 0 elsewhere."""
+    _, _, y = _deal(stream, _count(stream))
+    rows = np.sort(y, axis=1)
+    wrong = np.flatnonzero((rows[:, -1] != 1) | (rows[:, :-1] != 0).any(axis=1)) if stream.one_hot else []
+    require(len(wrong) == 0, f"y[{wrong[0]}] is {y[wrong[0]]}" if len(wrong) else "")
+
+
+@promise
+def _deal_is_pure(stream: Stream) -> None:
+    """`begin` and `deal` are pure functions: they change nothing, and give the same when called again."""
+    key, count = jax.random.key(0), _count(stream)
+    place = stream.begin(key)
+    require_same(stream.begin(key), place, "two calls of begin with the same key")
+    before = jax.tree.map(lambda leaf: np.array(leaf) if isinstance(leaf, np.ndarray) else leaf, place)
+    first = stream.deal(place, count)
+    require_same(place, before, "the place that was given, after and before the call")
+    require_same(stream.deal(place, count), first, "two calls of deal from the same place")
+
+
+@promise
+def _parts(stream: Stream) -> None:
+    """Dealing 3 examples and then 4 gives the same ones as dealing 7."""
+    count = _count(stream)
+    part = min(3, count)
+    _, *whole = stream.deal(stream.begin(jax.random.key(0)), count)
+    middle, *first = stream.deal(stream.begin(jax.random.key(0)), part)
+    if part < count:
+        _, *rest = stream.deal(middle, count - part)
+        first = [np.concatenate([one, other]) for one, other in zip(first, rest, strict=True)]
+    for name, one, other in zip("xy", first, whole, strict=True):
+        require_same(np.asarray(one), np.asarray(other), f"{name} dealt in parts and at once")
+
+
+@promise
+def _task(stream: Stream) -> None:
+    """`task(steps)` gives the number of the task at each step, from 0, whatever other steps are asked for."""
+    steps = np.arange(stream.steps or 1000)[:1000]
+    tasks = np.asarray(stream.task(steps))
+    require(tasks.shape == steps.shape, f"shape {tasks.shape} for {steps.shape}")
+    require(tasks.dtype.kind in "ui" and tasks.min() >= 0, f"{tasks.dtype} from {tasks.min()}")
+    require_same(np.asarray(stream.task(steps[::-1])), tasks[::-1], "the tasks of the steps backwards and forwards")
+
+
+@promise
+def _sample(stream: Stream) -> None:
+    """`sample(key)` of a finite stream gives all that is dealt, and the same tasks for every key."""
+    if stream.steps is None or stream.steps * (stream.inputs + stream.outputs) > LARGEST:
+        return
+    sample = stream.sample(jax.random.key(0))
+    for name, sampled, dealt in zip("xy", sample, _deal(stream, stream.steps)[1:], strict=False):
+        require_same(np.asarray(sampled, float_type()), dealt, f"{name} sampled and dealt")
+    tasks = np.asarray(stream.task(np.arange(stream.steps)))
+    for key in (0, 1):
+        require_same(np.asarray(stream.sample(jax.random.key(key)).task), tasks, "tasks of sample and stream")
+
+
+@promise
+def _run_on(stream: Stream) -> None:
+    """`crossprop.run` learns from the examples that are dealt."""
+    loss, count = "softmax" if stream.one_hot else "squared", _count(stream)
+    learner = Backprop(Network(stream.inputs, 2, stream.outputs, loss=loss), 1e-6)
+    records = run(learner, stream, [0], 1, "scan", progress=False, steps=count)
+    stream_key, initial_key = keys(0)
+    _, x, y = stream.deal(stream.begin(stream_key), count)
+    _, outcomes = live(learner, learner.init(initial_key), np.asarray(x), np.asarray(y, float_type()))
+    require_close(records.loss.values[0, 0], outcomes.loss, "losses of a run and of the examples that are dealt")
+    require_same(records.task.values, np.asarray(stream.task(np.arange(count))), "tasks of a run and of the stream")
+
+
+STREAM_CHECKS: dict[str, Check] = {
+    "attributes": _attributes,
+    "deal": _dealt,
+    "one_hot": _one_hot,
+    "pure": _deal_is_pure,
+    "parts": _parts,
+    "task": _task,
+    "sample": _sample,
+    "run": _run_on,
+}
+
+
+def _count(stream: Stream) -> int:
+    return min(7, stream.steps or 7)
+
+
+def _deal(stream: Stream, count: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    place, x, y = stream.deal(stream.begin(jax.random.key(0)), count)
+    return place, np.asarray(x, float_type()), np.asarray(y, float_type())

@@ -1,0 +1,197 @@
+"""Files of learners and states: any learner, any state, and nothing that is not what `save` wrote."""
+
+import json
+import sys
+import types
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import crossprop as cp
+from crossprop.learners import LEARNERS
+from own_learner import Replay
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+NET = cp.Network(inputs=3, hidden=2)
+
+
+class Sizes(eqx.Module):
+    inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    scale: float = 0.25
+    loss: str = eqx.field(static=True, default="squared")
+
+
+class Odd(cp.Learner):
+    """A state of many types, fields of many types, and an `__init__` of its own."""
+
+    network: Any
+    rates: tuple[float, ...]
+    squash: Any = eqx.field(static=True)
+
+    def __init__(self, size, squash=jnp.tanh):
+        self.network, self.rates, self.squash = Sizes(size, 1), (0.5, 0.125), squash
+
+    def init(self, key):
+        keys = jax.random.split(jax.random.key(1, impl="rbg"), 3)
+        small = jnp.ones(2, jnp.bfloat16)
+        return {
+            "key": key,
+            "keys": keys,
+            "count": jnp.asarray(3),
+            "seen": jnp.zeros(4, bool),
+            "small": [small, (small,)],
+        }
+
+    def update(self, state, x, y):
+        return state | {"count": state["count"] + 1}, cp.Outcome(jnp.sum(y**2), y)
+
+    def predict(self, state, x):
+        return jnp.zeros(1)
+
+    def weights(self, state):
+        return {}
+
+
+def assert_same(one, other):
+    plain = lambda leaf: jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(plain(a), plain(b))
+
+
+def test_any_state_and_fields_of_many_types_come_back(tmp_path):
+    learner = Odd(3)
+    state = learner.init(jax.random.key(7))
+    cp.save(tmp_path / "odd", learner, state)
+    loaded, again = cp.load(tmp_path / "odd", squash=jnp.tanh)
+    assert loaded == learner and type(loaded.network) is Sizes
+    assert_same(again, state)
+    assert again["keys"].dtype == state["keys"].dtype
+    with pytest.raises(ValueError, match=r"odd cannot be loaded: .* squash was jax.numpy:tanh: give it as squash="):
+        cp.load(tmp_path / "odd")
+
+
+def test_a_saved_learner_with_a_key_goes_on_as_if_nothing_happened(tmp_path):
+    learner, rows = Replay(cp.Network(3, 1), 0.1), np.random.default_rng(0).normal(size=(20, 4))
+    state, _ = cp.live(learner, learner.init(jax.random.key(0)), rows[:10, 1:], rows[:10, 0])
+    cp.save(tmp_path / "replay", learner, state)
+    loaded, again = cp.load(tmp_path / "replay")
+    assert_same(again, state)
+    assert_same(
+        cp.live(loaded, again, rows[10:, 1:], rows[10:, 0]), cp.live(learner, state, rows[10:, 1:], rows[10:, 0])
+    )
+
+
+def test_a_class_is_found_if_its_module_is_imported_or_it_is_registered(tmp_path, monkeypatch):
+    module = types.ModuleType("users_module")
+    Own = type("Own", (Replay,), {"__module__": "users_module"})
+    module.Own = Own
+    monkeypatch.setitem(sys.modules, "users_module", module)
+    learner = Own(NET, 0.1)
+    path = tmp_path / "own"
+    cp.save(path, learner, learner.init(jax.random.key(0)))
+    assert type(cp.load(path)[0]) is Own
+    monkeypatch.delitem(sys.modules, "users_module")
+    unknown = r"own cannot be loaded: its class users_module:Own is not known here: import users_module first, or reg"
+    with pytest.raises(ValueError, match=unknown):
+        cp.load(path)
+    (tmp_path / "users_module.py").write_text("raise SystemExit('a file must not be able to import this')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=unknown):
+        cp.load(path)
+    LEARNERS["own"] = Own
+    try:
+        assert type(cp.load(path)[0]) is Own
+    finally:
+        del LEARNERS["own"]
+
+
+def version_1(path, optimizer="sgd", named=True, rule="Backprop"):
+    network = {"type": "Network", "inputs": 3, "hidden": 2, "outputs": 1, "activation": "tanh", "loss": "squared"}
+    network |= {"bias": False, "incoming_scale": 1.0, "outgoing_scale": 0.5}
+    fields = {"type": rule, "network": network, "step_size": 0.125, "optimizer": optimizer, "incoming_step_size": None}
+    header = {"schema": 1, "learner": fields, "named_optimizer": named}
+    arrays = {".incoming": np.arange(6, dtype=np.float32).reshape(3, 2), ".outgoing": np.ones((2, 1), np.float32)}
+    if optimizer != "sgd":
+        arrays |= {f".optimizer[{i}][0].count": np.array(4, np.int32) for i in (0, 1)}
+        for name in ("mu", "nu"):
+            arrays[f".optimizer[0][0].{name}"] = np.full((3, 2), 2, np.float32)
+            arrays[f".optimizer[1][0].{name}"] = np.full((1, 2), 3, np.float32)
+    with path.open("wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **arrays)
+
+
+def test_files_of_version_0_1_are_read(tmp_path):
+    path = tmp_path / "old"
+    version_1(path)
+    learner, state = cp.load(path)
+    assert learner == cp.Backprop(cp.Network(3, 2, outgoing_scale=0.5), 0.125)
+    np.testing.assert_array_equal(state.incoming, np.arange(6).reshape(3, 2))
+    version_1(path, "optax._src.alias:adam", named=False)
+    with pytest.raises(ValueError, match=r"optimizer was optax._src.alias:adam: give it as optimizer="):
+        cp.load(path)
+    learner, state = cp.load(path, optimizer=optax.adam)
+    assert learner.optimizer is optax.adam and int(state.optimizer[1][0].count) == 4
+    version_1(path, rule="Unheard")
+    with pytest.raises(ValueError, match=r"old cannot be loaded: no learner 'Unheard' is registered"):
+        cp.load(path)
+
+
+def test_damage_anywhere_in_a_file_is_an_error_that_names_it(tmp_path):
+    learner, path = Replay(NET, 0.1), tmp_path / "hurt.cp"
+    cp.save(path, learner, learner.init(jax.random.key(0)))
+    content = path.read_bytes()
+    places = np.random.default_rng(0).integers(len(content), size=60).tolist()
+    for damaged in [content[:at] for at in places] + [
+        content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :] for at in places
+    ]:
+        path.write_bytes(damaged)
+        message = ""
+        try:
+            loaded, state = cp.load(path)
+        except ValueError as problem:
+            message = str(problem)
+        else:  # a byte that says nothing, such as a date
+            assert loaded == learner
+            assert_same(state, learner.init(jax.random.key(0)))
+        assert "hurt.cp" in message or not message
+
+
+@pytest.mark.parametrize("change", ["class", "fields", "keys", "shape", "leaf"])
+def test_a_header_that_does_not_fit_is_an_error_that_names_the_file(tmp_path, change):
+    learner, path = Replay(NET, 0.1), tmp_path / "odd.cp"
+    cp.save(path, learner, learner.init(jax.random.key(0)))
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays["header"]))
+    match change:
+        case "class":
+            header["learner"]["class"] = "builtins:dict"
+        case "fields":
+            del header["learner"]["fields"]["network"]
+        case "keys":
+            header["keys"] = {"state.key": "dice"}
+        case "shape":
+            header["learner"]["fields"]["network"]["fields"]["inputs"] = 4
+        case _:
+            del arrays["state.key"]
+    with path.open("wb") as file:
+        np.savez(file, **arrays | {"header": np.array(json.dumps(header))})
+    with pytest.raises(ValueError, match=r"odd\.cp cannot be loaded: "):
+        cp.load(path)
+
+
+def test_float64_states_need_x64(tmp_path):
+    learner = Replay(NET, 0.1)
+    with jax.enable_x64(True):
+        cp.save(tmp_path / "wide", learner, learner.init(jax.random.key(0)))
+        assert cp.load(tmp_path / "wide")[1].weights.dtype == np.float64
+    with pytest.raises(ValueError, match=r"wide cannot be loaded: it holds .*64 numbers: turn JAX's x64 on"):
+        cp.load(tmp_path / "wide")
