@@ -1,7 +1,7 @@
 """What engines are given, what they give back, and what an engine is."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,7 @@ class RunResult(NamedTuple):
     diverged_at: int
 
 
+@runtime_checkable
 class Session(Protocol):
     """A batch under way."""
 
@@ -82,6 +83,7 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
 class Engine(Protocol):
     """A way to execute runs. Engines differ in speed, never in meaning."""
 
@@ -114,6 +116,7 @@ class Sums(NamedTuple):
         return Sums(self.loss + outcome.loss, self.error + wrong, metrics, diverged_at)
 
 
+@runtime_checkable
 class Loop(Protocol):
     """How an engine goes through examples. Hashable: a segment is compiled for each."""
 

@@ -8,7 +8,7 @@ examples at once.
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -38,6 +38,7 @@ class UnitMajorState(eqx.Module):
     optimizer: tuple[optax.OptState, optax.OptState]
 
 
+@runtime_checkable
 class Arithmetic(Protocol):
     """How a layout multiplies: `Network` for whole arrays, `kernel_layout.PaddedNetwork` for padded pieces."""
 
