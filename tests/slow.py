@@ -1,4 +1,4 @@
-"""A stream whose lives take their time, and leave a word in a file when they begin and when they end."""
+"""A stream whose pools take their time to make, and that logs when it begins and ends making one."""
 
 import os
 import time
@@ -8,11 +8,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from crossprop.streams.base import Life
+from crossprop.streams import Pool, PoolStream
+
+STEPS = 40
 
 
 @dataclass(frozen=True)
-class Slow:
+class Slow(PoolStream):
     """Random examples. The log has a line for every begin and end, with the process that it was in."""
 
     log: str
@@ -20,17 +22,17 @@ class Slow:
     inputs: int = 6
     outputs: int = 1
     one_hot: bool = False
+    steps: int = STEPS
 
-    @property
-    def schedule(self):
-        return np.zeros(40, int)
-
-    def sample(self, key):
+    def pool(self, key):
         self._tell("begin")
         time.sleep(self.seconds)
-        numbers = np.asarray(jax.random.normal(key, (40, 7)))
+        numbers = np.asarray(jax.random.normal(key, (self.steps, 7)))
         self._tell("end")
-        return Life(numbers[:, 1:], np.arange(40), numbers[:, :1], self.schedule)
+        return Pool(numbers[:, 1:], numbers[:, :1])
+
+    def rows(self, index, steps):
+        return steps, steps
 
     def _tell(self, word):
         with Path(self.log).open("a") as file:
