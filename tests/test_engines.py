@@ -16,10 +16,12 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
 from crossprop.engines import ENGINES, choose, chunked, kernel, kernel_layout, scan, segments
+from crossprop.engines.feeding import BatchFeed, source_of
 from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
+from crossprop.engines.protocol import Batch, Observers, Run
+from crossprop.engines.unit_major import learn, to_state, to_unit_major
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
-from crossprop.learners.base import UnitMajorState
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),
@@ -37,16 +39,41 @@ STEP_SIZES = (5e-5, 5e-4, 5e-3)
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
-def random_life(network, steps, seed=0):
+def random_examples(network, steps, seed=0):
     random = np.random.default_rng(seed)
     x = random.normal(size=(steps, network.inputs)) / np.sqrt(network.inputs)
     classes = network.loss == "softmax"
     y = random.integers(network.outputs, size=steps) if classes else random.normal(size=(steps, network.outputs))
-    return cp.Arrays(x, y.astype(np.int32 if classes else np.float32)).sample(cp.keys(seed)[0])
+    return cp.Arrays(x, y.astype(np.int32 if classes else np.float32), classes=network.outputs if classes else None)
+
+
+def random_source(network, steps, seed=0):
+    return source_of(random_examples(network, steps, seed), cp.keys(seed)[0])
 
 
 def runs_of(learner, steps, seeds=(0,)):
-    return [segments.Run(learner, random_life(learner.network, steps, seed), KEYS[seed]) for seed in seeds]
+    return [Run(learner, random_source(learner.network, steps, seed), KEYS[seed]) for seed in seeds]
+
+
+def session_of(engine, runs, platform="cpu", record_every=70, **options):
+    """A session of an engine; the kernel's runs in Pallas's interpreter."""
+    batch = Batch(runs, record_every, steps=runs[0].source.stream.steps, **options)
+    return engine.start(batch, platform, interpret=True) if engine is kernel else engine.start(batch, platform)
+
+
+def finish(session, steps):
+    while session.step < steps:
+        session.advance(min(session.segment, steps - session.step))
+    return session
+
+
+def live(engine, runs, platform="cpu", record_every=70):
+    """The session of these runs after their last example."""
+    return finish(session_of(engine, runs, platform, record_every), runs[0].source.stream.steps)
+
+
+def results(*arguments):
+    return live(*arguments).results()
 
 
 def assert_agree(one, other, loss, drift):
@@ -63,6 +90,12 @@ def assert_same_bits(one, other):
         np.testing.assert_array_equal(one.records[name], values, err_msg=name)
 
 
+def assert_close_states(one, other, **tolerance):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for leaf, expected in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(leaf, expected, **tolerance)
+
+
 # Agreement.
 
 
@@ -72,7 +105,7 @@ def test_chunked_agrees_with_scan(rule, optimizer):
     network = cp.Network(40, 21, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2)
     learner = RULES[rule](network, STEP_SIZES[kind % 3], optimizer=optimizer)
     (run,) = runs_of(learner, 2000)
-    assert_agree(*(engine.live([run], "cpu", 70)[0] for engine in (chunked, scan)), loss=1e-4, drift=2e-3)
+    assert_agree(*(results(engine, [run])[0] for engine in (chunked, scan)), loss=1e-4, drift=2e-3)
 
 
 @pytest.mark.usefixtures("x64")
@@ -89,12 +122,9 @@ def test_chunked_agrees_with_scan(rule, optimizer):
 def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, optimizer, platform, outputs):
     network = cp.Network(30, 9, outputs, bias=True, loss="softmax")
     (run,) = runs_of(RULES[rule](network, 5e-3, optimizer=optimizer), 300)
-    one, other = chunked.live([run], platform, record_every)[0], scan.live([run], "cpu", record_every)[0]
-    assert_agree(one, other, loss=1e-9, drift=1e-9)
-    one, other = one.state(), other.state()
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for leaf, expected in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_allclose(leaf, expected, rtol=1e-8, atol=1e-11)
+    one, other = live(chunked, [run], platform, record_every), live(scan, [run], "cpu", record_every)
+    assert_agree(one.results()[0], other.results()[0], loss=1e-9, drift=1e-9)
+    assert_close_states(one.states()[0], other.states()[0], rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -104,18 +134,21 @@ def test_kernel_agrees_with_scan_in_the_interpreter(rule, optimizer):
     kind = [*RULES].index(rule)
     network = cp.Network(5, 6, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2)
     runs = runs_of(RULES[rule](network, STEP_SIZES[kind % 3], optimizer=optimizer), 2000, seeds=[3, 4])
-    for number, lived in enumerate(kernel.live(runs, "gpu", 70, interpret=True)):
-        assert_agree(lived, scan.live([runs[number]], "cpu", 70)[0], loss=1e-4, drift=2e-3)
+    session = live(kernel, runs, "gpu")
+    for run, result, state in zip(runs, session.results(), session.states(), strict=True):
+        expected = live(scan, [run])
+        assert_agree(result, expected.results()[0], loss=1e-4, drift=2e-3)
+        assert_close_states(state, expected.states()[0], rtol=5e-3, atol=1e-4)
 
 
-def test_kernel_takes_lives_that_are_too_large_together_one_by_one(monkeypatch):
+def test_kernel_runs_of_several_segments_equal_those_of_one(monkeypatch):
     runs = runs_of(cp.Backprop(cp.Network(5, 6), 0.01), 60, seeds=[1, 2, 3])
-    together, heard = kernel.live(runs, "gpu", 30, interpret=True), []
-    monkeypatch.setattr(kernel, "NUMBERS_OF_EXAMPLES", 700)
-    apart = kernel.live(runs, "gpu", 30, after_segment=heard.append, interpret=True)
-    for one, other in zip(together, apart, strict=True):
+    together = results(kernel, runs, "gpu", 30)
+    monkeypatch.setattr(kernel, "STEPS", 30)
+    session = live(kernel, runs, "gpu", 30)
+    assert session.segment == 30
+    for one, other in zip(together, session.results(), strict=True):
         assert_same_bits(one, other)
-    assert sum(heard) == 60 and len(heard) == 2
 
 
 @pytest.mark.parametrize("engine", [scan, chunked])
@@ -124,20 +157,19 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
     monkeypatch.setattr(engine, "TILE_BYTES", tile * 4 * 5 * 6)
     runs = runs_of(cp.Crossprop(cp.Network(5, 6, 2), 5e-3), 230, seeds=[1, 2])
     assert engine.width(runs[0].learner, "gpu") == tile
-    for number, lived in enumerate(engine.live(runs, "gpu", 70)):
-        assert_agree(lived, scan.live([runs[number]], "cpu", 70)[0], loss=1e-5, drift=1e-4)
-    states = [engine.live(runs[:1], platform, 70)[0].state() for platform in ("gpu", "cpu")]
-    for one, other in zip(*map(jax.tree.leaves, states), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    together = live(engine, runs, "gpu")
+    for run, result, state in zip(runs, together.results(), together.states(), strict=True):
+        assert_agree(result, results(scan, [run])[0], loss=1e-5, drift=1e-4)
+        assert_close_states(state, live(engine, [run]).states()[0], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 @pytest.mark.parametrize("engine", [scan, chunked])
-def test_all_segments_of_a_life_are_one_program(engine, platform, monkeypatch):
+def test_all_segments_of_a_run_are_one_program(engine, platform, monkeypatch):
     monkeypatch.setattr(segments, "steps_per_call", lambda learner, width: 64)
     (run,) = runs_of(cp.Backprop(cp.Network(3, 4), 1e-3), 192)
     before = segments._compiled_segment()._cache_size()
-    engine.live([run], platform, 64)
+    live(engine, [run], platform, 64)
     assert segments._compiled_segment()._cache_size() == before + 1
 
 
@@ -151,15 +183,13 @@ SIZES = (1, 2, 20, 21, 33, 500, 513)
 def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     network = cp.Network(inputs, hidden, 3, activation, "softmax", bias=inputs % 2 == 1)
     learner = cp.Crossprop(network, 0.01, eta=0.5)
-    life = random_life(network, 12)
-    filled = jax.tree.map(lambda leaf: leaf, learner)
-    object.__setattr__(filled, "network", kernel_layout.Padded.of(network))
-    pieces = kernel_layout.first_work(learner, *kernel_layout.initial_weights(learner, cp.keys(0)[1]))
-    whole = UnitMajorState.of(learner.init(cp.keys(0)[1]))
+    sample = random_examples(network, 12).sample(cp.keys(0)[0])
+    state = learner.init(cp.keys(0)[1])
+    pieces, whole = kernel_layout.in_pieces(learner, state), to_unit_major(state)
     rows = [piece for piece in kernel_layout.pieces(network) if piece.start < inputs]
-    step = jax.jit(fma_rewritten(filled.learn, PLAIN))
-    plain = jax.jit(learner.learn)
-    for x, y in zip(life.x, life.y, strict=True):
+    step = jax.jit(fma_rewritten(partial(learn, learner, kernel_layout.PaddedNetwork(network)), PLAIN))
+    plain = jax.jit(partial(learn, learner, network))
+    for x, y in zip(sample.x, sample.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias
         pieces, outcome = step(pieces, parts, jnp.pad(y, (0, 1)))
         whole, expected = plain(whole, network.with_constant(jnp.asarray(x)), y)
@@ -170,9 +200,38 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     assert not incoming[:, hidden:].any()
     assert not pieces.outgoing[0][3:].any() and not pieces.outgoing[0][:, hidden:].any()
     assert not any(piece[..., hidden:].any() or piece[3:].any() for piece in pieces.memory)
+    joined = kernel_layout.out_of_pieces(learner, pieces)
+    assert_close_states(joined, to_state(whole), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
+    learner = RULES[rule](cp.Network(5, 6, 3, bias=True), 1e-3, optimizer=optimizer)
+    filled = iter(range(100))
+    state = jax.tree.map(lambda leaf: leaf + next(filled), learner.init(cp.keys(0)[1]))
+    if rule == "frozen":  # what its optimizer keeps for the incoming weights never changes, and is left out
+        state = state._replace(optimizer=(learner.init(cp.keys(0)[1]).optimizer[0], state.optimizer[1]))
+    back = kernel_layout.out_of_pieces(learner, kernel_layout.in_pieces(learner, state))
+    assert jax.tree.structure(back) == jax.tree.structure(state)
+    jax.tree.map(np.testing.assert_array_equal, back, state)
 
 
 # The kernel, for a GPU that is not here.
+
+
+def traced_kernel(learner, steps=4):
+    """The kernel of one segment, traced for a GPU."""
+    runs, outputs = runs_of(learner, steps), kernel_layout.power(learner.network.outputs)
+    feed = BatchFeed([run.source for run in runs], steps, 0)
+    initial, own = kernel_layout.gather(runs, np.asarray(feed.place))
+    examples = feed.take(0, steps)
+    y = jnp.zeros((1, steps, outputs), jnp.float32)
+    shared = kernel_layout.Shared(examples.pool.astype(jnp.float32), examples.rows, y, *initial[:2])
+    sums = {name: jnp.zeros(1) for name in segments.summed_names(learner, Observers())}
+    progress = jax.eval_shape(kernel_layout.begin, learner, initial, own)
+    bounds = np.array([0, steps, 2], np.int32)
+    return kernel._segment.trace(learner, False, 3, shared, own, progress, sums, bounds)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -185,7 +244,7 @@ def test_every_kernel_lowers_for_cuda(rule, optimizer):
         if "CROSSPROP_FULL_GRID" in os.environ or (i + j + bias + OPTIMIZERS.index(optimizer)) % 2 == 0:
             learner = RULES[rule](cp.Network(2, 2, 2, activation, loss, bias), 1e-3, optimizer=optimizer)
             with use_abstract_mesh(gpu):
-                assert "triton" in kernel.traced(learner).lower(lowering_platforms=("cuda",)).as_text()
+                assert "triton" in traced_kernel(learner).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_products_are_joined_with_the_sums_they_are_used_in():
@@ -219,10 +278,10 @@ def test_products_are_joined_with_the_sums_they_are_used_in():
 
 
 def test_multiply_adds_are_one_instruction():
-    program = str(kernel.traced(cp.Crossprop(cp.Network(16, 500), 1e-3)).jaxpr)
+    program = str(traced_kernel(cp.Crossprop(cp.Network(16, 500), 1e-3)).jaxpr)
     # U from H and from x, H from x, W, and the sum of the losses stays what it is.
     assert program.count("fma.rn.f32") >= 4
-    program = str(kernel.traced(cp.Backprop(cp.Network(16, 500), 1e-3, optimizer="adam")).jaxpr)
+    program = str(traced_kernel(cp.Backprop(cp.Network(16, 500), 1e-3, optimizer="adam")).jaxpr)
     assert program.count("sqrt.approx.ftz.f32") == program.count("div.approx.ftz.f32") == 2
 
 
@@ -230,37 +289,36 @@ def test_multiply_adds_are_one_instruction():
 
 
 @pytest.fixture(params=["scan", "scan side by side", "chunked", "chunked side by side", "kernel"])
-def live(request):
-    if request.param == "kernel":
-        return partial(kernel.live, platform="gpu", record_every=30, interpret=True)
-    engine, platform = ENGINES[request.param.split()[0]], "gpu" if "side by side" in request.param else "cpu"
+def results_in_batches(request):
+    engine = ENGINES[request.param.split()[0]]
+    platform = "cpu" if request.param in ("scan", "chunked") else "gpu"
 
     def in_batches(runs):
         width = engine.width(runs[0].learner, platform)
         batches = [runs[i : i + width] for i in range(0, len(runs), width)]
-        return [lived for batch in batches for lived in engine.live(batch, platform, 30)]
+        return [result for batch in batches for result in results(engine, batch, platform, 30)]
 
     return in_batches
 
 
-def test_a_run_is_the_same_in_any_company_on_every_engine(live):
+def test_a_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
     network = cp.Network(5, 6, 2)
     learner, wild = cp.Crossprop(network, 0.01), cp.Crossprop(network, 1e6)
-    life = random_life(network, 60, seed=7)
-    seven = segments.Run(learner, life, KEYS[7])
-    others = [segments.Run(learner, life, KEYS[seed]) for seed in range(4)]
-    (alone,) = live([seven])
-    assert_same_bits(live([*others, seven])[-1], alone)
-    assert_same_bits(live([seven, *others * 75])[0], alone)
-    beside = live([segments.Run(wild, life, KEYS[1]), seven, segments.Run(wild, life, KEYS[2])])
+    source = random_source(network, 60, seed=7)
+    seven = Run(learner, source, KEYS[7])
+    others = [Run(learner, source, KEYS[seed]) for seed in range(4)]
+    (alone,) = results_in_batches([seven])
+    assert_same_bits(results_in_batches([*others, seven])[-1], alone)
+    assert_same_bits(results_in_batches([seven, *others * 75])[0], alone)
+    beside = results_in_batches([Run(wild, source, KEYS[1]), seven, Run(wild, source, KEYS[2])])
     assert_same_bits(beside[1], alone)
     assert beside[0].diverged_at > 0 and beside[2].diverged_at > 0 and alone.diverged_at == -1
 
 
-def test_a_diverging_run_says_when_on_every_engine(live):
+def test_a_diverging_run_says_when_on_every_engine(results_in_batches):
     (run,) = runs_of(cp.Backprop(cp.Network(5, 6), 1e6), 60)
-    (lived,) = live([run])
-    assert lived.diverged_at == scan.live([run], "cpu", 30)[0].diverged_at > 0
+    (result,) = results_in_batches([run])
+    assert result.diverged_at == results(scan, [run], "cpu", 30)[0].diverged_at > 0
 
 
 # The choice.
@@ -284,18 +342,18 @@ CHOICES = {
 @pytest.mark.parametrize("case", CHOICES)
 def test_auto_chooses_by_device_sizes_and_rule(case):
     learner, platform, engine = CHOICES[case]
-    assert choose(learner, platform, ()) == engine
+    assert choose(learner, platform) == engine
 
 
 def test_a_probe_needs_an_engine_that_sees_states():
-    probes = (("norm", lambda initial, state: jnp.linalg.norm(state.incoming)),)
+    probes = Observers(probes=(("norm", lambda initial, state: jnp.linalg.norm(state.incoming)),))
     assert choose(cp.Crossprop(GEOFF, 1e-3), "gpu", probes) == "scan"
     assert choose(cp.CrosspropApprox(MNIST, 1e-3), "gpu", probes) == "chunked"
     with jax.enable_x64(True):
-        assert choose(cp.Crossprop(GEOFF, 1e-3), "gpu", ()) == "scan"
+        assert choose(cp.Crossprop(GEOFF, 1e-3), "gpu") == "scan"
 
 
-def test_the_records_say_which_engine_it_was():
+def test_records_say_which_engine_it_was():
     data = cp.Arrays(np.ones((40, 130), np.float32), np.ones(40, np.float32))
     network = cp.Network(130, 4)
     both = {"sgd": cp.Backprop(network, 0.01), "adam": cp.Backprop(network, 0.01, optimizer="adam")}
@@ -325,17 +383,17 @@ def test_an_engine_that_cannot_says_why(engine, learner, reason):
 
 
 def test_what_the_kernel_cannot_do_is_said(monkeypatch):
-    assert kernel.why_unsupported(cp.Backprop(cp.Network(20, 9000), 1e-3), "gpu", ()) == (
+    assert kernel.why_unsupported(cp.Backprop(cp.Network(20, 9000), 1e-3), "gpu") == (
         "the kernel engine keeps a run's state on chip, at most 45,000 numbers with their padding; "
         "this learner has 344,064"
     )
     monkeypatch.setattr(kernel, "triton", None)
-    assert "needs Pallas's Triton backend" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu", ()))
-    assert choose(cp.Backprop(GEOFF, 1e-3), "gpu", ()) == "scan"
+    assert "needs Pallas's Triton backend" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
+    assert choose(cp.Backprop(GEOFF, 1e-3), "gpu") == "scan"
     monkeypatch.undo()
-    assert "by name" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu", ()))
+    assert "by name" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu"))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
-        kernel.why_unsupported(build(GEOFF, 1e-3), "gpu", ()) is None for build in LEARNERS.values()
+        kernel.why_unsupported(build(GEOFF, 1e-3), "gpu") is None for build in LEARNERS.values()
     )
 
 

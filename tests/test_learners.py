@@ -173,7 +173,7 @@ def test_mean_direction_over_sign_draws_converges_to_the_exact_one():
         learner = dataclasses.replace(learner, **still)
         state = learner.init(jax.random.key(0))
         if signs is not None:
-            state = dataclasses.replace(state, signs=signs)
+            state = state._replace(signs=signs)
         for at in range(3):
             state, _ = learner.update(state, x[at], y[at])
         after, _ = learner.update(state, x[3], y[3])

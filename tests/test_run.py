@@ -16,11 +16,13 @@ import xarray as xr
 import crossprop as cp
 from crossprop.learners import LEARNERS
 from crossprop.running import ProgressEvent
+from crossprop.streams import Pool
 
 NET = cp.Network(inputs=6, hidden=16)
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=100)
 CLASSES = cp.LabelShift(cp.datasets.digits(), tasks="AB", examples=90, shuffle=True)
 CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=True)
+WIDER = cp.Backprop(cp.Network(inputs=6, hidden=17), 0.01)
 PAIR = {"crossprop": cp.Crossprop(NET, 0.01), "adam": cp.Backprop(NET, 0.01, optimizer="adam")}
 
 
@@ -77,8 +79,8 @@ def test_one_projection_of_one_output_is_the_exact_rule_bit_for_bit(optimizer):
     records = cp.run(both, STREAM, seeds=3)
     assert_same_bits(records.sel(learner="exact"), records.sel(learner="projected"))
     by_hand = [learner.init(cp.keys(0)[1]) for learner in both.values()]
-    life = STREAM.sample(cp.keys(0)[0])
-    for x, y in zip(life.x[:5], life.y[:5], strict=True):
+    examples = STREAM.sample(cp.keys(0)[0])
+    for x, y in zip(examples.x[:5], examples.y[:5], strict=True):
         by_hand = [learner.update(state, x, y)[0] for learner, state in zip(both.values(), by_hand, strict=True)]
     exact, projected = by_hand
     for name in ("incoming", "outgoing", "memory"):
@@ -242,7 +244,32 @@ BAD = {
     "engine": (lambda: cp.run(PAIR, LONG, engine="warp"), "engine", "warp"),
     "probe name": (lambda: cp.run(PAIR, LONG, probes={"loss": lambda a, b: 0.0}), "probes", "loss"),
     "probe kind": (lambda: cp.run(PAIR, LONG, probes={"p": 3}), "probes['p']", "3"),
-    "probe shape": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: b.incoming}), "probes['p']", "(6, 16)"),
+    "probe result": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: [b.incoming]}), "probes['p']", "[Shape"),
+    "probe shapes": (
+        lambda: cp.run({"a": PAIR["adam"], "b": WIDER}, LONG, probes={"p": lambda a, b: b.incoming}),
+        "probes['p']",
+        "{'a': (6, 16), 'b': (6, 17)}",
+    ),
+    "metric name": (lambda: cp.run(PAIR, LONG, metrics={"drift_u": lambda a, b: 0.0}), "metrics", "drift_u"),
+    "metric kind": (lambda: cp.run(PAIR, LONG, metrics={"m": 3}), "metrics['m']", "3"),
+    "metric shape": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: o.outputs}), "metrics['m']", "(1,)"),
+    "metrics": (lambda: cp.run(PAIR, LONG, metrics=[len]), "metrics", "built-in function len"),
+    "one name": (
+        lambda: cp.run(PAIR, LONG, probes={"m": lambda a, b: 0.0}, metrics={"m": lambda o, y: o.loss}),
+        "probes and metrics",
+        "'m'",
+    ),
+    "steps zero": (lambda: cp.run(PAIR, LONG, steps=0), "steps", "0"),
+    "steps half": (lambda: cp.run(PAIR, LONG, steps=1.5), "steps", "1.5"),
+    "steps too many": (lambda: cp.run(PAIR, STREAM, steps=301), "steps", "301"),
+    "start": (lambda: cp.run(PAIR, LONG, start=3), "start", "3"),
+    "start without a seed": (lambda: cp.run(PAIR, LONG, seeds=[2], start={"crossprop": {0: 1}}), "start", "2"),
+    "start of another learner": (
+        lambda: cp.run(WIDER, LONG, seeds=1, start={"backprop": {0: PAIR["adam"].init(jax.random.key(0))}}),
+        "start['backprop'][0]",
+        "(6, 16)",
+    ),
+    "checkpoint": (lambda: cp.run(PAIR, LONG, checkpoint="/dev/null/folder"), "checkpoint", "/dev/null/folder"),
     "mapped learner": (lambda: cp.run(cp.Backprop(NET, np.array([0.1, 0.2])), LONG), "step_size", "(2,)"),
     "keys": (lambda: cp.keys(-1), "seed", "-1"),
     "batch": (lambda: cp.probes.effective_rank(NET, np.zeros((3, 5))), "batch", "(3, 5)"),
@@ -261,23 +288,25 @@ def test_bad_input_is_named_with_its_value_before_any_work(case):
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "said"),
+    ("rows", "y", "said"),
     [
-        ("y", np.nan, r"y must be finite, got nan at index \(3, 0\)"),
-        ("order", 5, r"order must hold rows of its pool, 0 to 4, got 0 to 5"),
-        ("order", -1, r"order must hold rows of its pool, 0 to 4, got -1 to 4"),
+        ([0, 1, 2, 3, 4], np.nan, r"^the stream's y must be finite, got nan at index \(3, 0\)"),
+        ([0, 1, 2, 5, 4], 0.0, r"^the stream's rows of x must be rows of its pool, 0 to 4, got 0 to 5"),
+        ([0, 1, 2, -1, 4], 0.0, r"^the stream's rows of x must be rows of its pool, 0 to 4, got -1 to 4"),
     ],
 )
-def test_a_stream_of_ones_own_that_gives_nonsense_is_named(part, value, said):
+def test_a_pool_stream_of_ones_own_that_gives_nonsense_is_named(rows, y, said):
     class Broken(cp.Arrays):
-        def sample(self, key):
-            life = super().sample(key)
-            getattr(life, part)[3] = value
-            return life
+        def pool(self, key):
+            targets = np.zeros((5, 1), np.float32)
+            targets[3] = y
+            return Pool(np.zeros((5, 6), np.float32), targets)
 
-    stream = Broken(np.zeros((5, 6), np.float32), np.zeros(5, np.float32))
+        def rows(self, index, steps):
+            return np.array(rows)[steps], steps
+
     with pytest.raises(ValueError, match=said):
-        cp.run(PAIR, stream, seeds=1)
+        cp.run(PAIR, Broken(np.zeros((5, 6)), np.zeros(5)), seeds=1)
 
 
 # Import.

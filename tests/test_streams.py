@@ -3,7 +3,11 @@
 import inspect
 import re
 import string
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +20,7 @@ import reference
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
 from crossprop.streams import Stream
+from own_streams import Noise, Waves
 
 SIGMAS = 5
 """How far a fixed key may lie from what is expected: a chance of 6e-7, were the key not fixed."""
@@ -49,11 +54,11 @@ def sample(stream, seed=0):
     return stream.sample(jax.random.key(seed))
 
 
-def visit(life, letter):
+def visit(sampled, letter):
     """The examples of a task, over all its visits."""
-    steps = life.task == string.ascii_uppercase.index(letter)
+    steps = sampled.task == string.ascii_uppercase.index(letter)
     assert steps.any()
-    return life.x[steps], life.y[steps]
+    return sampled.x[steps], sampled.y[steps]
 
 
 def same(one, other):
@@ -79,27 +84,51 @@ def test_it_is_a_stream(stream):
     assert not isinstance(sample(stream), Stream)
 
 
-def test_a_life_has_the_shapes_that_its_stream_says(stream):
-    life, steps = sample(stream), len(stream.schedule)
-    assert life.x.shape == (steps, stream.inputs)
-    assert life.y.shape == (steps, stream.outputs)
-    assert life.task.shape == (steps,) and np.issubdtype(life.task.dtype, np.integer)
-    assert np.array_equal(life.task, stream.schedule)
+def test_a_sample_has_the_shapes_that_its_stream_says(stream):
+    examples, steps = sample(stream), stream.steps
+    assert examples.x.shape == (steps, stream.inputs)
+    assert examples.y.shape == (steps, stream.outputs)
+    assert examples.task.shape == (steps,) and np.issubdtype(examples.task.dtype, np.integer)
+    assert np.array_equal(examples.task, stream.task(np.arange(steps)))
 
 
-def test_a_life_is_of_finite_numbers(stream):
-    life = sample(stream)
-    assert np.isfinite(life.x).all() and np.isfinite(life.y).all()
+def test_a_sample_is_of_finite_numbers(stream):
+    examples = sample(stream)
+    assert np.isfinite(examples.x).all() and np.isfinite(examples.y).all()
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_a_life_has_the_float_type_of_jax(stream, wide):
+def test_examples_have_the_float_type_of_jax(stream, wide):
     with jax.enable_x64(wide):
-        life = sample(stream)
-        assert life.x.dtype == life.y.dtype == float_type() == (np.float64 if wide else np.float32)
+        examples = sample(stream)
+        _, x, y = stream.deal(stream.begin(jax.random.key(0)), 2)
+        for values in (examples.x, examples.y, x, y):
+            assert values.dtype == float_type() == (np.float64 if wide else np.float32)
 
 
-def test_a_life_is_a_pure_function_of_its_key(stream):
+def test_dealing_three_and_then_four_equals_dealing_seven(stream):
+    place = stream.begin(jax.random.key(1))
+    _, *whole = stream.deal(place, 7)
+    after, *first = stream.deal(place, 3)
+    _, *rest = stream.deal(after, 4)
+    for all_at_once, *parts in zip(whole, first, rest, strict=True):
+        np.testing.assert_array_equal(all_at_once, np.concatenate(parts))
+
+
+def test_dealing_all_examples_equals_sampling_them(stream):
+    examples = sample(stream, 1)
+    _, x, y = stream.deal(stream.begin(jax.random.key(1)), stream.steps)
+    np.testing.assert_array_equal(x, examples.x)
+    np.testing.assert_array_equal(y, examples.y)
+
+
+def test_dealing_more_examples_than_there_are_is_an_error(stream):
+    place, *_ = stream.deal(stream.begin(jax.random.key(0)), 2)
+    with pytest.raises(ValueError, match=rf"^count must be at most the {stream.steps - 2} examples left, got 100000$"):
+        stream.deal(place, 100_000)
+
+
+def test_a_sample_is_a_pure_function_of_its_key(stream):
     first, _, again = sample(stream, 1), sample(stream, 2), sample(stream, 1)
     assert same((first.x, first.y, first.task), (again.x, again.y, again.task))
 
@@ -235,10 +264,10 @@ def test_no_rounding_makes_a_tie_fire(size, beta, threshold, constant):
 
 @pytest.mark.parametrize("stream", [replace(LONG, noise=0.0), STREAMS["geoff-constant"]], ids=["plain", "constant"])
 def test_geoff_without_noise_is_its_tasks_weights_times_features_that_never_change(stream):
-    life = sample(stream)
+    sampled = sample(stream)
     incoming, outgoing = map(np.asarray, stream.target(jax.random.key(0)))
-    for task in np.unique(life.task):
-        x, y = life.x[life.task == task], life.y[life.task == task]
+    for task in np.unique(sampled.task):
+        x, y = sampled.x[sampled.task == task], sampled.y[sampled.task == task]
         x = np.hstack([x, np.ones((len(x), int(stream.constant)))])
         features, constant = np.split(outgoing[task], [stream.features])
         expected = np.array(reference.geoff_target(x, incoming, features, stream.beta)) + constant.sum()
@@ -250,12 +279,12 @@ def test_geoff_without_noise_is_its_tasks_weights_times_features_that_never_chan
 
 
 def test_a_task_visited_again_replays_its_examples_and_its_noise():
-    life = sample(GEOFF)
+    sampled = sample(GEOFF)
     assert GEOFF.tasks == "ABCAB"
-    x, y = life.x.reshape(5, 5, -1), life.y.reshape(5, 5)
+    x, y = sampled.x.reshape(5, 5, -1), sampled.y.reshape(5, 5)
     for first, again in ((0, 3), (1, 4)):
         assert np.array_equal(x[first], x[again]) and np.array_equal(y[first], y[again])
-    assert len(life.pool) == 3 * 5, "and takes no more room"
+    assert len(GEOFF.pool(jax.random.key(0)).x) == 3 * 5, "and takes no more room"
 
 
 @pytest.mark.parametrize("tasks", ["AC", "C", "CBD"])
@@ -264,18 +293,18 @@ def test_task_c_is_the_same_whether_visited_second_or_third(tasks):
 
 
 def test_each_task_has_examples_and_weights_of_its_own():
-    life = sample(GEOFF)
+    sampled = sample(GEOFF)
     for one, other in ("AB", "BC", "AC"):
-        assert not np.array_equal(visit(life, one)[0][:5], visit(life, other)[0][:5])
+        assert not np.array_equal(visit(sampled, one)[0][:5], visit(sampled, other)[0][:5])
     assert len(np.unique(GEOFF.target(jax.random.key(0))[1], axis=0)) == 3
 
 
 def test_tasks_are_numbered_by_their_letters():
-    assert cp.Geoff(tasks="CAZ", examples=2).schedule.tolist() == [2, 2, 0, 0, 25, 25]
+    assert cp.Geoff(tasks="CAZ", examples=2).task(np.arange(6)).tolist() == [2, 2, 0, 0, 25, 25]
     assert sample(GEOFF).task.tolist() == [0] * 5 + [1] * 5 + [2] * 5 + [0] * 5 + [1] * 5
 
 
-def test_another_key_gives_another_life_of_geoff():
+def test_another_key_gives_other_examples_of_geoff():
     one, other = (sample(GEOFF, seed) for seed in (0, 1))
     assert not np.array_equal(one.x, other.x) and not np.array_equal(one.y, other.y)
     for mine, its in zip(*(GEOFF.target(jax.random.key(seed)) for seed in (0, 1)), strict=True):
@@ -286,45 +315,63 @@ def test_geoff_stands_for_the_paper_unless_told_otherwise():
     assert cp.Geoff() == cp.Geoff(
         20, 1000, beta=0.6, noise=1.0, tasks="ABC", examples=5000, mutation=0.5, constant=False
     )
-    assert (cp.Geoff().outputs, len(cp.Geoff().schedule)) == (1, 15000)
+    assert (cp.Geoff().outputs, cp.Geoff().steps) == (1, 15000)
+
+
+@pytest.mark.parametrize("tasks", [[0, 1, 2, 0, 1], (0, 1, 2, 0, 1), np.array([0, 1, 2, 0, 1])])
+def test_tasks_as_numbers_are_the_same_as_letters(tasks):
+    numbered = replace(GEOFF, tasks=tasks)
+    for one, other in zip(sample(numbered), sample(GEOFF), strict=True):
+        np.testing.assert_array_equal(one, other)
+    hash(numbered)
+
+
+@pytest.mark.parametrize(
+    "stream", [cp.Geoff(4, 20, tasks=range(200), examples=2), cp.LabelShift(COIN, tasks=range(200), examples=2)]
+)
+def test_a_stream_can_have_200_tasks(stream):
+    examples = sample(stream)
+    assert np.array_equal(examples.task, np.repeat(np.arange(200), 2)) and len(examples.x) == stream.steps == 400
+    records = cp.run(cp.Backprop(cp.Network(stream.inputs, 3, stream.outputs), 0.01), stream, seeds=1, record_every=2)
+    assert records.task.values.tolist() == list(range(200))
 
 
 # Label shifts
 
 
-def labels(life):
-    return life.y.argmax(axis=1).tolist()
+def labels(sampled):
+    return sampled.y.argmax(axis=1).tolist()
 
 
-def places(life):
-    """Where in the data set each example of a life stands."""
-    return [np.flatnonzero((COIN.x == x).all(axis=1)).item() for x in life.x]
+def places(sampled):
+    """Where in the data set each example stands."""
+    return [np.flatnonzero((COIN.x == x).all(axis=1)).item() for x in sampled.x]
 
 
 def test_each_task_shifts_the_labels_by_its_letter_round_the_classes():
-    life = sample(cp.LabelShift(COIN, tasks="ABCDA"))
+    sampled = sample(cp.LabelShift(COIN, tasks="ABCDA"))
     expected = {"A": [0, 1, 2, 2, 1, 0, 1], "B": [1, 2, 0, 0, 2, 1, 2], "C": [2, 0, 1, 1, 0, 2, 0]}
-    assert labels(life) == [*expected["A"], *expected["B"], *expected["C"], *expected["A"], *expected["A"]]
-    assert life.task.tolist() == [0] * 7 + [1] * 7 + [2] * 7 + [3] * 7 + [0] * 7
+    assert labels(sampled) == [*expected["A"], *expected["B"], *expected["C"], *expected["A"], *expected["A"]]
+    assert sampled.task.tolist() == [0] * 7 + [1] * 7 + [2] * 7 + [3] * 7 + [0] * 7
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("examples", [1, 4, 7, None])
 def test_unshuffled_is_the_data_sets_order_whatever_the_key(seed, examples):
-    life = sample(cp.LabelShift(COIN, tasks="AB", examples=examples), seed)
-    assert places(life) == list(range(examples or 7)) * 2
+    sampled = sample(cp.LabelShift(COIN, tasks="AB", examples=examples), seed)
+    assert places(sampled) == list(range(examples or 7)) * 2
 
 
 @pytest.mark.parametrize("examples", [4, 7, None])
 def test_shuffled_is_an_order_by_key_that_every_task_shares(examples):
-    lives = [sample(cp.LabelShift(COIN, tasks="ABA", examples=examples, shuffle=True), seed) for seed in range(20)]
+    samples = [sample(cp.LabelShift(COIN, tasks="ABA", examples=examples, shuffle=True), seed) for seed in range(20)]
     orders = set()
-    for life in lives:
-        count = len(life.x) // 3
+    for sampled in samples:
+        count = len(sampled.x) // 3
         assert count == (examples or 7)
-        order = places(life)
+        order = places(sampled)
         assert order == order[:count] * 3 and len(set(order)) == count
-        assert labels(life) == [(LABELS[at] + task) % 3 for at, task in zip(order, life.task, strict=True)]
+        assert labels(sampled) == [(LABELS[at] + task) % 3 for at, task in zip(order, sampled.task, strict=True)]
         orders.add(tuple(order[:count]))
     assert len(orders) > 15
     assert {at for order in orders for at in order} == set(range(7))
@@ -339,10 +386,10 @@ def test_shuffled_is_an_order_by_key_that_every_task_shares(examples):
 )
 def test_label_shift_takes_every_type_of_numbers_that_a_data_set_does(x_type, y_type):
     data = DataSet("typed", np.arange(14).reshape(7, 2).astype(x_type), LABELS.astype(y_type), classes=3)
-    life, usual = sample(cp.LabelShift(data)), sample(cp.LabelShift(COIN))
-    assert life.x.dtype == np.float32
-    assert np.array_equal(life.x, np.tile(np.arange(14).reshape(7, 2), (3, 1)))
-    assert np.array_equal(life.y, usual.y)
+    sampled, usual = sample(cp.LabelShift(data)), sample(cp.LabelShift(COIN))
+    assert sampled.x.dtype == np.float32
+    assert np.array_equal(sampled.x, np.tile(np.arange(14).reshape(7, 2), (3, 1)))
+    assert np.array_equal(sampled.y, usual.y)
 
 
 # Arrays
@@ -351,10 +398,10 @@ def test_label_shift_takes_every_type_of_numbers_that_a_data_set_does(x_type, y_
 def test_arrays_is_one_pass_in_order_whatever_the_key():
     stream = cp.Arrays(NUMBERS, NUMBERS[:, :2])
     for seed in (0, 1):
-        life = sample(stream, seed)
-        assert np.array_equal(life.x, NUMBERS.astype(np.float32))
-        assert np.array_equal(life.y, NUMBERS[:, :2].astype(np.float32))
-        assert life.task.tolist() == [0] * 7
+        sampled = sample(stream, seed)
+        assert np.array_equal(sampled.x, NUMBERS.astype(np.float32))
+        assert np.array_equal(sampled.y, NUMBERS[:, :2].astype(np.float32))
+        assert sampled.task.tolist() == [0] * 7
 
 
 @pytest.mark.parametrize("y", [NUMBERS[:, 0], NUMBERS[:, 0].tolist(), NUMBERS[:, :1], np.float16(NUMBERS[:, 0])])
@@ -394,7 +441,7 @@ def build(kind, **given):
 
 
 NAN, INF = float("nan"), float("inf")
-BAD_TASKS = ["", "abc", "A1", "A B", "AÉ", 3, None, ["A", "B"]]
+BAD_TASKS = ["", "abc", "A1", "A B", "AÉ", 3, None, [], [[0, 1]], b"AB"]
 
 
 @pytest.mark.parametrize(
@@ -423,6 +470,13 @@ def test_geoff_names_the_argument_and_the_value_that_do_not_fit(name, value):
 def test_label_shift_names_the_argument_and_the_value_that_do_not_fit(name, value):
     with pytest.raises((ValueError, TypeError), match=rf"^{name} must be .* got {re.escape(repr(value))}$"):
         build(cp.LabelShift, data=COIN, **{name: value})
+
+
+@pytest.mark.parametrize("task", [-1, 2.0, "A", True, 10**6 + 1])
+def test_a_task_that_is_no_number_from_zero_is_named(task):
+    for kind, given in ((cp.Geoff, {}), (cp.LabelShift, {"data": COIN})):
+        with pytest.raises((ValueError, TypeError), match=rf"^a task in tasks must be .* got '?{task}'?$"):
+            build(kind, tasks=[0, task], **given)
 
 
 @pytest.mark.parametrize("data", ["mnist", (NUMBERS, LABELS), None])
@@ -482,3 +536,95 @@ def test_arrays_names_the_argument_and_the_value_that_do_not_fit(x, y, classes, 
 def test_a_data_set_names_the_argument_and_the_value_that_do_not_fit(changed, message):
     with pytest.raises((ValueError, TypeError), match=message):
         build(DataSet, **({"name": "bad", "x": NUMBERS, "y": LABELS, "classes": 3} | changed))
+
+
+# Streams of one's own
+
+
+LINE = cp.Backprop(cp.Network(3, 4), 0.01)
+
+
+@pytest.mark.parametrize("steps", [None, 10**8])
+def test_an_endless_stream_is_dealt_on_the_device(steps):
+    began = time.monotonic()
+    stream = Noise(steps=steps)
+    records = cp.run(LINE, stream, seeds=1, record_every=1000, steps=10_000)
+    assert time.monotonic() - began < 20
+    assert records.step.values[-1] == 10_000 and records.task.values.tolist() == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
+    assert records.loss[0, 0, -1] < records.loss[0, 0, 0]
+
+
+@pytest.mark.parametrize(("stream", "inputs"), [(Noise(steps=200), 3), (Waves(steps=200), 2)])
+def test_a_dealt_stream_equals_the_same_examples_as_arrays(stream, inputs, monkeypatch):
+    monkeypatch.setattr("crossprop.engines.segments.steps_per_call", lambda learner, width: 64)
+    examples = stream.sample(cp.keys(3)[0])
+    learner = cp.Backprop(cp.Network(inputs, 4), 0.01)
+    dealt = cp.run(learner, stream, seeds=[3], record_every=40)
+    held = cp.run(learner, cp.Arrays(examples.x, examples.y), seeds=[3], record_every=40)
+    np.testing.assert_array_equal(dealt.loss, held.loss)
+    np.testing.assert_array_equal(dealt.incoming_drift, held.incoming_drift)
+
+
+def test_a_stream_that_deals_no_finite_number_is_named():
+    with pytest.raises(ValueError, match=r"^the stream's y must be finite, got nan at index \(30, 0\)$"):
+        cp.run(cp.Backprop(cp.Network(2, 4), 0.01), Waves(steps=40, broken=30), seeds=1)
+
+
+def test_a_stream_that_deals_another_shape_is_named():
+    class Narrow(Noise):
+        def deal(self, place, count):
+            place, x, y = super().deal(place, count)
+            return place, x[:, :2], y
+
+    with pytest.raises(ValueError, match=r"^the stream's x must have shape \(\d+, 3\), got \(\d+, 2\)$"):
+        cp.run(LINE, Narrow(steps=40), seeds=1)
+
+
+def test_an_endless_stream_needs_steps_and_cannot_be_sampled():
+    with pytest.raises(ValueError, match="^steps must be given for an endless stream"):
+        cp.run(LINE, Noise(), seeds=1)
+    with pytest.raises(ValueError, match="^stream must be finite to be sampled whole"):
+        sample(Noise())
+
+
+# Memory
+
+
+def megabytes_of_growth(script):
+    """How much more memory a process needs at its peak, from the line `before = peak()` on."""
+    head = """
+import resource, sys
+import numpy as np, crossprop as cp
+from own_streams import Noise
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", head + script + "\nprint(peak() - before)"],
+        check=True, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parent,
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def test_a_memory_mapped_array_is_never_in_memory_as_a_whole(tmp_path):
+    script = f"""
+x = np.lib.format.open_memmap({str(tmp_path / "x.npy")!r}, "w+", np.float32, (2**14, 2**10))
+del x
+x, y = np.load({str(tmp_path / "x.npy")!r}, mmap_mode="r"), np.zeros(2**14, np.float32)
+learner = cp.Frozen(cp.Network(2**10, 1), 0.01)
+cp.run(learner, cp.Arrays(x[:4096], y[:4096]), seeds=1, engine="scan", progress=False)
+before = peak()
+cp.run(learner, cp.Arrays(x, y), seeds=1, engine="scan", progress=False)
+"""
+    assert megabytes_of_growth(script) < 40
+    assert (tmp_path / "x.npy").stat().st_size > 64 * 2**20
+
+
+def test_memory_of_a_run_does_not_grow_with_its_length():
+    script = """
+learner = cp.Backprop(cp.Network(200, 1), 0.001)
+run = lambda steps: cp.run(learner, Noise(200), seeds=1, record_every=8192, steps=steps, engine="scan", progress=False)
+run(16_384)
+before = peak()
+run(131_072)
+"""
+    assert megabytes_of_growth(script) < 30  # all its examples are 100 MB

@@ -13,7 +13,7 @@ from crossprop import _checks as check
 from crossprop.network import float_type
 
 Numbers = np.ndarray | Array
-Tasks = str | Sequence[int]
+Tasks = str | Sequence[int] | np.ndarray
 
 MOST_TASKS = 10**6
 
@@ -135,7 +135,7 @@ def checked_tasks(tasks: Any) -> str | tuple[int, ...]:
     if not isinstance(tasks, Sequence | np.ndarray) or isinstance(tasks, bytes) or np.ndim(np.asarray(tasks)) != 1:
         raise TypeError(f"tasks must be letters such as 'ABC' or a sequence of numbers from 0, got {tasks!r}")
     if len(tasks) == 0:
-        raise ValueError(f"tasks must not be empty, got {tasks!r}")
+        raise ValueError(f"tasks must be at least one task, got {tasks!r}")
     for task in tasks:
         check.integer("a task in tasks", task, low=0, high=MOST_TASKS)
     return tuple(int(task) for task in tasks)
