@@ -1,5 +1,8 @@
 """A stream whose pools take their time to make, and that logs when it begins and ends making one."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (sources and streams narrow the types of attributes that never change)
+
 import os
 import time
 from dataclasses import dataclass

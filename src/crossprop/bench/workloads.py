@@ -1,5 +1,8 @@
 """The workloads of `crossprop bench`: learners, streams and sizes to time."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (sources and streams narrow the types of attributes that never change)
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -30,7 +33,7 @@ FIGURE_1A = ("crossprop", "crossprop-0.5", *MNIST_TASKS)
 class CachedStream(PoolStream):
     """The first `steps` examples of a stream, made once per seed, so that making examples is not timed."""
 
-    steps: int  # pyright: ignore[reportIncompatibleVariableOverride]
+    steps: int
 
     def __init__(self, stream: PoolStream, steps: int):
         self.stream, self.steps = stream, steps

@@ -4,6 +4,9 @@ A `Source` is one stream with one seed. On a CPU each run reads its own source (
 a batch share theirs (`BatchFeed`).
 """
 
+# pyright: reportIncompatibleVariableOverride=false
+# (sources and streams narrow the types of attributes that never change)
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -38,7 +41,7 @@ class Source(ABC):
 class PoolSource(Source):
     """Rows of tables, in any order."""
 
-    stream: PoolStream  # pyright: ignore[reportIncompatibleVariableOverride]
+    stream: PoolStream
 
     def __init__(self, stream: PoolStream, key: jax.Array):
         self.stream = stream
