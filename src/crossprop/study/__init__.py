@@ -95,7 +95,8 @@ class Study:
         draw(sweep, figures)
         draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
         facts = self._facts(spec, sweep)
-        write_study(self.folder / "study.html", STUDIES[self.name], sweep, rows, found, command, facts, self.quick)
+        page, title = self.folder / "study.html", STUDIES[self.name]
+        write_study(page, title, sweep, rows, found, command=command, facts=facts, quick=self.quick)
         with atomic_write(self.folder / "answers.json") as path:
             summary = {"command": command, "facts": facts, "answers": [each._asdict() for each in found]}
             path.write_text(json.dumps(summary, indent=1))

@@ -25,6 +25,7 @@ def write_study(
     sweep: Sweep,
     rows: Sequence[Row],
     answers: Sequence[Answer],
+    *,
     command: str,
     facts: Mapping[str, str],
     quick: bool,
