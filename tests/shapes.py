@@ -8,6 +8,8 @@ from beartype import BeartypeConf, beartype
 UNCHECKED = {
     # These check their arguments, and the tests look at their messages.
     "crossprop.running.run",
+    "crossprop.passes.live",
+    "crossprop.passes.predict",
     "crossprop.sweeps.sweep",
     "crossprop.sweeps.grid.logspace",
     "crossprop.bench.peers.numpy_loop",

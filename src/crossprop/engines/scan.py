@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from crossprop.engines.protocol import Batch, Observers, Session, Sums
+from crossprop.engines.protocol import Accumulator, Batch, Observers, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.unit_major import UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.learners.base import Learner, State, UnitRule
@@ -62,13 +62,13 @@ class AnyLoop(NamedTuple):
         learner: Learner,
         observers: Observers,
         work: Any,
-        sums: Sums,
+        sums: Accumulator,
         x: Any,
         y: Any,
         at: Any,
         until: Any,
         start: Any,
-    ) -> tuple[Any, Sums]:
+    ) -> tuple[Any, Any]:
         def example(at: Any, carry: Any) -> Any:
             state, sums = carry
             state, outcome = learner.update(state, x[at], y[at])
@@ -96,13 +96,13 @@ class UnitLoop(NamedTuple):
         learner: UnitRule,
         observers: Observers,
         work: Any,
-        sums: Sums,
+        sums: Accumulator,
         x: Any,
         y: Any,
         at: Any,
         until: Any,
         start: Any,
-    ) -> tuple[Any, Sums]:
+    ) -> tuple[Any, Any]:
         network = learner.network
         if self.stride is None:
             return self._advance_late(learner, observers, work, sums, x, y, at, until, start)
@@ -119,19 +119,19 @@ class UnitLoop(NamedTuple):
         learner: UnitRule,
         observers: Observers,
         work: Any,
-        sums: Sums,
+        sums: Accumulator,
         x: Any,
         y: Any,
         at: Any,
         until: Any,
         start: Any,
-    ) -> tuple[Any, Sums]:
+    ) -> tuple[Any, Any]:
         """On a CPU the incoming weights follow an example when the next one comes. Its coefficients, one per hidden
         unit, are then carried through the loop, where XLA would otherwise compute them again for every weight."""
         network = learner.network
         inputs = lambda at: network.with_constant(x[at])
 
-        def respond_to(work: Any, sums: Sums, at: Any) -> Any:
+        def respond_to(work: Any, sums: Accumulator, at: Any) -> Any:
             work, credit, outcome = respond(learner, network, work, network.weigh(inputs(at), work.incoming), y[at])
             sums = sums.add(learner, observers, start + at, outcome, y[at])
             return work, credit._replace(unit_memory=None), outcome.loss, sums
