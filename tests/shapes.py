@@ -13,8 +13,6 @@ UNCHECKED = {
     "crossprop.sweeps.sweep",
     "crossprop.sweeps.grid.logspace",
     "crossprop.bench.peers.numpy_loop",
-    # Its integers are tracers.
-    "crossprop.engines.segments._segment",
 }
 
 _check = beartype(conf=BeartypeConf(is_pep484_tower=True))
