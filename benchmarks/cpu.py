@@ -18,8 +18,7 @@ import numpy as np
 
 import crossprop as cp
 from crossprop.engines import chunked
-from crossprop.engines.segments import Sums
-from crossprop.learners.base import UnitMajorState
+from crossprop.engines.unit_major import to_unit_major
 
 APPROX = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
 
@@ -68,15 +67,15 @@ def examples(count):
 def chunked_step(block):
     x, labels = examples(2 * block)
     x, y = jnp.asarray(x), jnp.eye(10)[labels]
-    work, zero = chunked._apart(APPROX, UnitMajorState.of(APPROX.init(cp.keys(0)[1]))), jnp.zeros(())
+    work = chunked._apart(APPROX, to_unit_major(APPROX.init(cp.keys(0)[1])))
     few, given = x[:block], x[:block, :1] + jnp.arange(1024.0)
     advance = partial(chunked._advance, block, APPROX)
-    whole = jax.jit(lambda work, sums, x, y: advance(work, sums, x, y, 0, block, 0))
+    whole = jax.jit(lambda work, x, y: advance(work, x, y, 0, block))
     weigh = jax.jit(lambda u, x: chunked._product(x, u.T))
     rebuild = jax.jit(lambda u, x, given: u + chunked.Steps(x, units_first=True).spread(given))
     drift = jax.jit(lambda u: jnp.sqrt(jnp.vdot(u - 1, u - 1)))
     parts = {
-        "whole without drift": microseconds_per_step(block, whole, work, Sums(zero, zero, jnp.array(-1)), x, y),
+        "whole without drift": microseconds_per_step(block, whole, work, x, y),
         "X U": microseconds_per_step(block, weigh, work.incoming, few),
         "U + X^T B": microseconds_per_step(block, rebuild, work.incoming, few, given),
         "drift": microseconds_per_step(block, drift, work.incoming),

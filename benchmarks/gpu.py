@@ -15,7 +15,9 @@ import jax
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import kernel, kernel_layout, segments
+from crossprop.engines import kernel
+from crossprop.engines.feeding import source_of
+from crossprop.engines.protocol import Batch, Run
 from crossprop.execution import key_data
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
@@ -56,17 +58,16 @@ def all_identities():
 
 
 def kernel_alone(learner, runs=1056, steps=30_000, every=50):
-    """Run-steps per second of one call of the kernel, with all its arguments on the device beforehand."""
+    """Run-steps per second of one segment of the kernel, with the examples' pool on the device beforehand."""
     stream, data = cp.Geoff(tasks="ABCABC"), key_data(range(32))
-    samples = [stream.sample(cp.keys(seed)[0]) for seed in range(32)]
-    batch = [segments.Run(learner, samples[i % 32], data[i % 32][1]) for i in range(runs)]
-    shared, signs, own = kernel_layout.gather(batch)
+    sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(32)]
+    batch = Batch([Run(learner, sources[i % 32], data[i % 32][1]) for i in range(runs)], every, 0, steps, segment=steps)
     seconds = []
     for _ in range(4):
-        progress = jax.block_until_ready(kernel_layout.begin(learner, shared, own, signs, steps // every))
+        session = kernel.start(batch, "gpu")
+        jax.block_until_ready(session.progress)
         began = time.perf_counter()
-        bounds = np.array([0, steps, every], np.int32)
-        jax.block_until_ready(kernel._segment(learner, False, shared, own, progress, bounds))
+        session.advance(steps)
         seconds.append(time.perf_counter() - began)
     return runs * steps / min(seconds)
 

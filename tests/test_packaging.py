@@ -44,7 +44,7 @@ def test_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     files = {path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     assert names == {str(Path("crossprop") / path.relative_to(PACKAGE)) for path in files}
     assert "crossprop/py.typed" in names
-    assert {Path(name).suffix for name in names} >= {".py", ".toml", ".js", ".css", ".html"}
+    assert {Path(name).suffix for name in names} >= {".py", ".toml", ".js", ".css", ".jinja"}
 
 
 def test_wheel_states_version_license_and_command(wheel):

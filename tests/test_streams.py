@@ -17,6 +17,7 @@ from scipy import stats
 
 import crossprop as cp
 import reference
+from crossprop.configuration import configuration
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
 from crossprop.streams import Stream
@@ -628,3 +629,12 @@ before = peak()
 run(131_072)
 """
     assert megabytes_of_growth(script) < 30  # all its examples are 100 MB
+
+
+def test_parts_of_a_memory_mapped_array_are_different_streams(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(40.0).reshape(20, 2))
+    whole, again = (np.load(tmp_path / "x.npy", mmap_mode="r") for _ in range(2))
+    parts = [whole[:10], whole[10:], whole[::2], whole[1::2]]
+    seen = [configuration(cp.Arrays(part, np.zeros(10))) for part in parts]
+    assert all(one != other for i, one in enumerate(seen) for other in seen[:i])
+    assert configuration(cp.Arrays(again[10:], np.zeros(10))) == seen[1]

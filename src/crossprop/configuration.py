@@ -18,6 +18,8 @@ def configuration(value: Any) -> Any:
         return {"file": str(value.filename), "bytes": about.st_size, "changed": about.st_mtime_ns} | {
             "shape": list(value.shape),
             "offset": value.offset,
+            "begin": _place_in_file(value),
+            "strides": list(value.strides),
             "type": str(value.dtype),
         }
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -34,3 +36,11 @@ def configuration(value: Any) -> Any:
             field.name: configuration(getattr(value, field.name)) for field in fields(value)
         }
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
+
+
+def _place_in_file(value: np.memmap) -> int:
+    """Where a slice of a memory-mapped array begins, which `offset` does not tell."""
+    whole: Any = value
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    return value.__array_interface__["data"][0] - whole.__array_interface__["data"][0]

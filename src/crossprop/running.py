@@ -1,5 +1,6 @@
 """`run`: learners, a stream and seeds in; labelled records out."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -15,6 +16,7 @@ from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.engines.recorder import window_ends
+from crossprop.engines.segments import plain_numbers
 from crossprop.execution import Cell, CellResult, Executor, Plan, devices, engine_for
 from crossprop.learners.base import Learner, Outcome
 from crossprop.learners.calling import check_state
@@ -150,6 +152,8 @@ def run(
     asked = experiment(named, stream, chosen, plan.record_every)
     call = asked | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
     call |= {"float_type": str(float_type()), "observers": str([name for kind in observers for name, _ in kind])}
+    if checkpoint is not None:
+        call["start"] = _fingerprint(states)
     with (
         _listener(progress, jobs, None if stop is None else stop - first) as hear,
         open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
@@ -182,6 +186,16 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
         left = (stream.steps or 0) - first
         raise ValueError(f"steps must be at most the {left} examples that the stream has left, got {steps}")
     return first + int(steps), first
+
+
+def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
+    """The same for the same states only."""
+    found = hashlib.sha256()
+    for which, state in states.items():
+        found.update(repr(which).encode())
+        for leaf in jax.tree.leaves(state):
+            found.update(np.asarray(plain_numbers(leaf)).tobytes())
+    return found.hexdigest()
 
 
 def _is_same(one: Stream, other: Stream) -> bool:

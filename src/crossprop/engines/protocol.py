@@ -117,6 +117,15 @@ class Sums(NamedTuple):
 
 
 @runtime_checkable
+class Accumulator(Protocol):
+    """What a loop adds outcomes to: `Sums` in a run, all outcomes in `crossprop.live`."""
+
+    def add(self, learner: Any, observers: Observers, at: Any, outcome: Outcome, y: Any) -> Any:
+        """Itself with the outcome of example `at` added."""
+        ...
+
+
+@runtime_checkable
 class Loop(Protocol):
     """How an engine goes through examples. Hashable: a segment is compiled for each."""
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from crossprop.engines.protocol import Batch, Observers, Session
+from crossprop.engines.protocol import Accumulator, Batch, Observers, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.unit_major import UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.learners.base import Learner, State, UnitRule
@@ -62,7 +62,7 @@ class AnyLoop(NamedTuple):
         learner: Learner,
         observers: Observers,
         work: Any,
-        sums: Any,
+        sums: Accumulator,
         x: Any,
         y: Any,
         at: Any,
@@ -96,7 +96,7 @@ class UnitLoop(NamedTuple):
         learner: UnitRule,
         observers: Observers,
         work: Any,
-        sums: Any,
+        sums: Accumulator,
         x: Any,
         y: Any,
         at: Any,
@@ -119,7 +119,7 @@ class UnitLoop(NamedTuple):
         learner: UnitRule,
         observers: Observers,
         work: Any,
-        sums: Any,
+        sums: Accumulator,
         x: Any,
         y: Any,
         at: Any,
@@ -131,7 +131,7 @@ class UnitLoop(NamedTuple):
         network = learner.network
         inputs = lambda at: network.with_constant(x[at])
 
-        def respond_to(work: Any, sums: Any, at: Any) -> Any:
+        def respond_to(work: Any, sums: Accumulator, at: Any) -> Any:
             work, credit, outcome = respond(learner, network, work, network.weigh(inputs(at), work.incoming), y[at])
             sums = sums.add(learner, observers, start + at, outcome, y[at])
             return work, credit._replace(unit_memory=None), outcome.loss, sums

@@ -142,7 +142,7 @@ class LoopSession:
 
 def snapshot_of(progress: Any, recorder: Recorder) -> dict[str, np.ndarray]:
     """The leaves of `progress` and the records so far."""
-    leaves = {f"leaf {i}": np.asarray(_plain(leaf)) for i, leaf in enumerate(jax.tree.leaves(progress))}
+    leaves = {f"leaf {i}": np.asarray(plain_numbers(leaf)) for i, leaf in enumerate(jax.tree.leaves(progress))}
     return leaves | {f"record {name}": values for name, values in recorder.arrays().items()}
 
 
@@ -154,8 +154,10 @@ def restored(progress: Any, recorder: Recorder, snapshot: dict[str, np.ndarray],
     return jax.tree.unflatten(structure, [_like(leaf, snapshot[f"leaf {i}"]) for i, leaf in enumerate(leaves)])
 
 
-def _plain(leaf: jax.Array) -> jax.Array:
-    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+def plain_numbers(leaf: Any) -> Any:
+    """An array as it is, a key as its data."""
+    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf
 
 
 def _like(leaf: jax.Array, value: np.ndarray) -> jax.Array:

@@ -36,7 +36,7 @@ class _CompiledMethod:
         return self if learner is None else partial(self, learner)
 
     def __call__(self, learner: Any, state: Any, *example: Any) -> Any:
-        if type(example[0]) not in ARRAYS or type(example[-1]) not in ARRAYS:
+        if not (isinstance(example[0], ARRAYS) and isinstance(example[-1], ARRAYS)):
             example = as_arrays(learner.network, *example)
         key = (id(learner), jax.config.values["jax_enable_x64"])
         found = self.programs.get(key)
@@ -76,7 +76,7 @@ def check_state(learner: Any, state: Any, name: str = "state") -> None:
         )
 
 
-ARRAYS = (np.ndarray, type(jnp.zeros(0)))
+ARRAYS = (np.ndarray, jax.Array)
 
 
 def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:

@@ -1,0 +1,68 @@
+"""The cost of learning from Python, one example at a time and in one pass: `python benchmarks/calls.py`.
+
+Prints the microseconds of one call of `update`, of `cp.live` per example over 10,000 examples, and of a step of the
+scan engine, all for crossprop on a 20-500-1 network, as medians of alternating repeats.
+"""
+
+import time
+from statistics import median
+
+import jax
+import numpy as np
+
+import crossprop as cp
+from crossprop.engines import scan
+from crossprop.engines.feeding import source_of
+from crossprop.engines.protocol import Batch, Run
+from crossprop.execution import key_data
+
+EXAMPLES, CALLS, REPEATS = 10_000, 2_000, 7
+LEARNER = cp.Crossprop(cp.Network(inputs=20, hidden=500), 5e-4)
+STREAM = cp.Geoff(tasks="A", examples=EXAMPLES)
+
+
+def update_seconds(x, y):
+    """Seconds per call of `update`."""
+    state = jax.block_until_ready(LEARNER.init(cp.keys(0)[1]))
+    began = time.perf_counter()
+    for at in range(CALLS):
+        state, _ = LEARNER.update(state, x[at], y[at])
+    jax.block_until_ready(state)
+    return (time.perf_counter() - began) / CALLS
+
+
+def live_seconds(x, y):
+    """Seconds per example of `cp.live`."""
+    state = jax.block_until_ready(LEARNER.init(cp.keys(0)[1]))
+    began = time.perf_counter()
+    jax.block_until_ready(cp.live(LEARNER, state, x, y))
+    return (time.perf_counter() - began) / EXAMPLES
+
+
+def scan_seconds(source):
+    """Seconds per step of a session of the scan engine."""
+    batch = Batch([Run(LEARNER, source, key_data([0])[0][1])], 50, 0, EXAMPLES, segment=EXAMPLES)
+    session = scan.start(batch, jax.default_backend())
+    began = time.perf_counter()
+    session.advance(EXAMPLES)
+    return (time.perf_counter() - began) / EXAMPLES
+
+
+def main():
+    x, y, _ = STREAM.sample(cp.keys(0)[0])
+    source = source_of(STREAM, cp.keys(0)[0])
+    measures = {
+        "update, per call": lambda: update_seconds(np.asarray(x), np.asarray(y)),
+        "live, per example": lambda: live_seconds(x, y),
+        "scan engine, per step": lambda: scan_seconds(source),
+    }
+    rounds = [{name: measure() for name, measure in measures.items()} for _ in range(1 + REPEATS)][1:]
+    for name in measures:
+        print(f"{name}: {1e6 * median(each[name] for each in rounds):.1f} us", flush=True)
+    for name in ("update, per call", "live, per example"):
+        ratios = [each[name] / each["scan engine, per step"] for each in rounds]
+        print(f"{name.split(',')[0]} against the scan engine: {median(ratios):.2f}x", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""What comes back from a run goes on: states, starts, snapshots and checkpoints, bit for bit."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import crossprop as cp
+from crossprop.engines import chunked, kernel, scan
+from crossprop.engines.feeding import source_of
+from crossprop.engines.protocol import Batch, Run
+from crossprop.execution import key_data
+from own_learners import Replay
+from own_streams import Noise
+
+NET = cp.Network(inputs=6, hidden=7, bias=True)
+STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=100)
+LEARNERS = {
+    "crossprop": cp.Crossprop(NET, 0.01, eta=0.3),
+    "momentum": cp.CrosspropApprox(NET, 0.01, optimizer="momentum"),
+    "adam": cp.Backprop(NET, 0.01, optimizer="adam"),
+    "replay": Replay(NET, 0.01),
+}
+RULES = {name: LEARNERS[name] for name in ("crossprop", "momentum")}
+run = partial(cp.run, record_every=50, progress=False)
+
+
+def plain(leaf):
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def assert_same_states(one, other):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for leaf, expected in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert leaf.dtype == expected.dtype
+        np.testing.assert_array_equal(plain(leaf), plain(expected))
+
+
+def assert_same_records(one, other):
+    assert set(one.data_vars) == set(other.data_vars)
+    for name in one.data_vars:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def assert_half_and_half_equals_whole(learners, stream, **options):
+    whole, last = run(learners, stream, seeds=[2, 5], return_states=True, **options)
+    half = int(whole.step[-1]) // 2
+    first, states = run(learners, stream, seeds=[2, 5], return_states=True, **options | {"steps": half})
+    again, second = run(learners, stream, seeds=[2, 5], start=states, return_states=True, **options | {"steps": half})
+    assert again.step.values.tolist() == [step for step in whole.step.values if step > half]
+    joined = xr.concat([first, again], "step", data_vars="minimal", compat="override", coords="minimal")
+    assert_same_records(joined, whole)
+    assert_same_states(dict(second), dict(last))
+
+
+# States.
+
+
+def test_half_a_run_and_the_other_half_equal_the_whole():
+    assert_half_and_half_equals_whole(LEARNERS, STREAM, steps=200, engine="scan")
+
+
+def test_half_a_run_and_the_other_half_equal_the_whole_in_chunked():
+    assert_half_and_half_equals_whole(RULES, STREAM, steps=200, engine="chunked")
+
+
+def test_half_a_run_and_the_other_half_equal_the_whole_of_an_endless_stream():
+    assert_half_and_half_equals_whole(cp.Backprop(cp.Network(3, 4), 0.01), Noise(), steps=200)
+
+
+def test_the_last_states_are_those_of_a_loop_of_update():
+    _, states = run(LEARNERS, STREAM, seeds=[4], steps=40, return_states=True)
+    examples = STREAM.sample(cp.keys(4)[0])
+    for name, learner in LEARNERS.items():
+        state = learner.init(cp.keys(4)[1])
+        for x, y in zip(examples.x[:40], examples.y[:40], strict=True):
+            state, _ = learner.update(state, x, y)
+        close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
+        jax.tree.map(lambda one, other: close(plain(one), plain(other)), states[name][4], state)  # noqa: B023
+
+
+def test_a_start_on_another_stream_equals_a_loop_of_update():
+    learner, other = LEARNERS["crossprop"], cp.Geoff(inputs=6, features=9, tasks="C", examples=30)
+    _, states = run(learner, STREAM, seeds=[1], steps=50, return_states=True)
+    records, last = run(learner, other, seeds=[1], start=states, return_states=True)
+    assert records.step.values.tolist() == [30]
+    state, examples, losses = states["crossprop"][1], other.sample(cp.keys(1)[0]), []
+    for x, y in zip(examples.x, examples.y, strict=True):
+        state, outcome = learner.update(state, x, y)
+        losses.append(float(outcome.loss))
+    np.testing.assert_allclose(records.loss[0, 0, 0], np.mean(losses), rtol=1e-5)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), last["crossprop"][1], state)
+
+
+def test_a_plain_dict_of_states_starts_at_the_first_example():
+    _, states = run(LEARNERS["crossprop"], STREAM, seeds=[1], steps=50, return_states=True)
+    records = run(LEARNERS["crossprop"], STREAM, seeds=[1], start={"crossprop": {1: states["crossprop"][1]}}, steps=50)
+    assert records.step.values.tolist() == [50]
+
+
+def test_no_more_steps_than_the_stream_has_left():
+    _, states = run(RULES, STREAM, seeds=1, steps=250, return_states=True)
+    with pytest.raises(ValueError, match="^steps must be at most the 50 examples that the stream has left, got 51$"):
+        run(RULES, STREAM, seeds=1, start=states, steps=51)
+    assert run(RULES, STREAM, seeds=1, start=states).step.values.tolist() == [300]
+
+
+# Sessions.
+
+
+def session(engine, learner, start=None, first=0, stop=120, seeds=(1, 2, 3)):
+    stream, data = cp.Geoff(inputs=6, features=30, tasks="ABC", examples=40), key_data(seeds)
+    runs = []
+    for number, seed in enumerate(seeds):
+        source = source_of(stream, jax.random.wrap_key_data(jnp.asarray(data[seed][0])))
+        runs.append(Run(learner, source, data[seed][1], None if start is None else start[number]))
+    batch = Batch(runs, 20, first, stop, segment=40)
+    return engine.start(batch, "gpu", interpret=True) if engine is kernel else engine.start(batch, "gpu")
+
+
+def advanced(session, times):
+    for _ in range(times):
+        session.advance(40)
+    return session
+
+
+@pytest.mark.parametrize("engine", [scan, chunked, kernel])
+@pytest.mark.parametrize("name", RULES)
+def test_a_session_goes_on_from_states_and_from_snapshots(engine, name):
+    whole = advanced(session(engine, RULES[name]), 3)
+    first = advanced(session(engine, RULES[name]), 1)
+    snapshot, states = first.snapshot(), first.states()
+    restored = session(engine, RULES[name])
+    restored.restore({name: np.array(values) for name, values in snapshot.items()}, 40)
+    started = session(engine, RULES[name], states, first=40)
+    for other, skipped in ((advanced(restored, 2), 0), (advanced(started, 2), 2)):
+        for one, expected in zip(other.results(), whole.results(), strict=True):
+            for variable, values in expected.records.items():
+                np.testing.assert_array_equal(one.records[variable], values[skipped:], err_msg=variable)
+        assert_same_states(other.states(), whole.states())
+
+
+def test_a_replaying_learner_goes_on_side_by_side():
+    whole = advanced(session(scan, LEARNERS["replay"]), 3)
+    first = advanced(session(scan, LEARNERS["replay"]), 1)
+    started = advanced(session(scan, LEARNERS["replay"], first.states(), first=40), 2)
+    restored = session(scan, LEARNERS["replay"])
+    restored.restore(first.snapshot(), 40)
+    assert_same_states(started.states(), whole.states())
+    assert_same_states(advanced(restored, 2).states(), whole.states())
+
+
+# Checkpoints.
+
+SCRIPT = """
+import sys, time
+import crossprop as cp
+from crossprop import checkpoints
+from crossprop.engines import segments
+from own_learners import Replay
+
+checkpoints.SECONDS = 0
+segments.steps_per_call = lambda learner, width: 50
+net = cp.Network(inputs=6, hidden=7)
+learners = {"adam": cp.Backprop(net, 0.01, optimizer="adam"), "replay": Replay(net, 0.01)}
+stream = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=200)
+folder, out, pause = sys.argv[1] or None, sys.argv[2], float(sys.argv[3])
+
+def hear(event):
+    print(f"{event.steps}\\n", end="", flush=True)
+    time.sleep(pause)
+
+records, states = cp.run(
+    learners, stream, seeds=3, record_every=25, progress=hear, checkpoint=folder, return_states=True,
+    probes={"sum": lambda initial, state: state[0].sum(axis=1)}, metrics={"far": lambda outcome, y: outcome.loss > 1},
+)
+records["last"] = ("seed", [float(states["replay"][seed].weights.sum()) for seed in range(3)])
+records.to_netcdf(out, engine="scipy")
+"""
+
+
+def start_script(folder, out, pause=0.0):
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(out), str(pause)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=os.path.dirname(__file__))
+
+
+def test_a_killed_run_goes_on_as_if_it_had_never_been_killed(tmp_path):
+    folder, killed = tmp_path / "folder", None
+    killed = start_script(folder, tmp_path / "never.nc", pause=0.3)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and len(list(folder.glob("batch-*.npz"))) < 2:
+        time.sleep(0.02)
+    time.sleep(0.4)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert not (tmp_path / "never.nc").exists() and len(list(folder.glob("batch-*.npz"))) >= 2
+    resumed, whole = start_script(folder, tmp_path / "resumed.nc"), start_script("", tmp_path / "whole.nc")
+    heard = [sum(map(int, each.communicate(timeout=120)[0].split())) for each in (resumed, whole)]
+    assert 0 < heard[0] < heard[1] == 2 * 3 * 600
+    with xr.open_dataset(tmp_path / "resumed.nc") as one, xr.open_dataset(tmp_path / "whole.nc") as other:
+        assert_same_records(one, other)
+        assert one["sum"].dims[-1] == "sum_0" and one.far.max() > 0
+
+
+def test_a_finished_call_is_taken_from_its_checkpoint(tmp_path):
+    heard = []
+    first = run(RULES, STREAM, seeds=2, checkpoint=tmp_path, steps=100)
+    again = run(RULES, STREAM, seeds=2, checkpoint=tmp_path, steps=100, **{"progress": heard.append})
+    assert_same_records(again, first)
+    assert not heard
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"seeds": [0, 2]}, "seeds"),
+        ({"record_every": 25}, "record_every"),
+        ({"steps": 150}, "steps"),
+        ({"learners": {"crossprop": cp.Crossprop(NET, 0.02)}}, "learners"),
+        ({"stream": cp.Geoff(inputs=6)}, "stream"),
+        ({"metrics": {"m": lambda outcome, y: outcome.loss}}, "observers"),
+    ],
+)
+def test_the_folder_of_another_call_is_refused_and_kept(changed, named, tmp_path):
+    call = {"learners": RULES, "stream": STREAM, "seeds": 2, "steps": 100, "checkpoint": tmp_path}
+    (tmp_path / "call.json").write_text("{}")
+    with pytest.raises(ValueError, match="belongs to another call, which is kept"):
+        run(**call)
+    (tmp_path / "call.json").unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crossprop.running.Executor", _Nothing)
+        with pytest.raises(_Reached):
+            run(**call)
+        with pytest.raises(ValueError, match=rf"belongs to another call, which is kept: {named} is "):
+            run(**call | changed)
+        with pytest.raises(_Reached):
+            run(**call)
+
+
+class _Reached(Exception):
+    pass
+
+
+class _Nothing:
+    """An executor that says that the checks before it have passed."""
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def results(self):
+        raise _Reached
+
+
+def test_other_states_to_start_from_are_another_call(tmp_path):
+    _, one = run(RULES, STREAM, seeds=1, steps=50, return_states=True)
+    _, other = run(RULES, cp.Geoff(inputs=6, features=9), seeds=1, steps=50, return_states=True)
+    mixed = type(one)(other, one.stream, one.steps)
+    first = run(RULES, STREAM, seeds=1, start=one, steps=50, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="belongs to another call"):
+        run(RULES, STREAM, seeds=1, start=mixed, steps=50, checkpoint=tmp_path)
+    assert_same_records(run(RULES, STREAM, seeds=1, start=one, steps=50, checkpoint=tmp_path), first)
+
+
+def test_a_damaged_or_foreign_folder_is_named(tmp_path):
+    call = partial(run, RULES["crossprop"], STREAM, seeds=1, steps=50, checkpoint=tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="^checkpoint must be an empty folder or one that run wrote"):
+        call()
+    (tmp_path / "notes.txt").unlink()
+    call()
+    (batch,) = tmp_path.glob("batch-*.npz")
+    whole = batch.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"nonsense", whole[:200] + bytes(400) + whole[600:]):
+        batch.write_bytes(damaged)
+        with pytest.raises(ValueError, match=rf"^{re.escape(str(batch))} is damaged: delete it"):
+            call()
+    batch.unlink()
+    call()
+    (tmp_path / "call.json").write_text("{")
+    with pytest.raises(ValueError, match=r"call\.json is damaged"):
+        call()
