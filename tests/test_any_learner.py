@@ -73,7 +73,9 @@ def test_a_diverging_run_spoils_no_other(seven):
     pair = {"wild": Replay(Sizes(6, 1), 1e3), "replay": REPLAY}
     records = run(pair, STREAM, seeds=[6, 7], metrics=METRICS, probes=PROBES)
     assert_same(records.sel(learner=["replay"], seed=[7]), seven)
-    assert (records.diverged_at.sel(learner="wild") > 0).all() and np.isnan(records.far.sel(learner="wild")[:, -1]).all()
+    assert (records.diverged_at.sel(learner="wild") > 0).all() and np.isnan(
+        records.far.sel(learner="wild")[:, -1]
+    ).all()
     assert np.isnan(records.norms.sel(learner="wild")[:, -1]).all()
 
 
@@ -96,8 +98,12 @@ def test_side_by_side_it_is_the_same_in_any_company():
 
 def test_engines_for_credit_rules_refuse_it():
     for engine in (chunked, kernel):
-        assert "needs a credit rule on one hidden layer, a UnitRule, got Replay" in engine.why_unsupported(REPLAY, "gpu")
-    with pytest.raises(ValueError, match=r"^engine='chunked' cannot run learners\['replay'\]: .* UnitRule, got Replay$"):
+        assert "needs a credit rule on one hidden layer, a UnitRule, got Replay" in engine.why_unsupported(
+            REPLAY, "gpu"
+        )
+    with pytest.raises(
+        ValueError, match=r"^engine='chunked' cannot run learners\['replay'\]: .* UnitRule, got Replay$"
+    ):
         run(REPLAY, STREAM, engine="chunked")
     assert run(REPLAY, STREAM, seeds=1).attrs["engine"] == "scan"
 

@@ -582,9 +582,9 @@ def test_a_stream_that_deals_another_shape_is_named():
 
 
 def test_an_endless_stream_needs_steps_and_cannot_be_sampled():
-    with pytest.raises(ValueError, match="^steps must be given for an endless stream"):
+    with pytest.raises(ValueError, match=r"^steps must be given for an endless stream"):
         cp.run(LINE, Noise(), seeds=1)
-    with pytest.raises(ValueError, match="^stream must be finite to be sampled whole"):
+    with pytest.raises(ValueError, match=r"^stream must be finite to be sampled whole"):
         sample(Noise())
 
 

@@ -141,6 +141,6 @@ def checked_tasks(tasks: Any) -> str | tuple[int, ...]:
     return tuple(int(task) for task in tasks)
 
 
-def task_numbers(tasks: str | tuple[int, ...]) -> np.ndarray:
+def task_numbers(tasks: Tasks) -> np.ndarray:
     """The number of each visited task: 0 for A, 1 for B ..."""
     return np.array([ord(task) - ord("A") if isinstance(task, str) else task for task in tasks])
