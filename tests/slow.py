@@ -25,12 +25,12 @@ class Slow(PoolStream):
     inputs: int = 6
     outputs: int = 1
     one_hot: bool = False
-    steps: int = STEPS
+    steps: int | None = STEPS
 
     def pool(self, key):
         self._tell("begin")
         time.sleep(self.seconds)
-        numbers = np.asarray(jax.random.normal(key, (self.steps, 7)))
+        numbers = np.asarray(jax.random.normal(key, (STEPS, 7)))
         self._tell("end")
         return Pool(numbers[:, 1:], numbers[:, :1])
 

@@ -1,12 +1,12 @@
 """What comes back from a run goes on: states, starts, snapshots and checkpoints, bit for bit."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -109,7 +109,7 @@ def test_a_plain_dict_of_states_starts_at_the_first_example():
 
 def test_no_more_steps_than_the_stream_has_left():
     _, states = run(RULES, STREAM, seeds=1, steps=250, return_states=True)
-    with pytest.raises(ValueError, match="^steps must be at most the 50 examples that the stream has left, got 51$"):
+    with pytest.raises(ValueError, match=r"^steps must be at most the 50 examples that the stream has left, got 51$"):
         run(RULES, STREAM, seeds=1, start=states, steps=51)
     assert run(RULES, STREAM, seeds=1, start=states).step.values.tolist() == [300]
 
@@ -190,7 +190,7 @@ records.to_netcdf(out, engine="scipy")
 
 def start_script(folder, out, pause=0.0):
     command = [sys.executable, "-c", SCRIPT, str(folder), str(out), str(pause)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=os.path.dirname(__file__))
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
 
 
 def test_a_killed_run_goes_on_as_if_it_had_never_been_killed(tmp_path):
@@ -273,7 +273,7 @@ def test_other_states_to_start_from_are_another_call(tmp_path):
 def test_a_damaged_or_foreign_folder_is_named(tmp_path):
     call = partial(run, RULES["crossprop"], STREAM, seeds=1, steps=50, checkpoint=tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="^checkpoint must be an empty folder or one that run wrote"):
+    with pytest.raises(ValueError, match=r"^checkpoint must be an empty folder or one that run wrote"):
         call()
     (tmp_path / "notes.txt").unlink()
     call()

@@ -608,16 +608,16 @@ peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 def test_a_memory_mapped_array_is_never_in_memory_as_a_whole(tmp_path):
     script = f"""
-x = np.lib.format.open_memmap({str(tmp_path / "x.npy")!r}, "w+", np.float32, (2**14, 2**10))
+x = np.lib.format.open_memmap({str(tmp_path / "x.npy")!r}, "w+", np.float32, (2**18, 2**8))
 del x
-x, y = np.load({str(tmp_path / "x.npy")!r}, mmap_mode="r"), np.zeros(2**14, np.float32)
-learner = cp.Frozen(cp.Network(2**10, 1), 0.01)
-cp.run(learner, cp.Arrays(x[:4096], y[:4096]), seeds=1, engine="scan", progress=False)
+x, y = np.load({str(tmp_path / "x.npy")!r}, mmap_mode="r"), np.zeros(2**18, np.float32)
+learner = cp.Frozen(cp.Network(2**8, 1), 0.01)
+cp.run(learner, cp.Arrays(x[: 2**14], y[: 2**14]), seeds=1, engine="scan", progress=False)
 before = peak()
 cp.run(learner, cp.Arrays(x, y), seeds=1, engine="scan", progress=False)
 """
-    assert megabytes_of_growth(script) < 40
-    assert (tmp_path / "x.npy").stat().st_size > 64 * 2**20
+    assert megabytes_of_growth(script) < 128  # the file, which is sparse, is 256
+    assert (tmp_path / "x.npy").stat().st_size > 256 * 2**20
 
 
 def test_memory_of_a_run_does_not_grow_with_its_length():
@@ -626,9 +626,9 @@ learner = cp.Backprop(cp.Network(200, 1), 0.001)
 run = lambda steps: cp.run(learner, Noise(200), seeds=1, record_every=8192, steps=steps, engine="scan", progress=False)
 run(16_384)
 before = peak()
-run(131_072)
+run(524_288)
 """
-    assert megabytes_of_growth(script) < 30  # all its examples are 100 MB
+    assert megabytes_of_growth(script) < 150  # all its examples are 400
 
 
 def test_parts_of_a_memory_mapped_array_are_different_streams(tmp_path):
