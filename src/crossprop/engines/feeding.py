@@ -7,6 +7,7 @@ a batch share theirs (`BatchFeed`).
 # pyright: reportIncompatibleVariableOverride=false
 # (sources and streams narrow the types of attributes that never change)
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -22,6 +23,11 @@ from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Stream
 
 SKIPPED = 4096
+"""Examples dealt at a time to get to the place where a run goes on."""
+RECENT = 2
+"""Segments whose rows are kept."""
+NUMBERS_ON_DEVICE = 2**30
+"""Pools with more numbers than this stay on the host, and a segment's examples are sent."""
 
 
 class Source(ABC):
@@ -44,7 +50,8 @@ class PoolSource(Source):
     stream: PoolStream
 
     def __init__(self, stream: PoolStream, key: jax.Array):
-        self.stream = stream
+        self.stream, self.lock = stream, threading.Lock()
+        self.recent: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
         pool = stream.pool(key)
         self.pool = Pool(np.asanyarray(pool.x), np.asanyarray(pool.y), pool.index)
         for name, table, size in (("x", self.pool.x, stream.inputs), ("y", self.pool.y, stream.outputs)):
@@ -53,6 +60,15 @@ class PoolSource(Source):
                 check.finite(f"the stream's {name}", table)
 
     def rows(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of x and y of a segment; runs side by side ask for the same ones, so the last few are kept."""
+        with self.lock:
+            if (start, count) not in self.recent:
+                while len(self.recent) >= RECENT:
+                    self.recent.pop(next(iter(self.recent)))
+                self.recent[start, count] = self._rows(start, count)
+            return self.recent[start, count]
+
+    def _rows(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows = self.stream.rows(self.pool.index, np.arange(start, start + count))
         for name, chosen, table in zip("xy", rows, self.pool[:2], strict=True):
             if chosen.min() < 0 or chosen.max() >= len(table):
@@ -206,7 +222,8 @@ class BatchFeed:
         self.size, self.more = size, more
         self.sources = [source.copy() for source in distinct.values()]
         pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
-        self.pools = _Pools(pools) if len(pools) == len(self.sources) else None
+        small = sum({id(source.pool.x): source.pool.x.size for source in pools}.values()) <= NUMBERS_ON_DEVICE
+        self.pools = _Pools(pools) if small and len(pools) == len(self.sources) else None
 
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more

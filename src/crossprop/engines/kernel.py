@@ -26,7 +26,6 @@ from crossprop.network import float_type
 
 RUNS = 4096
 STEPS = 16384
-NUMBERS_OF_EXAMPLES = 2**30
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195
 DRIFTS = ("incoming_drift", "outgoing_drift")
@@ -91,18 +90,26 @@ class KernelSession:
         self.recorder = Recorder(batch.record_every, batch.first)
 
     def advance(self, count: int) -> None:
-        examples, every = self.feed.take(self.step, count), self.batch.record_every
-        outputs = self.rule.network.outputs
+        records = self.execute(self.examples(count), count)
+        self.recorder.add(jax.device_get(records), count)
+        self.step += count
+
+    def examples(self, count: int) -> Shared:
+        """What the runs share in the next `count` steps, on the device."""
+        examples, outputs = self.feed.take(self.step, count), self.rule.network.outputs
         y = jnp.pad(examples.y, [(0, 0), (0, 0), (0, kernel_layout.power(outputs) - outputs)])
-        shared = Shared(examples.pool, examples.rows, y, *self.initial[:2])
+        return Shared(examples.pool, examples.rows, y, *self.initial[:2])
+
+    def execute(self, shared: Shared, count: int) -> dict[str, jax.Array]:
+        """Runs the next `count` steps; their records."""
+        every = self.batch.record_every
         windows = (self.segment - 1) // every + 2
         bounds = np.array([self.step, self.step + count, every], np.int32)
         sums = self.recorder.open_sums(summed_names(self.rule, Observers()), len(self.own.place), np.dtype(np.float32))
         self.progress, records = _segment(
             self.rule, self.interpret, windows, shared, self.own, self.progress, sums, bounds
         )
-        self.recorder.add(jax.device_get(records), count)
-        self.step += count
+        return records
 
     def results(self) -> list[RunResult]:
         return self.recorder.results(jax.device_get(self.progress.diverged_at), len(self.batch.runs))
