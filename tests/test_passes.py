@@ -137,7 +137,7 @@ def test_update_can_be_traced_mapped_and_called_within_a_program():
 
 
 def test_learners_that_differ_in_numbers_share_a_program_and_are_forgotten():
-    programs: dict = cp.Backprop.update.programs  # pyright: ignore[reportFunctionMemberAccess]
+    programs: dict = cp.Backprop.update.calls  # pyright: ignore[reportFunctionMemberAccess]
     gc.collect()
     before = len(programs)
     learners = [cp.Backprop(NET, size) for size in (0.01, 0.02, 0.03)]

@@ -196,7 +196,7 @@ class RunFeed:
             return x, y
         taken = self.source.take(start, _dealt(self.source.stream, start, self.size, count))
         if isinstance(taken[0], jax.Array):
-            return tuple(_padded(values, len(x)) for values in taken)
+            return tuple(_padded(values, buffer.shape) for values, buffer in zip(taken, (x, y), strict=True))
         for buffer, values in zip((x, y), taken, strict=True):
             buffer[: len(values)] = values
         return x, y
@@ -207,19 +207,20 @@ def _dealt(stream: Stream, start: int, size: int, count: int) -> int:
     return size if stream.steps is None or start + size <= stream.steps else count
 
 
-@partial(jax.jit, static_argnames="length")
-def _padded(values: jax.Array, length: int) -> jax.Array:
-    return jnp.pad(values, [(0, length - len(values)), (0, 0)])
+@partial(jax.jit, static_argnames="shape")
+def _padded(values: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    return jnp.pad(values, [(0, to - size) for to, size in zip(shape, values.shape, strict=True)])
 
 
 class BatchFeed:
-    """The examples of several runs on one device: `size` steps per segment, followed by `more` steps of padding."""
+    """The examples of several runs on one device: `size` steps per segment, followed by `more` steps of padding; `y` is
+    padded to `outputs`."""
 
-    def __init__(self, sources: Sequence[Source], size: int, more: int):
+    def __init__(self, sources: Sequence[Source], size: int, more: int, outputs: int):
         distinct = {id(source): source for source in sources}
         number = {which: i for i, which in enumerate(distinct)}
         self.place = jax.device_put(np.array([number[id(source)] for source in sources], np.int32))
-        self.size, self.more = size, more
+        self.size, self.more, self.outputs = size, more, outputs
         self.sources = [source.copy() for source in distinct.values()]
         pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
         small = sum({id(source.pool.x): source.pool.x.size for source in pools}.values()) <= NUMBERS_ON_DEVICE
@@ -228,9 +229,10 @@ class BatchFeed:
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more
         if self.pools is not None:
-            return Examples(self.pools.table, *self.pools.take(start, count, length), self.place)
+            return Examples(self.pools.table, *self.pools.take(start, count, (length, self.outputs)), self.place)
         taken = [source.take(start, _dealt(source.stream, start, self.size, count)) for source in self.sources]
-        x, y = (_stacked([pair[i] for pair in taken], length) for i in (0, 1))
+        x = _stacked([pair[0] for pair in taken], (length, self.sources[0].stream.inputs))
+        y = _stacked([pair[1] for pair in taken], (length, self.outputs))
         rows = np.arange(len(taken) * length, dtype=np.int32).reshape(len(taken), length)
         return Examples(x.reshape(-1, x.shape[-1]), jnp.asarray(rows), y, self.place)
 
@@ -246,19 +248,19 @@ class _Pools:
             next(iter(tables.values())) if len(tables) == 1 else np.concatenate([*tables.values()])
         )
 
-    def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
-        """Rows of the table and targets, `(sources, length)` and `(sources, length, outputs)`."""
-        rows = np.zeros((len(self.sources), length), np.int32)
-        y = np.zeros((len(self.sources), length, self.sources[0].stream.outputs), float_type())
+    def take(self, start: int, count: int, shape: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
+        """Rows of the table, `(sources, length)`, and targets, `(sources, length, outputs)`, padded to `shape`."""
+        rows = np.zeros((len(self.sources), shape[0]), np.int32)
+        y = np.zeros((len(self.sources), *shape), float_type())
         for at, (source, begin) in enumerate(zip(self.sources, self.begins, strict=True)):
             x_rows, y_rows = source.rows(start, count)
             rows[at, :count] = x_rows + begin
-            y[at, :count] = source.pool.y[y_rows]
+            y[at, :count, : source.stream.outputs] = source.pool.y[y_rows]
         return jax.device_put((rows, y))
 
 
-def _stacked(values: list[Any], length: int) -> jax.Array:
-    return jnp.stack([_padded(jnp.asarray(each), length) for each in values])
+def _stacked(values: list[Any], shape: tuple[int, int]) -> jax.Array:
+    return jnp.stack([_padded(jnp.asarray(each), shape) for each in values])
 
 
 @jax.jit

@@ -79,7 +79,8 @@ class KernelSession:
         rule = batch.runs[0].learner
         assert isinstance(rule, UnitRule)
         self.rule = rule
-        self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0)
+        outputs = kernel_layout.power(rule.network.outputs)
+        self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs)
         self.initial, self.own = kernel_layout.gather(batch.runs, np.asarray(self.feed.place))
         self.progress = kernel_layout.begin(rule, self.initial, self.own)
         if batch.runs[0].start is not None:
@@ -96,9 +97,8 @@ class KernelSession:
 
     def examples(self, count: int) -> Shared:
         """What the runs share in the next `count` steps, on the device."""
-        examples, outputs = self.feed.take(self.step, count), self.rule.network.outputs
-        y = jnp.pad(examples.y, [(0, 0), (0, 0), (0, kernel_layout.power(outputs) - outputs)])
-        return Shared(examples.pool, examples.rows, y, *self.initial[:2])
+        pool, rows, y, _ = self.feed.take(self.step, count)
+        return Shared(pool, rows, y, *self.initial[:2])
 
     def execute(self, shared: Shared, count: int) -> dict[str, jax.Array]:
         """Runs the next `count` steps; their records."""

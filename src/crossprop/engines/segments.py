@@ -99,7 +99,9 @@ class LoopSession:
         self.summed = summed_names(learner, batch.observers)
         sources = [run.source for run in together]
         size, more = self.segment, loop.stride or 0
-        self.feed = RunFeed(sources[0], size, more) if self.single else BatchFeed(sources, size, more)
+        self.feed = (
+            RunFeed(sources[0], size, more) if self.single else BatchFeed(sources, size, more, learner.network.outputs)
+        )
 
     def advance(self, count: int) -> None:
         x, y = self._examples(count)

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from functools import cache, partial, update_wrapper
+from functools import lru_cache, partial, update_wrapper
 from typing import Any, TypeVar, cast
 
 import jax
@@ -13,7 +13,6 @@ from jax.core import Tracer
 from crossprop import _checks as check
 from crossprop.network import float_type
 
-Program = Callable[..., Any]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -29,31 +28,48 @@ def compiled_method(function: Method) -> Method:
 class _CompiledMethod:
     def __init__(self, function: Callable[..., Any]):
         self.function = function
-        self.programs: dict[tuple[int, bool], tuple[weakref.ref[Any], Program]] = {}
+        self.calls: dict[int, tuple[weakref.ref[Any], Callable[..., Any]]] = {}
         update_wrapper(self, function)  # pyright: ignore[reportArgumentType]
 
     def __get__(self, learner: Any, owner: type | None = None) -> Any:
-        return self if learner is None else partial(self, learner)
+        if learner is None:
+            return self
+        found = self.calls.get(id(learner))
+        return found[1] if found is not None and found[0]() is learner else self._bound(learner)
 
-    def __call__(self, learner: Any, state: Any, *example: Any) -> Any:
-        if not (isinstance(example[0], ARRAYS) and isinstance(example[-1], ARRAYS)):
-            example = as_arrays(learner.network, *example)
-        key = (id(learner), jax.config.values["jax_enable_x64"])
-        found = self.programs.get(key)
-        if found is None or found[0]() is not learner:
-            leaves, structure = jax.tree.flatten(learner)
-            if any(isinstance(leaf, Tracer) for leaf in leaves):
-                return _checked_call(self.function, learner, state, *example)
-            forget = lambda _, programs=self.programs: programs.pop(key, None)
-            leaves = [jnp.asarray(leaf) for leaf in leaves]
-            found = weakref.ref(learner, forget), partial(_compiled(self.function, structure), leaves)
-            self.programs[key] = found
-        return found[1](state, *example)
+    def _bound(self, learner: Any) -> Callable[..., Any]:
+        """The method of a learner, kept as long as the learner is."""
+        leaves, structure = jax.tree.flatten(learner)
+        if any(isinstance(leaf, Tracer) for leaf in leaves) or any(np.ndim(leaf) for leaf in leaves):
+            return partial(_checked_call, self.function, learner)
+        key = id(learner)
+        call = _quick_call(_compiled(self.function, structure), leaves, learner.network)
+        self.calls[key] = weakref.ref(learner, lambda _: self.calls.pop(key, None)), call
+        return call
 
 
-@cache
+def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) -> Callable[..., Any]:
+    numbers: dict[bool, Any] = {}
+
+    def call(state: Any, *example: Any) -> Any:
+        for value in example:
+            if type(value) not in ARRAYS and not _is_array(value):
+                example = as_arrays(network, *example)
+                break
+        wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+        if wide not in numbers:
+            numbers[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
+        return program(numbers[wide], state, *example)
+
+    return call
+
+
+@lru_cache(256)
 def _compiled(function: Callable[..., Any], structure: Any) -> Any:
-    return jax.jit(lambda leaves, *rest: _checked_call(function, jax.tree.unflatten(structure, leaves), *rest))
+    def call(numbers: jax.Array, *rest: Any) -> Any:
+        return _checked_call(function, jax.tree.unflatten(structure, list(numbers)), *rest)
+
+    return jax.jit(call)
 
 
 def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *example: Any) -> Any:
@@ -76,7 +92,15 @@ def check_state(learner: Any, state: Any, name: str = "state") -> None:
         )
 
 
-ARRAYS = (np.ndarray, jax.Array)
+ARRAYS: set[type] = {np.ndarray}
+"""Types that need no conversion; those of JAX are added when they are met."""
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, jax.Array):
+        ARRAYS.add(type(value))
+        return True
+    return False
 
 
 def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
