@@ -37,6 +37,9 @@ class _CompiledMethod:
         found = self.calls.get(id(learner))
         return found[1] if found is not None and found[0]() is learner else self._bound(learner)
 
+    def __call__(self, learner: Any, *arguments: Any) -> Any:
+        return self.__get__(learner)(*arguments)
+
     def _bound(self, learner: Any) -> Callable[..., Any]:
         """The method of a learner, kept as long as the learner is."""
         leaves, structure = jax.tree.flatten(learner)
