@@ -18,6 +18,7 @@ import numpy as np
 
 import crossprop as cp
 from crossprop.engines import chunked
+from crossprop.engines.protocol import Rows
 from crossprop.engines.unit_major import to_unit_major
 
 APPROX = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
@@ -70,7 +71,7 @@ def chunked_step(block):
     work = chunked._apart(APPROX, to_unit_major(APPROX.init(cp.keys(0)[1])))
     few, given = x[:block], x[:block, :1] + jnp.arange(1024.0)
     advance = partial(chunked._advance, block, APPROX)
-    whole = jax.jit(lambda work, x, y: advance(work, x, y, 0, block))
+    whole = jax.jit(lambda work, x, y: advance(work, Rows(x, y, 0, block, 0)))
     weigh = jax.jit(lambda u, x: chunked._product(x, u.T))
     rebuild = jax.jit(lambda u, x, given: u + chunked.Steps(x, units_first=True).spread(given))
     drift = jax.jit(lambda u: jnp.sqrt(jnp.vdot(u - 1, u - 1)))

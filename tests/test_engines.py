@@ -223,11 +223,10 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
 def traced_kernel(learner, steps=4):
     """The kernel of one segment, traced for a GPU."""
     runs, outputs = runs_of(learner, steps), kernel_layout.power(learner.network.outputs)
-    feed = BatchFeed([run.source for run in runs], steps, 0)
+    feed = BatchFeed([run.source for run in runs], steps, 0, outputs)
     initial, own = kernel_layout.gather(runs, np.asarray(feed.place))
     examples = feed.take(0, steps)
-    y = jnp.zeros((1, steps, outputs), jnp.float32)
-    shared = kernel_layout.Shared(examples.pool.astype(jnp.float32), examples.rows, y, *initial[:2])
+    shared = kernel_layout.Shared(examples.pool.astype(jnp.float32), examples.rows, examples.y, *initial[:2])
     sums = {name: jnp.zeros(1) for name in segments.summed_names(learner, Observers())}
     progress = jax.eval_shape(kernel_layout.begin, learner, initial, own)
     bounds = np.array([0, steps, 2], np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from crossprop import _checks as check
-from crossprop.engines.protocol import Observers
+from crossprop.engines.protocol import Observers, Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
 from crossprop.learners.base import Learner, Outcome
@@ -78,9 +78,8 @@ def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any) -> tuple
     check_state(learner, state)
     loop: Any = loop_for(learner)  # takes the outcomes in the place of sums
     outcomes = _Outcomes(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
-    work, outcomes = loop.advance(
-        learner, Observers(), loop.enter(learner, state), outcomes, x, y, jnp.zeros((), int), count, 0
-    )
+    rows = Rows(x, y, jnp.zeros((), int), count, 0)
+    work, outcomes = loop.advance(learner, loop.enter(learner, state), outcomes, rows, Observers())
     return loop.leave(learner, work), outcomes
 
 

@@ -1,11 +1,11 @@
 r"""The chunked engine, for wide inputs: matrix products instead of one rank-one step after another.
 
-Within a block of examples $X$ (a row each) nothing is approximated. All that a step asks of the big matrices is how
-they weigh the block's own examples: $X U$ and $X H_k$, with as many rows as the block has examples. An update adds
-multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of $x_t$:
-the block is lived in a network whose inputs are the block's examples, by the very same rule. At its end, $U$ and $H_k$
-are what they were, scaled by unit, plus $X^\top$ times what each example has contributed. A block is lived in parts
-the same way, small ones where there are $H_k$, so that a single step touches few rows.
+Within a block of examples $X$ (one per row) nothing is approximated. A step needs the big matrices only through their
+products with the block's own examples, $X U$ and $X H_k$, which have as many rows as the block has examples. An update
+adds multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of
+$x_t$: the block is run in a small network whose inputs are the block's examples, by the same rule. At its end $U$ and
+$H_k$ are what they were, scaled per unit, plus $X^\top$ times what each example has contributed. A block is cut into
+parts in the same way, small ones if there are $H_k$, so that a single step touches few rows.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from crossprop.engines.protocol import Batch, Observers, Session, Sums
+from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.scan import unit_drifts
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.engines.unit_major import UnitMajorState, follow, respond, to_state, to_unit_major, weigh_memories
@@ -35,7 +35,7 @@ MOST_APART = 16
 
 
 class Matrices(NamedTuple):
-    """What has numbers for every input: U, what its optimizer keeps, and the matrices of H, together or apart."""
+    """What has a number for every input: U, its optimizer's state, and the matrices of H, stacked or as a tuple."""
 
     incoming: jax.Array
     optimizer: optax.OptState | None
@@ -52,7 +52,7 @@ class Matrices(NamedTuple):
         return replace(work, incoming=self.incoming, optimizer=(optimizer, work.optimizer[1]), memory=memory)
 
     def map(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
-        """Each matrix changed."""
+        """`change` applied to each matrix."""
         flat = jax.tree.map(change, self._replace(memory=None))
         if self.memory is None:
             return flat
@@ -63,19 +63,19 @@ class Matrices(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What some steps had for an input, `(steps, inputs)`, and how the matrices lie that they changed."""
+    """The inputs of some steps, `(steps, inputs)`, and the layout of the matrices that they change."""
 
     inputs: jax.Array
     units_first: bool
 
     def spread(self, given: jax.Array) -> jax.Array:
-        """The sum over all steps of their inputs times what is given to each, `(steps, hidden)`."""
+        """The sum over the steps of the outer products of their inputs and `given (steps, hidden)`."""
         left, right = (given, self.inputs) if self.units_first else (self.inputs, given)
-        # A product that folds the transpose in is slower for it on a CPU.
+        # On a CPU a product that folds in the transpose is slower.
         return _product(lax.optimization_barrier(left.T), right)
 
     def by_unit(self, factor: jax.Array) -> jax.Array:
-        """What multiplies a matrix by a number a unit."""
+        """One number per unit, shaped to multiply a matrix."""
         return factor[:, None] if self.units_first else factor[None, :]
 
 
@@ -120,20 +120,9 @@ class BlockLoop(NamedTuple):
     def drifts(self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState) -> dict[str, jax.Array]:
         return unit_drifts(learner, initial, work, inputs_axis=1)
 
-    def advance(
-        self,
-        learner: UnitRule,
-        observers: Observers,
-        work: Any,
-        sums: Sums,
-        x: Any,
-        y: Any,
-        at: Any,
-        until: Any,
-        start: Any,
-    ) -> tuple[Any, Sums]:
-        work, outputs, targets = _advance(self.stride, learner, work, x, y, at, until)
-        return work, _add_block(sums, learner, observers, start + at, outputs, targets, until - at)
+    def advance(self, learner: UnitRule, work: Any, sums: Sums, rows: Rows, observers: Observers) -> tuple[Any, Sums]:
+        work, outputs, targets = _advance(self.stride, learner, work, rows)
+        return work, _add_block(sums, learner, observers, rows, outputs, targets)
 
 
 def moves(learner: UnitRule) -> bool:
@@ -149,11 +138,9 @@ def _moves(structure: Any, dtype: Any) -> bool:
     return jax.eval_shape(lambda work, z, y: respond(rule, rule.network, work, z, y)[1], work, z, y).moves
 
 
-def _add_block(
-    sums: Sums, rule: UnitRule, observers: Observers, at: Any, outputs: jax.Array, y: jax.Array, count: Any
-) -> Sums:
-    """`Sums.add` for several examples at once, the first `count` of them."""
-    network, real = rule.network, jnp.arange(len(y)) < count
+def _add_block(sums: Sums, rule: UnitRule, observers: Observers, rows: Rows, outputs: jax.Array, y: jax.Array) -> Sums:
+    """`Sums.add` for a block of examples, of which the last ones may be padding."""
+    network, at, real = rule.network, rows.start + rows.at, jnp.arange(len(y)) < rows.until - rows.at
     losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
     diverged = ~jnp.isfinite(losses)
     wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
@@ -167,12 +154,12 @@ def _add_block(
 
 
 def _turned(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
-    """Between blocks the matrices have a row for every unit: a product with few examples is quicker so on a CPU."""
+    """Between blocks the matrices have a row per unit, with which products with few examples are faster on a CPU."""
     return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
 
 
 def _apart(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
-    """On a CPU each matrix of H stands alone as well, and is changed in place; a loop over all would copy them."""
+    """On a CPU each matrix of H is an array of its own, changed in place; a loop over a stack would copy it."""
     work = _turned(learner, work)
     if not learner.shapes().matrices or len(work.memory) > MOST_APART:
         return work
@@ -180,7 +167,7 @@ def _apart(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
 
 
 def _block(record_every: int) -> int:
-    """The examples of a block: windows end with one, so they are cut into even blocks, of a size with even parts."""
+    """The examples per block: windows are cut into blocks of about equal size, which can be cut into equal parts."""
     even = -(-record_every // -(-record_every // BLOCK))
     return next(
         size for size in range(even, even + 8) if 2 * _part(size, PART_WITH_MEMORY) >= min(size, PART_WITH_MEMORY)
@@ -188,14 +175,15 @@ def _block(record_every: int) -> int:
 
 
 def _part(block: int, most: int) -> int:
-    """The examples of each part of a block: as many as divide it evenly, and `most` at most."""
+    """The examples per part of a block: the largest divisor of `block` that is at most `most`."""
     return max(size for size in range(1, most + 1) if block % size == 0)
 
 
 def _advance(
-    stride: int, learner: UnitRule, work: UnitMajorState, x: jax.Array, y: jax.Array, at: Any, until: Any
+    stride: int, learner: UnitRule, work: UnitMajorState, rows_of_run: Rows
 ) -> tuple[UnitMajorState, jax.Array, jax.Array]:
     """The state after a block, and the block's outputs and targets."""
+    x, y, at, until, _ = rows_of_run
     part = _part(stride, PART_WITH_MEMORY if learner.shapes().matrices else PART)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
@@ -203,8 +191,8 @@ def _advance(
     matrices = Matrices.of(learner, work)
     rows = matrices.map(lambda matrix: _product(inputs, matrix.T))
 
-    def live_part(carry, begin):
-        """A part of the block, on the rows of its own examples; then the block's other rows catch up."""
+    def run_part(carry, begin):
+        """Runs a part of the block on the rows of its own examples, then updates the block's other rows."""
         rows, small = carry
         own_rows = rows.map(lambda whole: lax.dynamic_slice_in_dim(whole, begin, part))
         small = own_rows.together().put_into(small)
@@ -213,12 +201,12 @@ def _advance(
 
         def respond_to(before: UnitMajorState, i: Any) -> Any:
             work, credit, outcome = respond(learner, learner.network, before, before.incoming[i], targets[begin + i])
-            there_is_one = at + begin + i < until
-            keep = lambda new, old: new if new is old else jnp.where(there_is_one, new, old)
-            return jax.tree.map(keep, work, before), _masked(credit, there_is_one), outcome
+            is_real = at + begin + i < until
+            keep = lambda new, old: new if new is old else jnp.where(is_real, new, old)
+            return jax.tree.map(keep, work, before), _masked(credit, is_real), outcome
 
         def example(carry, i):
-            """As in `scan`, the rows follow an example when the next one comes: the last of a part, nobody asks for."""
+            """As in `scan`, the rows follow an example when the next one comes; after the last one they are not needed."""
             work, credit, outcome = carry
             return respond_to(follow(learner, work, credit, own[i - 1], outcome.loss), i), (credit, outcome.outputs)
 
@@ -229,7 +217,7 @@ def _advance(
         return (rows, small), (credits, outputs)
 
     small = rows.map(lambda whole: whole[:part]).together().put_into(work)
-    (_, small), each = lax.scan(live_part, (rows, small), jnp.arange(0, stride, part))
+    (_, small), each = lax.scan(run_part, (rows, small), jnp.arange(0, stride, part))
     credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
     matrices = _rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at)
     return matrices.put_into(small), outputs, targets
@@ -262,12 +250,12 @@ def _rebuild(learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credi
 
 
 def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory: Any):
-    """Adds to each of `totals` the directions of all steps, weighed by its own of `weights`; and moves the memory on.
+    """Adds to each of `totals` the directions of all steps, weighted by its own entry of `weights`; updates the memory.
 
-    Backwards from the last step, what is put into H comes out as all that the later steps take of it, while it fades.
+    It goes backwards from the last step: what a step puts into H counts as much as later steps take out of it.
     """
     if memory is None:
-        # The inputs are weighed, since what is given has to be copied to lie right, and a copy should be all it is.
+        # The inputs are scaled rather than `given`, which is copied by the transpose: scaling it would cost more.
         weighed = [Steps(weight[:, None] * steps.inputs, steps.units_first) for weight in weights]
         return [total + of.spread(credits.from_input) for total, of in zip(totals, weighed, strict=True)], None
 
@@ -298,7 +286,7 @@ def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory:
 
 
 def _one_by_one(change, carry, memory):
-    """`carry, h = change(carry, h, k)` for one matrix of H after the other."""
+    """`carry, h = change(carry, h, k)` for each matrix of H in turn."""
     if not isinstance(memory, tuple) and len(memory) > 1:
         return lax.scan(lambda carry, each: change(carry, *each), carry, (memory, jnp.arange(len(memory))))
     changed = []
@@ -312,9 +300,9 @@ def _product(left: jax.Array, right: jax.Array) -> jax.Array:
     return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)
 
 
-def _masked(credit: Credit, there_is_one: jax.Array) -> Credit:
-    """The coefficients of an example, or of none: those change nothing."""
+def _masked(credit: Credit, is_real: jax.Array) -> Credit:
+    """The coefficients of an example, or for padding ones that change nothing."""
     keep = credit.memory_keep
     return Credit(
-        *(None if c is None else jnp.where(there_is_one, c, 0) for c in credit._replace(unit_memory=None))
-    )._replace(memory_keep=None if keep is None else jnp.where(there_is_one, keep, 1))
+        *(None if c is None else jnp.where(is_real, c, 0) for c in credit._replace(unit_memory=None))
+    )._replace(memory_keep=None if keep is None else jnp.where(is_real, keep, 1))

@@ -116,6 +116,16 @@ class Sums(NamedTuple):
         return Sums(self.loss + outcome.loss, self.error + wrong, metrics, diverged_at)
 
 
+class Rows(NamedTuple):
+    """Rows `at` to `until` of x and y; row 0 is example `start` of the run."""
+
+    x: jax.Array
+    y: jax.Array
+    at: Any
+    until: Any
+    start: Any
+
+
 @runtime_checkable
 class Accumulator(Protocol):
     """What a loop adds outcomes to: `Sums` in a run, all outcomes in `crossprop.live`."""
@@ -146,17 +156,6 @@ class Loop(Protocol):
         """The norm of the change of every named set of weights."""
         ...
 
-    def advance(
-        self,
-        learner: Any,
-        observers: Observers,
-        work: Any,
-        sums: Sums,
-        x: jax.Array,
-        y: jax.Array,
-        at: Any,
-        until: Any,
-        start: Any,
-    ) -> tuple[Any, Sums]:
-        """Goes through rows `at` to `until` of x and y; row 0 is example `start` of the run."""
+    def advance(self, learner: Any, work: Any, sums: Any, rows: Rows, observers: Observers) -> tuple[Any, Any]:
+        """Learns from the rows and adds up their outcomes."""
         ...

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from crossprop.engines.protocol import Accumulator, Batch, Observers, Session
+from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.unit_major import UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.learners.base import Learner, State, UnitRule
@@ -58,17 +58,10 @@ class AnyLoop(NamedTuple):
         return {name: norm((now[name] - before[name]).ravel()) for name in now}
 
     def advance(
-        self,
-        learner: Learner,
-        observers: Observers,
-        work: Any,
-        sums: Accumulator,
-        x: Any,
-        y: Any,
-        at: Any,
-        until: Any,
-        start: Any,
+        self, learner: Learner, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
+        x, y, at, until, start = rows
+
         def example(at: Any, carry: Any) -> Any:
             state, sums = carry
             state, outcome = learner.update(state, x[at], y[at])
@@ -92,20 +85,11 @@ class UnitLoop(NamedTuple):
         return unit_drifts(learner, initial, work, inputs_axis=0)
 
     def advance(
-        self,
-        learner: UnitRule,
-        observers: Observers,
-        work: Any,
-        sums: Accumulator,
-        x: Any,
-        y: Any,
-        at: Any,
-        until: Any,
-        start: Any,
+        self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
-        network = learner.network
         if self.stride is None:
-            return self._advance_late(learner, observers, work, sums, x, y, at, until, start)
+            return self._advance_late(learner, work, sums, rows, observers)
+        network, (x, y, at, _, start) = learner.network, rows
 
         def example(i: Any, carry: Any) -> Any:
             work, sums = carry
@@ -115,20 +99,11 @@ class UnitLoop(NamedTuple):
         return lax.fori_loop(0, self.stride, example, (work, sums))
 
     def _advance_late(
-        self,
-        learner: UnitRule,
-        observers: Observers,
-        work: Any,
-        sums: Accumulator,
-        x: Any,
-        y: Any,
-        at: Any,
-        until: Any,
-        start: Any,
+        self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
         """On a CPU the incoming weights follow an example when the next one comes. Its coefficients, one per hidden
         unit, are then carried through the loop, where XLA would otherwise compute them again for every weight."""
-        network = learner.network
+        network, (x, y, at, until, start) = learner.network, rows
         inputs = lambda at: network.with_constant(x[at])
 
         def respond_to(work: Any, sums: Accumulator, at: Any) -> Any:

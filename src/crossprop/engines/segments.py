@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
-from crossprop.engines.protocol import Batch, Loop, Observers, RunResult, Sums
+from crossprop.engines.protocol import Batch, Loop, Observers, Rows, RunResult, Sums
 from crossprop.engines.recorder import Recorder
 from crossprop.learners.base import Learner, UnitRule
 from crossprop.network import float_type
@@ -69,6 +69,29 @@ class Progress(NamedTuple):
     diverged_at: jax.Array
 
 
+class Program(NamedTuple):
+    """What a segment is compiled for."""
+
+    loop: Loop
+    observers: Observers
+    single: bool
+    """Whether there is one run, without an axis for runs."""
+    windows: int
+    """The most windows that a segment touches."""
+
+
+class Given(NamedTuple):
+    """What a segment is given: the runs' examples from number `start` on, of which the first `steps` count."""
+
+    x: Any
+    y: Any
+    sums: Any
+    """Of the window that is open."""
+    start: Any
+    steps: Any
+    record_every: Any
+
+
 class LoopSession:
     """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
     numbers do not depend on how many there are."""
@@ -106,13 +129,11 @@ class LoopSession:
     def advance(self, count: int) -> None:
         x, y = self._examples(count)
         every = self.batch.record_every
-        windows = (self.segment - 1) // every + 2
         sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
-        self.progress, records = _compiled_segment()(
-            self.loop, self.batch.observers, self.single, windows,
-            self.learners, self.initial, self.progress, sums, x, y, self.step, count, every,
-        )  # fmt: skip
+        program = Program(self.loop, self.batch.observers, self.single, windows=(self.segment - 1) // every + 2)
+        given = Given(x, y, sums, self.step, count, every)
+        self.progress, records = _compiled_segment()(program, self.learners, self.initial, self.progress, given)
         records = jax.device_get(records)
         if self.single:
             records = {name: values[None] for name, values in records.items()}
@@ -236,48 +257,26 @@ def _compiled_segment() -> Any:
 def _make_segment(options: tuple[tuple[str, bool | int], ...]) -> Any:
     return jax.jit(
         _segment,
-        static_argnames=("loop", "observers", "single", "windows"),
+        static_argnames="program",
         donate_argnames="progress",
         compiler_options=dict(options),
     )
 
 
 def _segment(
-    loop: Loop,
-    observers: Observers,
-    single: bool,
-    windows: int,
-    learner: Any,
-    initial: Any,
-    progress: Progress,
-    sums: dict[str, jax.Array],
-    x: jax.Array,
-    y: jax.Array,
-    start: Any,
-    steps: Any,
-    record_every: Any,
+    program: Program, learner: Any, initial: Any, progress: Progress, given: Given
 ) -> tuple[Progress, dict[str, jax.Array]]:
-    """Runs through the first `steps` rows of x and y, which are the runs' examples from number `start` on; `sums` are
-    those of the window that is open."""
-    each = partial(_one_segment, loop, observers, windows)
-    each = each if single else jax.vmap(each, in_axes=(0, 0, 0, 0, 0, 0, None, None, None))
-    return each(learner, initial, progress, sums, x, y, start, steps, record_every)
+    """The progress after a segment, and its records."""
+    each = partial(_one_segment, program)
+    each = each if program.single else jax.vmap(each, in_axes=(0, 0, 0, Given(0, 0, 0, None, None, None)))
+    return each(learner, initial, progress, given)
 
 
 def _one_segment(
-    loop: Loop,
-    observers: Observers,
-    windows: int,
-    learner: Any,
-    initial: Any,
-    progress: Progress,
-    sums: dict[str, jax.Array],
-    x: jax.Array,
-    y: jax.Array,
-    start: Any,
-    steps: Any,
-    record_every: Any,
+    program: Program, learner: Any, initial: Any, progress: Progress, given: Given
 ) -> tuple[Progress, dict[str, jax.Array]]:
+    (loop, observers, _, windows), (x, y, sums, start, steps, record_every) = program, given
+
     def measure(initial: Any, work: Any) -> dict[str, jax.Array]:
         """What is read off the state at the end of a window."""
         found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work).items()}
@@ -297,7 +296,7 @@ def _one_segment(
             until = jnp.minimum(until, done + loop.stride)
         zero = jnp.zeros((), x.dtype)
         own = Sums(zero, zero, {name: zero for name, _ in observers.metrics}, diverged_at)
-        work, own = loop.advance(learner, observers, work, own, x, y, done, until, start)
+        work, own = loop.advance(learner, work, own, Rows(x, y, done, until, start), observers)
         closes = (until == end) | (until == steps)
         added = {"loss": own.loss, "error": own.error} | own.metrics
         summed = {name: records[name].at[window].add(added[name]) for name in sums}
