@@ -1,7 +1,7 @@
 """crossprop: the instrument for learning features online.
 
-Write a learner once, as a pure update on one example; run thousands of whole lives of it; look at what its features
-did.
+Write a learner once, as a pure update on one example; run thousands of complete online runs of it;
+see what its features did.
 """
 
 from crossprop import datasets as datasets

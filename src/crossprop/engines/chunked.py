@@ -206,7 +206,7 @@ def _advance(
             return jax.tree.map(keep, work, before), _masked(credit, is_real), outcome
 
         def example(carry, i):
-            """As in `scan`, the rows follow an example when the next one comes; after the last one they are not needed."""
+            """As in `scan`, the rows follow an example when the next one comes; after the last they are not needed."""
             work, credit, outcome = carry
             return respond_to(follow(learner, work, credit, own[i - 1], outcome.loss), i), (credit, outcome.outputs)
 

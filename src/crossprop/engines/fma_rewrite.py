@@ -1,4 +1,4 @@
-"""Short instructions: what Triton's compiler, as JAX calls it, leaves undone in a traced function."""
+"""Rewrites a traced function into fewer GPU instructions, which Triton as called by JAX does not do itself."""
 
 import math
 from collections import Counter
@@ -19,7 +19,7 @@ except ImportError:  # JAX means to leave it out one day
 
 
 class Instructions(NamedTuple):
-    """How to compute what is worth an instruction of its own, of arrays of float32 of one shape."""
+    """Implementations of operations that have an instruction of their own, on float32 arrays of one shape."""
 
     multiply_add: Callable[[Any, Any, Any], Any]
     div: Callable[[Any, Any], Any]
@@ -28,7 +28,7 @@ class Instructions(NamedTuple):
 
 
 class _Product(NamedTuple):
-    """A product that is not computed yet, for who adds to it."""
+    """A product that is not computed yet, so that an addition to it can become a multiply-add."""
 
     left: Any
     right: Any
@@ -46,9 +46,8 @@ class _Product(NamedTuple):
 
 
 def fma_rewritten(function: Callable[..., Any], use: Instructions) -> Callable[..., Any]:
-    """The function with `a * b + c` in one instruction wherever a product is used once, in a sum; without dividing each
-    of many numbers by the same one; with short divisions and square roots, and short powers of known numbers. Triton's
-    compiler, as JAX calls it, does none of that."""
+    """The function with `a * b + c` as one instruction wherever a product is used once, in a sum; with divisions of an
+    array by one number as multiplications; with fast divisions, square roots and powers of constants."""
 
     def with_short_instructions(*arguments):
         traced, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
@@ -63,7 +62,7 @@ def _computed(value: Any) -> Any:
 
 
 def _evaluate(use: Instructions, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """What the program answers; a product among the answers may not be computed yet."""
+    """The outputs of the program; a product among them may not be computed yet."""
     values: dict[Var, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     values |= zip(jaxpr.invars, arguments, strict=True)
     uses = Counter(v for equation in jaxpr.eqns for v in equation.invars if isinstance(v, Var))
@@ -85,7 +84,7 @@ def _evaluate(use: Instructions, jaxpr: Jaxpr, constants: Sequence[Any], argumen
 
 
 def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[Any]:
-    """What one equation answers to what it is given."""
+    """The outputs of one equation for these inputs."""
     if any(isinstance(value, _Product) for value in given):
         answer = _from_product(use, equation, given)
         if answer is not None:
@@ -122,7 +121,7 @@ def _vector_product(use: Instructions, equation: JaxprEqn, numbers: list[Any]) -
 
 
 def _from_product(use: Instructions, equation: JaxprEqn, given: list[Any]) -> Any:
-    """What one equation makes of a product that is not computed yet, or None, where it must be."""
+    """The output of an equation for a product that is not computed yet, or None if it must be computed first."""
     out: Any = equation.outvars[0].aval
     name, shape = equation.primitive.name, out.shape
     product = next(value for value in given if isinstance(value, _Product))
@@ -142,7 +141,7 @@ def _from_product(use: Instructions, equation: JaxprEqn, given: list[Any]) -> An
 
 
 def _instruction(assembly: str) -> Callable[..., Any]:
-    """Instructions of a GPU, for every number of the arguments."""
+    """A GPU instruction, applied elementwise."""
 
     def call(*arguments):
         assert triton is not None
@@ -164,6 +163,6 @@ GPU = Instructions(
     _instruction("sqrt.approx.ftz.f32 $0, $1;"),
     _instruction("rsqrt.approx.ftz.f32 $0, $1;"),
 )
-"""Divisions and roots are good to a unit or two in the last place; numbers under 1e-38 are 0 to them."""
+"""Divisions and roots are exact to one or two units in the last place; numbers below 1e-38 count as 0."""
 PLAIN = Instructions(lambda left, right, other: left * right + other, lax.div, lax.sqrt, lax.rsqrt)
-"""The same, where those instructions are not known."""
+"""The same in plain JAX."""

@@ -1,4 +1,4 @@
-"""How big is the step: the optimizers that are known by name, with the paper's constants."""
+"""Optimizers known by name, with the paper's constants: how big the step is."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Honest selection: a setting is chosen on the sweep's seeds, and judged on seeds that had no say in it."""
+"""Evaluation: a setting is chosen on the sweep's seeds and judged on fresh ones, which had no part in the choice."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 LIMITS = {"eta": (0, 1), "memory_eta": (0, 1), "projections": (1,), "network.outgoing_scale": (0,)}
-"""Where an axis cannot go further: to stand there is no fault of the grid."""
+"""Limits of axes: a best value there is not at the edge of the grid, since there is nothing beyond."""
 
 
 class Choice(NamedTuple):
@@ -87,7 +87,7 @@ def evaluated(grids: Sequence[Grid], record_every: int, stored: Sequence[StoredB
 
 
 def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Sequence[StoredBlock]) -> list[Block]:
-    """Of the blocks of a sweep, those of the best settings, with the seeds that are set aside."""
+    """The blocks of the best settings, with the seeds that are set aside."""
     seeds = {}
     for grid in grids:
         choice = choose(grid, stored)

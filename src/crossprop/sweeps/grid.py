@@ -44,8 +44,8 @@ def logspace(start: float, stop: float, base: float = 10) -> list[float]:
 
 @dataclass(frozen=True)
 class Grid:
-    """What is asked of one learner, in JSON's types: what it and its stream were made with, the axes, and the seeds:
-    those of every setting, and those set aside to evaluate the best."""
+    """The sweep of one learner in JSON's types: the arguments of the learner and the stream, the axes, the seeds of
+    every setting, and those set aside to evaluate the best."""
 
     name: str
     learner: dict[str, Any]
@@ -56,7 +56,7 @@ class Grid:
 
     @cached_property
     def base(self) -> dict[str, Any]:
-        """Every field, by the name of its axis, with the value that it has where no axis gives another."""
+        """Every field by the name of its axis, with the value it has unless an axis gives another."""
         own = {name: value for name, value in self.learner.items() if name != "network"}
         network = {NETWORK + name: value for name, value in self.learner["network"].items()}
         return own | network | {STREAM + name: value for name, value in self.stream.items()}
@@ -69,19 +69,19 @@ class Grid:
 
 
 def after(grid: Grid, earlier: Grid) -> Grid:
-    """The grid, with the seeds that an earlier call set aside, but for those that now choose."""
+    """The grid, with the seeds that an earlier call set aside for evaluation and that it does not tune on."""
     return replace(grid, evaluation=sorted({*grid.evaluation, *earlier.evaluation}.difference(grid.seeds)))
 
 
 def identity(name: str, setting: dict[str, Any]) -> str:
-    """A name for a learner's setting, which is all of its fields: in every process the same, for 1 and 1.0 as well."""
+    """A hash of a learner's name and all its fields: the same in every process, and for 1 and 1.0."""
     same = {field: float(value) if type(value) is int else value for field, value in setting.items()}
     return hashlib.sha256(json.dumps([name, same], sort_keys=True).encode()).hexdigest()[:20]
 
 
 def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds: list[int]) -> list[Grid]:
-    """A grid for every learner: the axes that it has fields for, and its own. Those of a pattern, such as `"*-adam"`,
-    are of all learners whose names match it and that have such fields; what comes later counts."""
+    """A grid for every learner: the common axes that it has fields for, and those given under its name or a pattern
+    such as `"*-adam"` that matches it. Later ones replace earlier ones of the same name."""
     if not isinstance(over, Mapping):
         raise TypeError(f"over must be a dict of values by axis, got {over!r}")
     common = {axis: values for axis, values in over.items() if not isinstance(values, Mapping)}
@@ -109,7 +109,7 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
 
 
 def _axes(learner: Learner, stream: Any) -> list[str]:
-    """The names of all axes that a learner can have on a stream: not those that the records' own parts have."""
+    """The axes that a learner can have on a stream: all fields, except names that the records use."""
     own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN.difference(LABELS)}]
     network = [NETWORK + field.name for field in fields(learner.network)]
     return own + network + [STREAM + field.name for field in (fields(stream) if is_dataclass(stream) else ())]
@@ -133,8 +133,8 @@ def _checked_values(name: str, values: Any) -> list[Any]:
 def build(
     point: dict[str, Any], name: str, learner: Learner, stream: Stream, made: dict[Any, Any]
 ) -> tuple[Learner, Stream]:
-    """The learner and the stream with the values of a point, checked. Networks and streams are kept in `made`: points
-    that have the same one share it."""
+    """The learner and the stream with the values of a point, checked. Networks and streams are kept in `made`, so that
+    points with the same values share them."""
     own = {axis: value for axis, value in point.items() if not axis.startswith((NETWORK, STREAM))}
 
     def shared(thing: Any, prefix: str) -> Any:
@@ -157,7 +157,7 @@ def build(
 
 
 def _replaced(thing: Any, values: dict[str, Any]) -> Any:
-    """Made anew, so that all checks run. A whole number for a float becomes one: to the compiler they are two."""
+    """A copy with these values, checked. Integers become floats for float fields: the compiler tells them apart."""
     if not values:
         return thing
     floats = {field for field in values if type(getattr(thing, field)) is float}
