@@ -1,6 +1,7 @@
 """A Python iterable as a stream: one pass, the same examples for every run, bad items named, no thread left behind."""
 
 import contextlib
+import json
 import threading
 
 import numpy as np
@@ -150,3 +151,19 @@ def test_bad_arguments_are_named(given, said):
         object.__setattr__(built, name, value)
     with pytest.raises((ValueError, TypeError), match=said):
         built.__post_init__()
+
+
+def test_records_describe_the_stream_without_its_examples():
+    records = cp.run(PAIR["backprop"], stream_of(pairs()), seeds=1)
+    described = json.loads(records.attrs["stream"])
+    assert described["type"] == "Iterator" and described["inputs"] == 4 and "iterable" not in described
+
+
+def test_states_go_on_with_the_first_example_of_another_iterable():
+    examples = list(pairs())
+    learner = PAIR["backprop"]
+    _, states = cp.run(learner, stream_of(examples), seeds=1, return_states=True)
+    _, once_more = cp.run(learner, stream_of(examples), seeds=1, start=states, return_states=True)
+    assert states.steps == once_more.steps == len(examples)
+    whole, _ = cp.live(learner, states["backprop"][0], *map(np.stack, zip(*examples, strict=True)))
+    np.testing.assert_allclose(once_more["backprop"][0].outgoing, whole.outgoing, rtol=1e-5, atol=1e-6)

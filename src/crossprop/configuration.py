@@ -32,9 +32,8 @@ def configuration(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [configuration(each) for each in value]
     if is_dataclass(value):
-        return {"type": type(value).__name__} | {
-            field.name: configuration(getattr(value, field.name)) for field in fields(value)
-        }
+        described = [field.name for field in fields(value) if field.metadata.get("configuration", True)]
+        return {"type": type(value).__name__} | {name: configuration(getattr(value, name)) for name in described}
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
 
 

@@ -178,7 +178,7 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
     elif stream.steps is None and not isinstance(stream, IteratorStream):
         raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
     first = 0
-    if isinstance(start, States) and _is_same(start.stream, stream):
+    if isinstance(start, States) and not isinstance(stream, IteratorStream) and _is_same(start.stream, stream):
         first = start.steps if stream.steps is None or start.steps < stream.steps else 0
     if steps is None:
         return stream.steps, first

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from collections.abc import Iterator as Iterating
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -43,7 +43,7 @@ class Iterator(Stream):
     ```
     """
 
-    iterable: Iterable[Any]
+    iterable: Iterable[Any] = field(repr=False, metadata={"configuration": False})
     inputs: int
     outputs: int | None = None
     classes: int | None = None
