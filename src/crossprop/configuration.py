@@ -33,8 +33,14 @@ def configuration(value: Any) -> Any:
         return [configuration(each) for each in value]
     if is_dataclass(value):
         described = [field.name for field in fields(value) if field.metadata.get("configuration", True)]
-        return {"type": type(value).__name__} | {name: configuration(getattr(value, name)) for name in described}
+        return {"type": _class_name(type(value))} | {name: configuration(getattr(value, name)) for name in described}
     return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
+
+
+def _class_name(kind: type) -> str:
+    """The name of a class of this package; with its module, that of any other."""
+    own = kind.__module__.partition(".")[0] == "crossprop"
+    return kind.__name__ if own else f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _place_in_file(value: np.memmap) -> int:

@@ -187,7 +187,7 @@ class Executor:
         size = ITERATOR_SEGMENT if limit is None else min(ITERATOR_SEGMENT, limit)
         start = lambda batch: self._start(batch, [source] * len(batch), size)
         sessions = list(threads.map(lambda batch: self._on_device(start, batch), batches))
-        with stream.batches(size) as examples:
+        with stream.batches(size, limit) as examples:
             for x, y in examples:
                 count = len(x) if limit is None else min(len(x), limit - sessions[0].step)
                 source.load(x[:count], y[:count])
@@ -285,7 +285,8 @@ class _Sources:
         which = id(cell.stream), cell.seed
         with self.locks[which]:
             if which not in self.sources:
-                key = jax.random.wrap_key_data(jnp.asarray(self.data[cell.seed][0]))
+                data = jnp.asarray(self.data[cell.seed][0])
+                key = jax.random.wrap_key_data(data, impl="threefry2x32")
                 self.sources[which] = source_of(cell.stream, key)
             self.left[which] -= 1
             return self.sources[which] if self.left[which] else self.sources.pop(which)

@@ -40,7 +40,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     x, y = checked_examples(learner, x, y)
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
-    state, outcomes = _compiled_pass()(learner, state, *padded, len(x))
+    state, outcomes = _compiled_pass(learner)(learner, state, *padded, len(x))
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
 
@@ -69,9 +69,13 @@ class _Outcomes(NamedTuple):
         return _Outcomes(self.loss.at[at].set(outcome.loss), self.outputs.at[at].set(outcome.outputs))
 
 
+def _compiled_pass(learner: Learner) -> Any:
+    return _make_pass(tuple(compiler_options(learner).items()))
+
+
 @cache
-def _compiled_pass() -> Any:
-    return jax.jit(_pass, compiler_options=compiler_options())
+def _make_pass(options: tuple[tuple[str, bool | int], ...]) -> Any:
+    return jax.jit(_pass, compiler_options=dict(options))
 
 
 def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any) -> tuple[Any, _Outcomes]:
@@ -87,7 +91,7 @@ def checked_examples(learner: Any, x: Any, y: Any) -> tuple[np.ndarray, np.ndarr
     """`x (examples, inputs)` and `y (examples, outputs)` as finite arrays of JAX's float type."""
     _check_learner(learner)
     network = learner.network
-    x, y = _rows("x", x, network.inputs), np.asarray(one_hot("y", y, network))
+    x, y = _rows("x", x, network.inputs), np.asarray(one_hot("y", y, network, ndim=1))
     if y.ndim == 1 and network.outputs == 1:
         y = y[:, None]
     y = _rows("y", y, network.outputs)

@@ -18,7 +18,7 @@ from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import plain_numbers
 from crossprop.execution import Cell, CellResult, Executor, Plan, devices, engine_for
-from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.base import Learner, Outcome, UnitRule
 from crossprop.learners.calling import check_state
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -138,7 +138,12 @@ def run(
     """
     named = checked_learners(learners)
     chosen = checked_seeds(seeds)
-    check.integer("record_every", record_every, low=1)
+    check.integer("record_every", record_every, low=1, high=2**31 - 1)
+    check.flag("return_states", return_states)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress must be True, False, None or a function, got {progress!r}")
+    if checkpoint is not None and not isinstance(checkpoint, str | Path):
+        raise TypeError(f"checkpoint must be a folder, got {checkpoint!r}")
     check_fit(named, stream)
     observers = checked_observers(probes, metrics, named)
     engines = {name: engine_for(engine, learner, observers, f"learners[{name!r}]") for name, learner in named.items()}
@@ -151,9 +156,15 @@ def run(
         raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
     asked = experiment(named, stream, chosen, plan.record_every)
     call = asked | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
-    call |= {"float_type": str(float_type()), "observers": str([name for kind in observers for name, _ in kind])}
+    call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
     if checkpoint is not None:
         call["start"] = _fingerprint(states)
+        for name in ("learners", "stream", "observers"):
+            if "<" in call[name]:
+                raise ValueError(
+                    f"checkpoint needs {name} that can be recognised in another process, without lambdas or functions "
+                    f"inside functions, got {call[name]}"
+                )
     with (
         _listener(progress, jobs, None if stop is None else stop - first) as hear,
         open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
@@ -277,7 +288,21 @@ def checked_learners(learners: Any) -> dict[str, Learner]:
         check.choice(f"learners[{name!r}].network.loss", getattr(learner.network, "loss", None), ("squared", "softmax"))
         for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
             check.shape(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf, ())
+        if not isinstance(learner, UnitRule):
+            _check_update(f"learners[{name!r}].update", learner)
     return dict(learners)
+
+
+def _check_update(what: str, learner: Learner) -> None:
+    """One's own `update` returns a state like `init`'s, and an `Outcome`."""
+    state = jax.eval_shape(learner.init, jax.random.key(0))
+    x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.network.outputs))
+    found = jax.eval_shape(learner.update, state, x, y)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
+        raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {found!r}")
+    check_state(learner, found[0], f"what {what} returns")
+    check.shape(f"the loss that {what} returns", found[1].loss, ())
+    check.shape(f"the outputs that {what} returns", found[1].outputs, y.shape)
 
 
 def checked_seeds(seeds: Any) -> list[int]:
@@ -303,8 +328,15 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
     for size in ("inputs", "outputs"):
         check.integer(f"stream.{size}", getattr(stream, size, None), low=1)
     check.flag("stream.one_hot", getattr(stream, "one_hot", None))
-    if getattr(stream, "steps", None) is not None:
+    if not hasattr(stream, "steps"):
+        raise TypeError(f"stream.steps must be a number of examples, or None for an endless stream, got {stream!r}")
+    if stream.steps is not None:
         check.integer("stream.steps", stream.steps, low=1)
+    check.shape(
+        "what stream.task returns for two steps",
+        stream.task(np.arange(min(2, stream.steps or 2))),
+        (min(2, stream.steps or 2),),
+    )
     for name, learner in learners.items():
         network = learner.network
         for size in ("inputs", "outputs"):
@@ -321,7 +353,7 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
         if functions is not None and not isinstance(functions, Mapping):
             raise TypeError(f"{kind} must be a dict of functions by name, got {functions!r}")
         for name, function in (functions or {}).items():
-            if not isinstance(name, str) or name in TAKEN or name.startswith("drift_"):
+            if not isinstance(name, str) or not name or name in TAKEN or name.startswith("drift_"):
                 raise ValueError(f"{kind} must have names of their own, got {name!r}")
             if not callable(function):
                 call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
@@ -336,7 +368,10 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
         for learner in learners.values():
             y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
             outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
-            check.shape(f"what metrics[{name!r}] returns", jax.eval_shape(metric, outcome, y), ())
+            found = jax.eval_shape(metric, outcome, y)
+            if not hasattr(found, "shape"):
+                raise TypeError(f"what metrics[{name!r}] returns must be a number, got {found!r}")
+            check.shape(f"what metrics[{name!r}] returns", found, ())
     return Observers(tuple((probes or {}).items()), tuple((metrics or {}).items()))
 
 
@@ -351,7 +386,7 @@ def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
 def _checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -> dict[tuple[str, int], Any]:
     if start is None:
         return {}
-    if not isinstance(start, Mapping):
+    if not isinstance(start, Mapping) or not all(isinstance(each, Mapping) for each in start.values()):
         raise TypeError(f"start must be states by learner and seed, as run(..., return_states=True), got {start!r}")
     for name, learner in learners.items():
         for seed in seeds:

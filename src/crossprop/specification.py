@@ -94,7 +94,8 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
             if flag not in accepted:
                 its = ", ".join(accepted) or "none"
                 raise ValueError(f"--{flag.replace('_', '-')}: learner {name!r} has no {flag}; its arguments: {its}")
-    default = {"step_size": STEP_SIZE} if accepted is not None and "step_size" in accepted else {}
+    step_size = inspect.signature(builder).parameters.get("step_size")
+    default = {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
     learner = _call(f"learners.{name}", builder, accepted, [network], default | own | dict(flags))
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")

@@ -107,15 +107,19 @@ class DealtSource(Source):
         self.stream, self.key = stream, key
         self.place, self.step = stream.begin(key), 0
         self.traceable = is_traceable(stream, self.place)
-        self.deal = _compiled_deal(stream) if self.traceable else stream.deal
+        self.deal = _compiled_deal(_Same(stream)) if self.traceable else stream.deal
 
     def take(self, start: int, count: int) -> tuple[Any, Any]:
+        assert self.step <= start, "examples of a stream are taken in order"
         while self.step < start:
             self._deal(min(SKIPPED, start - self.step))
         return self._deal(count)
 
     def _deal(self, count: int) -> tuple[Any, Any]:
-        self.place, x, y = self.deal(self.place, count)
+        dealt = self.deal(self.place, count)
+        if not isinstance(dealt, tuple) or len(dealt) != 3:
+            raise TypeError(f"the stream's deal must return (place, x, y), got {dealt!r}")
+        self.place, x, y = dealt
         for name, values, size in (("x", x, self.stream.inputs), ("y", y, self.stream.outputs)):
             check.shape(f"the stream's {name}", values, (count, size))
         self.step += count
@@ -154,13 +158,33 @@ def is_traceable(stream: Stream, place: Any) -> bool:
     """Whether JAX can trace the stream's `deal`; one that uses NumPy or files is called on the host."""
     try:
         jax.eval_shape(partial(stream.deal, count=1), place)
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, TypeError, ValueError):
+    except Exception:  # an error that has another reason shows again on the host
         return False
     return True
 
 
+class _Same:
+    """A stream as a key: equal streams share a program; one that cannot be hashed has its own."""
+
+    def __init__(self, stream: Stream):
+        self.stream = stream
+
+    def __hash__(self) -> int:
+        try:
+            return hash(self.stream)
+        except TypeError:
+            return id(self.stream)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same) or hash(self) != hash(other):
+            return False
+        return self.stream is other.stream or (hash(self) != id(self.stream) and self.stream == other.stream)
+
+
 @lru_cache(64)
-def _compiled_deal(stream: Stream) -> Any:
+def _compiled_deal(same: _Same) -> Any:
+    stream = same.stream
+
     def deal(place: Any, count: int) -> tuple[Any, Any, Any]:
         place, x, y = stream.deal(place, count)
         return place, jnp.asarray(x, float_type()), jnp.asarray(y, float_type())
@@ -203,8 +227,9 @@ class RunFeed:
 
 
 def _dealt(stream: Stream, start: int, size: int, count: int) -> int:
-    """The examples to deal: a whole segment if the stream has it, so that one program deals all segments."""
-    return size if stream.steps is None or start + size <= stream.steps else count
+    """The examples to deal: a whole segment if it begins one and the stream has it, so that one program deals all."""
+    whole = start % size == 0 and (stream.steps is None or start + size <= stream.steps)
+    return size if whole else count
 
 
 @partial(jax.jit, static_argnames="shape")

@@ -210,7 +210,7 @@ def _initials(rule: UnitRule, numbers: jax.Array, keys: jax.Array) -> tuple[Any,
 
     def one(own: jax.Array, key: jax.Array) -> tuple[Any, Any, Any]:
         mine = with_numbers(rule, own)
-        work = in_pieces(mine, mine.init(jax.random.wrap_key_data(key)))
+        work = in_pieces(mine, mine.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
         return work.incoming, work.outgoing, work.signs
 
     return jax.vmap(one)(numbers, keys)

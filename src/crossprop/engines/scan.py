@@ -4,12 +4,14 @@ import math
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.unit_major import UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.network import float_type
 
 TILE_BYTES = 2**24
 
@@ -55,7 +57,7 @@ class AnyLoop(NamedTuple):
 
     def drifts(self, learner: Learner, initial: Any, work: Any) -> dict[str, jax.Array]:
         before, now = learner.weights(initial), learner.weights(work)
-        return {name: norm((now[name] - before[name]).ravel()) for name in now}
+        return {name: norm((_floats(now[name]) - _floats(before[name])).ravel()) for name in now}
 
     def advance(
         self, learner: Learner, work: Any, sums: Accumulator, rows: Rows, observers: Observers
@@ -68,6 +70,10 @@ class AnyLoop(NamedTuple):
             return state, sums.add(learner, observers, start + at, outcome, y[at])
 
         return lax.fori_loop(at, until if self.stride is None else at + self.stride, example, (work, sums))
+
+
+def _floats(weights: jax.Array) -> jax.Array:
+    return weights if jnp.issubdtype(weights.dtype, jnp.floating) else weights.astype(float_type())
 
 
 class UnitLoop(NamedTuple):

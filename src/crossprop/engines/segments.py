@@ -133,7 +133,9 @@ class LoopSession:
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         program = Program(self.loop, self.batch.observers, self.single, windows=(self.segment - 1) // every + 2)
         given = Given(x, y, sums, self.step, count, every)
-        self.progress, records = _compiled_segment()(program, self.learners, self.initial, self.progress, given)
+        self.progress, records = _compiled_segment(self.batch.runs[0].learner)(
+            program, self.learners, self.initial, self.progress, given
+        )
         records = jax.device_get(records)
         if self.single:
             records = {name: values[None] for name, values in records.items()}
@@ -186,11 +188,11 @@ def plain_numbers(leaf: Any) -> Any:
 def _like(leaf: jax.Array, value: np.ndarray) -> jax.Array:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
-    return jnp.asarray(value)
+    return jnp.asarray(value.view(leaf.dtype) if value.dtype.kind == "V" else value)  # NumPy knows no bfloat16
 
 
 def _first_work(loop: Loop, learner: Learner, key: jax.Array) -> Any:
-    return loop.enter(learner, learner.init(jax.random.wrap_key_data(key)))
+    return loop.enter(learner, learner.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
 
 
 @partial(jax.jit, static_argnames="loop")
@@ -231,24 +233,27 @@ def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:
     return {name: value for name, value in options.items() if is_known(name)}
 
 
-def compiler_options() -> dict[str, bool | int]:
+def compiler_options(learner: Learner) -> dict[str, bool | int]:
     """Options for programs whose numbers must be the same in every process."""
+    # XLA's analysis of copies is wrong for some loops: a counter in a state can make it drop the whole loop. It is used
+    # for our own update only, whose numbers are tested.
+    in_place = isinstance(learner, UnitRule) and isinstance(learner.optimizer, str)
     with _making:
-        return _compiler_options()
+        return _compiler_options(in_place)
 
 
 @cache
-def _compiler_options() -> dict[str, bool | int]:
+def _compiler_options(in_place: bool) -> dict[str, bool | int]:
     # A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every
     # process. Products of its own take longer to compile and to run than those of the library.
     same_everywhere = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
     # On a CPU it would copy matrices, at every turn of a loop, that can be changed in place.
-    return same_everywhere | known_options({"xla_cpu_copy_insertion_use_region_analysis": True})
+    return same_everywhere | known_options({"xla_cpu_copy_insertion_use_region_analysis": True} if in_place else {})
 
 
-def _compiled_segment() -> Any:
+def _compiled_segment(learner: Learner) -> Any:
     """One for all threads, so that a program is compiled once."""
-    options = compiler_options()
+    options = compiler_options(learner)
     with _making:
         return _make_segment(tuple(options.items()))
 

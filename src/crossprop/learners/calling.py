@@ -54,14 +54,17 @@ class _CompiledMethod:
 def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) -> Callable[..., Any]:
     numbers: dict[bool, Any] = {}
 
-    def call(state: Any, *example: Any) -> Any:
+    def call(state: Any, *example: Any, **named: Any) -> Any:
+        if named:
+            example = (*example, *(named.pop(name) for name in ("x", "y") if name in named), *named.values())
         for value in example:
             if type(value) not in ARRAYS and not _is_array(value):
                 example = as_arrays(network, *example)
                 break
         wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
         if wide not in numbers:
-            numbers[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
+            with jax.ensure_compile_time_eval():
+                numbers[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
         return program(numbers[wide], state, *example)
 
     return call
@@ -78,6 +81,9 @@ def _compiled(function: Callable[..., Any], structure: Any) -> Any:
 def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *example: Any) -> Any:
     """Shapes are known while a program is traced, so these checks cost nothing at later calls."""
     sizes = (learner.network.inputs, learner.network.outputs)
+    if len(example) == 2 and np.shape(example[1]) == () and jnp.issubdtype(example[1].dtype, jnp.integer):
+        is_class = learner.network.loss == "softmax"
+        example = (example[0], jax.nn.one_hot(example[1], sizes[1]) if is_class else example[1])
     for name, value, size in zip("xy", example, sizes, strict=False):
         check.shape(name, value, (size,))
     check_state(learner, state)
@@ -87,11 +93,12 @@ def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *examp
 def check_state(learner: Any, state: Any, name: str = "state") -> None:
     """A ValueError if `state` does not have the structure and shapes of this learner's states."""
     expected = jax.eval_shape(learner.init, jax.random.key(0))
-    shape_of = lambda tree: (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)])
+    about = lambda leaf: f"{jnp.result_type(leaf)}{list(np.shape(leaf))}"
+    shape_of = lambda tree: (jax.tree.structure(tree), [about(leaf) for leaf in jax.tree.leaves(tree)])
     if shape_of(state) != shape_of(expected):
         raise ValueError(
-            f"{name} must be a state of this {type(learner).__name__}, with leaves of shapes {shape_of(expected)[1]}, "
-            f"got {shape_of(state)[1]}"
+            f"{name} must be a state of this {type(learner).__name__}, with leaves {', '.join(shape_of(expected)[1])}, "
+            f"got {', '.join(shape_of(state)[1])}"
         )
 
 
@@ -108,16 +115,14 @@ def _is_array(value: Any) -> bool:
 
 def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
     """`x` and `y` as arrays; a class becomes one-hot where the loss is softmax."""
-    return (_numbers("x", x), *(one_hot("y", y, network) for y in targets))
+    return (_numbers("x", x), *(one_hot("y", y, network, ndim=0) for y in targets))
 
 
-def one_hot(name: str, y: Any, network: Any) -> Any:
-    """Numbers as they are; integer classes, one or a list of them, one-hot where the loss is softmax."""
+def one_hot(name: str, y: Any, network: Any, ndim: int) -> Any:
+    """Numbers as they are; if the loss is softmax, integers with `ndim` axes are classes, and become one-hot."""
     values = _numbers(name, y)
-    if check.is_traced(values) or network.loss != "softmax" or values.dtype.kind not in "ui":
+    if check.is_traced(values) or network.loss != "softmax" or values.dtype.kind not in "ui" or values.ndim != ndim:
         return values
-    if values.ndim and values.shape[-1] == network.outputs and set(np.unique(values)) <= {0, 1}:
-        return values.astype(float_type())
     check.integer(f"the smallest class in {name}", int(values.min()), low=0)
     check.integer(f"the largest class in {name}", int(values.max()), low=0, high=network.outputs - 1)
     return np.eye(network.outputs, dtype=float_type())[values]

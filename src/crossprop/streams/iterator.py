@@ -73,8 +73,8 @@ class Iterator(Stream):
         self.begin(place)
 
     @contextmanager
-    def batches(self, size: int) -> Iterating[Iterating[tuple[np.ndarray, np.ndarray]]]:
-        """Checked arrays of up to `size` examples, read ahead in a thread that ends with the context."""
+    def batches(self, size: int, limit: int | None = None) -> Iterating[Iterating[tuple[np.ndarray, np.ndarray]]]:
+        """Checked arrays of up to `size` examples, `limit` in all, read ahead in a thread that ends with it."""
         ready: queue.Queue[Any] = queue.Queue(PREFETCHED)
         stop = threading.Event()
 
@@ -89,7 +89,7 @@ class Iterator(Stream):
 
         def read() -> None:
             try:
-                examples, start = iter(self.iterable), 0
+                examples, start = islice(self.iterable, limit), 0
                 while batch := list(islice(examples, size)):
                     if not offer(self._arrays(batch, start)):
                         return

@@ -1,5 +1,6 @@
 """Blocks: some seeds of one setting of a learner, which are run, written and read together."""
 
+import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -115,8 +116,15 @@ def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
     blocks = []
     for grid in spec.header.grids:
         for identity, point in grid.points.items():
-            built = build(point, grid.name, spec.learners[grid.name], spec.stream, made)
-            blocks.append(Block(grid, identity, *built, grid.seeds))
+            learner, stream = build(point, grid.name, spec.learners[grid.name], spec.stream, made)
+            if (spec.steps or 0) > (stream.steps or math.inf) or (spec.steps is None and stream.steps is None):
+                raise ValueError(
+                    f"steps must be at most {stream.steps}, as the stream has at {point}, got {spec.steps}"
+                )
+            blocks.append(Block(grid, identity, learner, stream, grid.seeds))
+    names = {name for kind in spec.observers for name, _ in kind}
+    if clash := sorted(names & {axis for grid in spec.header.grids for axis in grid.over}):
+        raise ValueError(f"probes and metrics must not be named as an axis of over, got {clash[0]!r}")
     distinct = {jax.tree.structure(block.learner): block for block in blocks}
     named = {f"{block.name}, {block.point}": block.learner for block in distinct.values()}
     checked_observers(spec.probes, spec.metrics, named)

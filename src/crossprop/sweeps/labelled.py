@@ -88,10 +88,11 @@ def widened(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
     mine = [block for block in stored if block.name == grid.name]
     over = {}
     for field, value in grid.base.items():
-        if isinstance(value, dict | list):
+        if isinstance(value, dict | list) and field not in grid.over:
             continue
         asked = grid.over.get(field, [value])
-        found = {block.setting.get(field, value) for block in mine}.difference(asked)
+        there = [block.setting.get(field, value) for block in mine]
+        found = {each for each in there if not isinstance(each, dict | list)}.difference(asked)
         if found or field in grid.over:
             over[field] = asked + sorted(found, key=lambda each: (each is None, each))
     seeds = {seed for block in mine for seed in block.seeds.tolist()}.difference(grid.evaluation)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.execution import Plan
 from crossprop.learners.base import Learner
@@ -86,8 +87,8 @@ class SweepSpec:
             str(float_type()),
             [replace(grid, evaluation=self.fresh_seeds) for grid in grids],
             self.steps,
-            [name for name, _ in self.observers.probes],
-            [name for name, _ in self.observers.metrics],
+            {name: configuration(probe) for name, probe in self.observers.probes},
+            {name: configuration(metric) for name, metric in self.observers.metrics},
         )
 
 
@@ -99,5 +100,6 @@ class StoreHeader:
     float_type: str
     grids: list[Grid]
     steps: int | None
-    probes: list[str]
-    metrics: list[str]
+    probes: dict[str, str]
+    """How each function is known again: by its module and name."""
+    metrics: dict[str, str]

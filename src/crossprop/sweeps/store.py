@@ -80,7 +80,7 @@ def read_header(path: Path) -> StoreHeader:
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}, this version of crossprop reads {SCHEMA}")
     grids = [Grid(name, **grid) for name, grid in stored["learners"].items()]
-    common = {"steps": None, "probes": [], "metrics": []} | {name: stored[name] for name in COMMON if name in stored}
+    common = {"steps": None, "probes": {}, "metrics": {}} | {name: stored[name] for name in COMMON if name in stored}
     return StoreHeader(grids=grids, **common)
 
 
@@ -122,6 +122,13 @@ def _check_own(path: Path) -> None:
 
 def _check_storable(header: StoreHeader) -> None:
     """A lambda, or an object that shows its address, cannot be recognised in another process."""
+    for kind in ("probes", "metrics"):
+        for name, function in getattr(header, kind).items():
+            if "<" in function:
+                raise ValueError(
+                    f"{kind}[{name!r}] must have a name of its own to be kept in a store, got {function}: define it at "
+                    "the top of a module"
+                )
     for grid in header.grids:
         for field, value in grid.base.items():
             if isinstance(value, str) and "<" in value:

@@ -1,0 +1,157 @@
+"""Mistakes that were found by trying, each kept from coming back."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import crossprop as cp
+from crossprop.learners import LEARNERS
+from crossprop.specification import build_learner
+from own_streams import Noise
+
+NET = cp.Network(inputs=3, hidden=4)
+
+
+class Counting(cp.Learner):
+    """A linear unit that counts its examples."""
+
+    network: cp.Network
+    step_size: float = 0.1
+
+    def init(self, key):
+        return {"count": jnp.zeros((), int), "whole": jnp.zeros(2, jnp.uint8), "weights": jnp.zeros((3, 1))}
+
+    def update(self, state, x, y):
+        outputs = self.predict(state, x)
+        weights = state["weights"] + self.step_size * jnp.outer(x, y - outputs)
+        state = {"count": state["count"] + 1, "whole": state["whole"] - jnp.uint8(1), "weights": weights}
+        return state, cp.Outcome(jnp.sum((y - outputs) ** 2), outputs)
+
+    def predict(self, state, x):
+        return x @ state["weights"]
+
+    def weights(self, state):
+        return {"linear": state["weights"], "whole": state["whole"]}
+
+
+def stream():
+    numbers = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    return cp.Arrays(numbers[:, 1:], numbers[:, :1])
+
+
+def test_a_counter_in_the_state_counts():
+    learner, data = Counting(NET), stream()
+    records, states = cp.run(learner, data, seeds=1, record_every=20, return_states=True)
+    state, losses = learner.init(jax.random.key(0)), []
+    for x, y in zip(data.x, data.y, strict=True):
+        state, outcome = learner.update(state, x, y)
+        losses.append(outcome.loss)
+    assert states["counting"][0]["count"] == 60
+    np.testing.assert_allclose(records.loss[0, 0], np.mean(np.reshape(losses, (3, 20)), axis=1), rtol=1e-5)
+    np.testing.assert_allclose(states["counting"][0]["weights"], state["weights"], rtol=1e-5)
+
+
+def test_drift_of_whole_numbers_is_measured_in_floats():
+    records = cp.run(Counting(NET), stream(), seeds=1, record_every=60)
+    assert records.drift_whole.values[0, 0, 0] == pytest.approx(np.sqrt(2) * (256 - 60), rel=1e-5)
+
+
+def test_a_run_that_goes_on_in_the_middle_of_a_segment_skips_no_example(monkeypatch):
+    monkeypatch.setattr("crossprop.engines.segments.steps_per_call", lambda learner, width: 64)
+    learner, noise = cp.Backprop(NET, 0.01), Noise()
+    _, states = cp.run(learner, noise, seeds=1, steps=30, record_every=10, return_states=True)
+    _, states = cp.run(learner, noise, seeds=1, steps=170, record_every=10, start=states, return_states=True)
+    _, whole = cp.run(learner, noise, seeds=1, steps=200, record_every=10, return_states=True)
+    jax.tree.map(np.testing.assert_array_equal, states["backprop"][0], whole["backprop"][0])
+
+
+def test_update_works_outside_after_it_was_first_used_inside_jit():
+    learner = cp.Backprop(NET, 0.01)
+    state, x, y = learner.init(jax.random.key(0)), np.ones(3), np.ones(1)
+    inside = jax.jit(lambda state: learner.update(state, x, y))(state)
+    close = lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    jax.tree.map(close, inside, learner.update(state, x=x, y=y))
+
+
+def test_classes_are_classes_whatever_their_number():
+    learner = cp.Backprop(cp.Network(3, 4, 2, loss="softmax"), 0.01)
+    state, x = learner.init(jax.random.key(0)), np.ones((2, 3))
+    one, other = cp.live(learner, state, x, [0, 1]), cp.live(learner, state, x, np.eye(2))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    expected = learner.update(state, x[0], [0.0, 1.0])[1].loss
+    for label in (1, np.array(1), jnp.array(1)):
+        assert learner.update(state, x[0], label)[1].loss == expected
+
+
+def test_a_stream_with_an_array_among_its_fields_can_be_dealt():
+    @dataclass(frozen=True)
+    class Scaled(Noise):
+        scale: object = None
+
+    records = cp.run(cp.Backprop(NET, 0.01), Scaled(scale=np.ones(3)), seeds=2, steps=20)
+    assert np.isfinite(records.loss).all()
+
+
+def test_states_of_another_precision_are_named():
+    learner = cp.Backprop(NET, 0.01)
+    with jax.enable_x64(True):
+        state = learner.init(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"start\['backprop'\]\[0\] must be a state .* float32\[3, 4\].*got float64"):
+        cp.run(learner, stream(), seeds=1, start={"backprop": {0: state}})
+
+
+def test_an_own_update_that_returns_something_else_is_named_before_work():
+    class Broken(Counting):
+        def update(self, state, x, y):
+            return state
+
+    with pytest.raises(TypeError, match=r"learners\['broken'\]\.update must return a state and a crossprop\.Outcome"):
+        cp.run(Broken(NET), stream(), seeds=1)
+
+
+def test_functions_that_cannot_be_recognised_again_are_refused_where_they_would_be_kept(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint needs learners that can be recognised"):
+        cp.run(
+            cp.Backprop(NET, 0.01, optimizer=lambda size: optax.sgd(2 * size)), stream(), seeds=1, checkpoint=tmp_path
+        )
+    probes = {"one": lambda initial, state: 1.0}
+    with pytest.raises(ValueError, match=r"probes\['one'\] must have a name of its own"):
+        cp.sweep(cp.Backprop(NET, 0.01), stream(), {}, seeds=1, store=tmp_path / "store", probes=probes)
+
+
+def test_a_probe_cannot_have_the_name_of_an_axis():
+    with pytest.raises(ValueError, match="must not be named as an axis of over, got 'step_size'"):
+        cp.sweep(
+            cp.Backprop(NET, 0.01), stream(), {"step_size": [0.1]}, seeds=1, probes={"step_size": lambda a, b: 1.0}
+        )
+
+
+def test_a_sweep_takes_no_more_steps_than_every_stream_has():
+    short = cp.Geoff(inputs=3, features=5, tasks="AB", examples=100)
+    with pytest.raises(ValueError, match="steps must be at most 20"):
+        cp.sweep(cp.Backprop(NET, 0.01), short, {"stream.examples": [10, 100]}, seeds=1, steps=150)
+
+
+def test_tasks_by_number_can_be_an_axis_beside_letters(tmp_path):
+    geoff = cp.Geoff(inputs=3, features=5, tasks=[0, 1], examples=10)
+    swept = cp.sweep(cp.Backprop(NET, 0.01), geoff, {"stream.tasks": ["AB", "BA"]}, seeds=1, store=tmp_path)
+    np.testing.assert_array_equal(cp.open_sweep(tmp_path)["backprop"].loss, swept["backprop"].loss)
+
+
+def test_a_registered_step_size_is_kept():
+    LEARNERS["fast"] = partial(cp.Backprop, step_size=0.5)
+    try:
+        assert build_learner("fast", {}, NET, {}).step_size == 0.5
+    finally:
+        LEARNERS.pop("fast")
+
+
+def test_an_iterator_takes_no_more_examples_than_it_needs():
+    examples = iter([(np.ones(3), 1.0)] * 200)
+    cp.run(cp.Backprop(NET, 0.01), cp.Iterator(examples, inputs=3, outputs=1), seeds=1, steps=50)
+    assert len(list(examples)) == 150
