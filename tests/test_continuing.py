@@ -161,6 +161,11 @@ def test_a_replaying_learner_goes_on_side_by_side():
 
 # Checkpoints.
 
+
+def loss_of(outcome, y):
+    return outcome.loss
+
+
 SCRIPT = """
 import sys, time
 import crossprop as cp
@@ -170,6 +175,13 @@ from own_learners import Replay
 
 checkpoints.SECONDS = 0
 segments.steps_per_call = lambda learner, width: 50
+
+def row_sums(initial, state):
+    return state[0].sum(axis=1)
+
+def is_far(outcome, y):
+    return outcome.loss > 1
+
 net = cp.Network(inputs=6, hidden=7)
 learners = {"adam": cp.Backprop(net, 0.01, optimizer="adam"), "replay": Replay(net, 0.01)}
 stream = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=200)
@@ -181,7 +193,7 @@ def hear(event):
 
 records, states = cp.run(
     learners, stream, seeds=3, record_every=25, progress=hear, checkpoint=folder, return_states=True,
-    probes={"sum": lambda initial, state: state[0].sum(axis=1)}, metrics={"far": lambda outcome, y: outcome.loss > 1},
+    probes={"sum": row_sums}, metrics={"far": is_far},
 )
 records["last"] = ("seed", [float(states["replay"][seed].weights.sum()) for seed in range(3)])
 records.to_netcdf(out, engine="scipy")
@@ -227,7 +239,7 @@ def test_a_finished_call_is_taken_from_its_checkpoint(tmp_path):
         ({"steps": 150}, "steps"),
         ({"learners": {"crossprop": cp.Crossprop(NET, 0.02)}}, "learners"),
         ({"stream": cp.Geoff(inputs=6)}, "stream"),
-        ({"metrics": {"m": lambda outcome, y: outcome.loss}}, "observers"),
+        ({"metrics": {"m": loss_of}}, "observers"),
     ],
 )
 def test_the_folder_of_another_call_is_refused_and_kept(changed, named, tmp_path):

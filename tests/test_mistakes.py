@@ -101,7 +101,9 @@ def test_states_of_another_precision_are_named():
     learner = cp.Backprop(NET, 0.01)
     with jax.enable_x64(True):
         state = learner.init(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"start\['backprop'\]\[0\] must be a state .* float32\[3, 4\].*got float64"):
+    with pytest.raises(
+        ValueError, match=r"start\['backprop'\]\[0\] must be a state .* of types float32, float32, got float64, float64"
+    ):
         cp.run(learner, stream(), seeds=1, start={"backprop": {0: state}})
 
 

@@ -139,7 +139,7 @@ def test_a_run_that_diverges_says_when():
 
 
 def test_cells_of_the_same_shapes_share_one_compiled_program():
-    before = segments._compiled_segment()._cache_size()
+    before = segments._compiled_segment(PAIR["backprop"])._cache_size()
     net = cp.Network(inputs=6, hidden=9)
     over = {
         "step_size": [0.01, 1],
@@ -148,7 +148,7 @@ def test_cells_of_the_same_shapes_share_one_compiled_program():
         "stream.beta": [0.5, 0.7],
     }
     cp.sweep(cp.Crossprop(net, 0.01), STREAM, over=over, seeds=1)
-    assert segments._compiled_segment()._cache_size() - before == 1
+    assert segments._compiled_segment(PAIR["backprop"])._cache_size() - before == 1
 
 
 # Powers.

@@ -434,7 +434,7 @@ def test_a_learner_of_ones_own_runs_from_the_command_line(call, folder):
     assert (answer.code, answer.err) == (0, "")
     records = xarray.open_zarr(folder / "out" / "records.zarr")
     assert records.learner.values.tolist() == ["replay", "frozen"]
-    learner = Replay(cp.Network(20, 4), 5e-4)
+    learner = Replay(cp.Network(20, 4))
     expected = cp.run(learner, cp.Geoff(tasks="AB", examples=30), seeds=2, record_every=20)
     np.testing.assert_array_equal(records.loss.values[0], expected.loss.values[0])
 

@@ -300,7 +300,7 @@ def _check_update(what: str, learner: Learner) -> None:
     found = jax.eval_shape(learner.update, state, x, y)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
         raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {found!r}")
-    check_state(learner, found[0], f"what {what} returns")
+    check_state(learner, found[0], f"what {what} returns", types=True)
     check.shape(f"the loss that {what} returns", found[1].loss, ())
     check.shape(f"the outputs that {what} returns", found[1].outputs, y.shape)
 
@@ -392,7 +392,7 @@ def _checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -
         for seed in seeds:
             if name not in start or seed not in start[name]:
                 raise ValueError(f"start must have a state for every learner and seed, got none for {name!r}, {seed}")
-            check_state(learner, start[name][seed], f"start[{name!r}][{seed}]")
+            check_state(learner, start[name][seed], f"start[{name!r}][{seed}]", types=True)
     return {(name, seed): start[name][seed] for name in learners for seed in seeds}
 
 

@@ -90,16 +90,18 @@ def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *examp
     return function(learner, state, *(jnp.asarray(value) for value in example))
 
 
-def check_state(learner: Any, state: Any, name: str = "state") -> None:
-    """A ValueError if `state` does not have the structure and shapes of this learner's states."""
+def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = False) -> None:
+    """A ValueError if `state` does not have the structure and shapes, or also the types, of this learner's states."""
     expected = jax.eval_shape(learner.init, jax.random.key(0))
-    about = lambda leaf: f"{jnp.result_type(leaf)}{list(np.shape(leaf))}"
-    shape_of = lambda tree: (jax.tree.structure(tree), [about(leaf) for leaf in jax.tree.leaves(tree)])
+    shape_of = lambda tree: (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)])
+    types_of = lambda tree: ", ".join(str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree))
     if shape_of(state) != shape_of(expected):
         raise ValueError(
-            f"{name} must be a state of this {type(learner).__name__}, with leaves {', '.join(shape_of(expected)[1])}, "
-            f"got {', '.join(shape_of(state)[1])}"
+            f"{name} must be a state of this {type(learner).__name__}, with leaves of shapes {shape_of(expected)[1]}, "
+            f"got {shape_of(state)[1]}"
         )
+    if types and (found := types_of(state)) != (wanted := types_of(expected)):
+        raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {found}")
 
 
 ARRAYS: set[type] = {np.ndarray}
@@ -121,8 +123,10 @@ def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
 def one_hot(name: str, y: Any, network: Any, ndim: int) -> Any:
     """Numbers as they are; if the loss is softmax, integers with `ndim` axes are classes, and become one-hot."""
     values = _numbers(name, y)
-    if check.is_traced(values) or network.loss != "softmax" or values.dtype.kind not in "ui" or values.ndim != ndim:
+    if check.is_traced(values) or network.loss != "softmax" or values.dtype.kind not in "ui":
         return values
+    if values.ndim != ndim:
+        return values.astype(float_type())
     check.integer(f"the smallest class in {name}", int(values.min()), low=0)
     check.integer(f"the largest class in {name}", int(values.max()), low=0, high=network.outputs - 1)
     return np.eye(network.outputs, dtype=float_type())[values]
