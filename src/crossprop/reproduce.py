@@ -20,9 +20,10 @@ from crossprop.datasets.base import DataSet
 from crossprop.engines import ENGINES
 from crossprop.execution import cores
 from crossprop.figures import paper_curves, paper_maps
-from crossprop.paper.claims import Verdict, decide, to_json
+from crossprop.paper.claims import decide
 from crossprop.paper.features import Mapping
 from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
+from crossprop.paper.verdicts import Verdict, to_json
 from crossprop.report import Part, write_report
 from crossprop.running import experiment, run
 from crossprop.store import check_replaceable, read_records, write_records

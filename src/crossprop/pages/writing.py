@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossprop._files import atomic_write
-from crossprop.pages.formats import duration, interval, upper_first
+from crossprop.formats import duration, interval, upper_first
 
 
 def write_page(path: Path, template: str, *, data: Any, **context: Any) -> None:

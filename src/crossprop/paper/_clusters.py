@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crossprop.formats import fixed, listed
+from crossprop.paper import _sentences as sentences
 from crossprop.paper import _texts as texts
-from crossprop.paper._measures import CannotDecide
-from crossprop.paper._verdicts import Claim, Judgement, Number, Part, inside, joint_level, judge, number
+from crossprop.paper.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
 from crossprop.statistics import paired_difference
 
 if TYPE_CHECKING:
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
 
 CLUSTERED = 0.5
 SIMILAR_NEIGHBOURS = 0.05
+BACKPROP, CROSSPROP = "backprop", "crossprop-approx"
 
 
 def _cluster_by_label(features: "xarray.Dataset") -> Judgement:
-    present, counted = [str(name) for name in features["representation"].values], ("backprop", "crossprop-approx")
-    lacking = [name for name in counted if name not in present] + ["neighbours"] * ("neighbours" not in features)
+    present = [str(name) for name in features["representation"].values]
+    lacking = [name for name in (BACKPROP, CROSSPROP) if name not in present]
+    lacking += ["neighbours"] * ("neighbours" not in features)
     if lacking:
         raise CannotDecide(f"the features hold no {', '.join(lacking)}")
     level = joint_level(3)
@@ -26,22 +29,29 @@ def _cluster_by_label(features: "xarray.Dataset") -> Judgement:
     def values(variable: str, name: str) -> np.ndarray:
         return features[variable].sel(representation=name).values.astype(np.float64)
 
-    def mean(variable: str, name: str) -> Number:
-        return number(f"{variable}, {name}", paired_difference(values(variable, name), 0.0, level))
+    def mean(variable: str, name: str) -> Finding:
+        number = Number.of(f"{variable}, {name}", paired_difference(values(variable, name), 0.0, level))
+        text = f"{{}} of an example's nearest neighbours in the features of {name} have its label"
+        return Finding(number, Bounds(CLUSTERED), sentences.share(text, number))
 
-    shares = {name: values("neighbours", name) for name in counted}
-    if not all(np.isfinite(share).all() for share in shares.values()):
+    def apart() -> Finding:
+        paired = paired_difference(values("neighbours", CROSSPROP), values("neighbours", BACKPROP), level)
+        number = Number.of(f"neighbours, {CROSSPROP} - {BACKPROP}", paired)
+        text = f"neighbours share their label {{}} often in the features of {CROSSPROP} than in those of {BACKPROP}"
+        scaled = Number(number.label, 100 * number.mean, 100 * number.low, 100 * number.high)
+        said = sentences.points(text, ("more", "less"), scaled, "")
+        return Finding(number, Bounds(-SIMILAR_NEIGHBOURS, SIMILAR_NEIGHBOURS), said)
+
+    if not all(np.isfinite(values("neighbours", name)).all() for name in (BACKPROP, CROSSPROP)):
         raise CannotDecide("the neighbour shares of backprop or crossprop-approx are not all finite")
-    difference = paired_difference(shares["crossprop-approx"], shares["backprop"], level)
-    apart = number("neighbours, crossprop-approx - backprop", difference)
-    means = {name: mean("neighbours", name) for name in present}
-    parts = [Part(f"{name} clusters by label", inside(means[name], CLUSTERED), means[name]) for name in counted]
-    parts.append(Part("they differ little", inside(apart, -SIMILAR_NEIGHBOURS, SIMILAR_NEIGHBOURS), apart))
-    shown = [*means.values(), apart]
-    if "silhouette" in features:
-        shown += [mean("silhouette", name) for name in present]
-    controls = "; ".join(f"for comparison {means[name]}" for name in ("frozen", "pixels") if name in present)
-    return judge(parts, shown, difference.pairs, controls)
+    parts = [Part(f"{name} clusters by label", (mean("neighbours", name),)) for name in (CROSSPROP, BACKPROP)]
+    parts.append(Part("they differ little", (apart(),)))
+    controls = [name for name in present if name not in (BACKPROP, CROSSPROP)]
+    measures = ["neighbours", *(["silhouette"] if "silhouette" in features else [])]
+    shown = [mean(each, name) for each in measures for name in (present if each != "neighbours" else controls)]
+    said = [f"{fixed(100 * values('neighbours', name).mean(), 0)}% with {name}" for name in controls]
+    note = f"for comparison, {listed(said)}" if said else ""
+    return Judgement(tuple(parts), tuple(shown), features.sizes["example"], note)
 
 
 CLAIMS = (

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crossprop.paper.verdicts import CannotDecide
 from crossprop.records import phase_windows, visits
 
 if TYPE_CHECKING:
@@ -14,10 +15,6 @@ BLOCKS = 20
 TINY = 1e-9  # keeps ratios finite where weights never moved
 
 Phase = list[np.ndarray]  # indices of windows, one array for each stretch of consecutive windows
-
-
-class CannotDecide(Exception):
-    """The records lack what a claim needs; the message says what."""
 
 
 class Runs:
@@ -61,6 +58,10 @@ class Runs:
 
     def _diverged(self, learner: str) -> int:
         return int((self.diverged_at[self.learners.index(learner)] >= 0).sum())
+
+    def count(self, agree: np.ndarray) -> str:
+        """In how many of the paired values something is so, to be put behind a sentence."""
+        return f", in {int(agree.sum())} of {agree.size} {'seeds' if self.seeds > 1 else 'windows of one run'}"
 
     def curve(self, variable: str, learner: str) -> np.ndarray:
         return self.curves[variable][self.learners.index(learner)]

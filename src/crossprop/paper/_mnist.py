@@ -6,7 +6,7 @@ from crossprop.paper import _rules as rules
 from crossprop.paper import _texts as texts
 from crossprop.paper._measures import Runs
 from crossprop.paper._rules import CROSSPROP, ERROR, INCOMING, LOSS, MIXTURES, OUTGOING
-from crossprop.paper._verdicts import Claim, Judgement
+from crossprop.paper.verdicts import Claim, Judgement
 
 if TYPE_CHECKING:
     import xarray
@@ -39,9 +39,9 @@ CLAIMS = (
         "M2",
         "mnist",
         "On MNIST, Adam and RMSProp end up with a significantly lower error than all other learners.",
-        f"{texts.ASYMPTOTIC}The asymptotic cross-entropy of adam and of rmsprop is significantly lower than each of"
-        " crossprop-approx's, crossprop-approx-0.5's, backprop's and momentum's: eight parts."
-        f"{NOT_COUNTED}{texts.PARTS}{texts.SIGNIFICANT}",
+        f"{texts.ASYMPTOTIC}The asymptotic cross-entropy of adam and of rmsprop is significantly lower (ratio below 1)"
+        " than each of crossprop-approx's, crossprop-approx-0.5's, backprop's and momentum's: eight parts."
+        f"{NOT_COUNTED}{texts.STRICT}",
         _adam_and_rmsprop_lowest,
     ),
     Claim(
@@ -49,7 +49,7 @@ CLAIMS = (
         "mnist",
         "On MNIST, crossprop changes the incoming weights the least and the outgoing weights the most.",
         f"{texts.RIVALS}For crossprop-approx (eta 0), two parts: its incoming drift is smaller and its outgoing drift"
-        f" greater than every rival's (ratios above 1).{NOT_COUNTED}{texts.INTERVALS}",
+        f" greater than every rival's (ratios above 1).{NOT_COUNTED}{texts.STRICT}",
         lambda records: rules.first_in_drift(Runs(records), "mnist", [INCOMING, OUTGOING]),
     ),
     Claim(
@@ -67,7 +67,7 @@ OWN_CLAIMS = (
         f"On MNIST, {texts.LEARNS}",
         texts.FROZEN.format(
             learners="crossprop-approx (eta 0), and exact crossprop (eta 0) where it was run",
-            error="The share misclassified and the cross-entropy both",
+            error="Its share misclassified and its cross-entropy, both",
         ),
         _learns_features,
     ),

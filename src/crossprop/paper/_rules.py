@@ -5,22 +5,18 @@ from itertools import combinations
 
 import numpy as np
 
+from crossprop.paper import _sentences as sentences
 from crossprop.paper._measures import TINY, Runs
-from crossprop.paper._verdicts import (
-    CANNOT,
-    DOES_NOT,
-    HOLDS,
-    IN_PART,
+from crossprop.paper.verdicts import (
+    LESS_TIMES,
+    MORE,
+    MORE_TIMES,
+    Bounds,
+    Finding,
     Judgement,
     Number,
     Part,
-    all_inside,
-    combine,
-    inside,
     joint_level,
-    judge,
-    number,
-    significantly_below,
 )
 from crossprop.statistics import paired_difference, paired_ratio
 
@@ -34,25 +30,44 @@ BACKPROP = ("backprop", "momentum", "rmsprop", "adam")
 NOT_COUNTED = {"geoff": ("frozen",), "mnist": ("frozen", "crossprop")}
 
 ERROR, LOSS, INCOMING, OUTGOING = "error", "loss", "incoming_drift", "outgoing_drift"
+MOVEMENT = {INCOMING: "movement of U", OUTGOING: "movement of W"}
 
-Measure = Callable[[str], np.ndarray]
+
+class Quantity:
+    """What learners are compared by, as a ratio: its label, its name in a sentence, and its values by learner."""
+
+    def __init__(self, runs: Runs, label: str, noun: str, of: Callable[[str], np.ndarray]):
+        self.runs, self.label, self.noun, self.of = runs, label, noun, of
+
+    def times(self, a: str, b: str, level: float, bounds: Bounds) -> Finding:
+        """The ratio of `a` to `b`."""
+        values = [np.maximum(self.of(name), TINY) for name in (a, b)]
+        number = Number.of(f"{self.label}, {a} / {b}", paired_ratio(values[0], values[1], level))
+        agree = values[0] > values[1] if number.mean >= 1 else values[0] < values[1]
+        return Finding(number, bounds, sentences.ratio(self.noun, a, b, number, self.runs.count(agree)))
+
+
+def _loss_name(runs: Runs) -> str:
+    return "cross-entropy" if ERROR in runs.curves else "squared error"
+
+
+def _asymptotic_loss(runs: Runs) -> Quantity:
+    noun = f"{_loss_name(runs)} at the end of tasks"
+    return Quantity(runs, "asymptotic loss", noun, lambda name: runs.asymptote(LOSS, name))
 
 
 def similar_to_backprop(runs: Runs) -> Judgement:
     """A part for each crossprop learner: its asymptotic loss is similar to backprop's."""
     learners = CROSSPROP["geoff"]
     runs.need((LOSS,), (*learners, "backprop"))
-    level = joint_level(len(learners))
+    loss, level = _asymptotic_loss(runs), joint_level(len(learners))
 
-    def ratio(name: str) -> Number:
-        return _times(lambda each: runs.asymptote(LOSS, each), name, "backprop", level, "asymptotic error")
+    def compare(name: str) -> Finding:
+        return loss.times(name, "backprop", level, Bounds(1 / SIMILAR_RATIO, SIMILAR_RATIO))
 
-    parts = [
-        Part(f"{name} similar to backprop", inside(ratio(name), 1 / SIMILAR_RATIO, SIMILAR_RATIO), ratio(name))
-        for name in learners
-    ]
-    shown = [ratio(name) for name in (*learners, *runs.having(NOT_COUNTED["geoff"]))]
-    return judge(parts, shown, len(runs.asymptote(LOSS, "backprop")))
+    parts = tuple(Part(f"{name}'s error is similar to backprop's", (compare(name),)) for name in learners)
+    shown = tuple(compare(name) for name in runs.having(NOT_COUNTED["geoff"]))
+    return Judgement(parts, shown, len(loss.of("backprop")))
 
 
 def similar_in_pairs(runs: Runs) -> Judgement:
@@ -61,68 +76,66 @@ def similar_in_pairs(runs: Runs) -> Judgement:
     runs.need((ERROR,), learners)
     pairs = list(combinations(learners, 2))
 
-    def apart(a: str, b: str) -> Number:
-        found = paired_difference(runs.asymptote(ERROR, a), runs.asymptote(ERROR, b), joint_level(len(pairs)))
-        return number(f"misclassified, {a} - {b}", found, "percentage points", 100)
+    def apart(a: str, b: str) -> Finding:
+        values = [runs.asymptote(ERROR, name) for name in (a, b)]
+        paired = paired_difference(values[0], values[1], joint_level(len(pairs)))
+        number = Number.of(f"misclassified, {a} - {b}", paired, "percentage points", 100)
+        agree = values[0] > values[1] if number.mean >= 0 else values[0] < values[1]
+        text = f"at the end of tasks {a} misclassifies {{}} than {b}"
+        said = sentences.points(text, ("more", "less"), number, runs.count(agree))
+        return Finding(number, Bounds(-SIMILAR_ERROR, SIMILAR_ERROR), said)
 
-    numbers = [apart(a, b) for a, b in pairs]
-    parts = [inside(each, -SIMILAR_ERROR, SIMILAR_ERROR) for each in numbers]
-    why = (
-        f"{parts.count(True)} of {len(pairs)} pairs of learners differ by less than {SIMILAR_ERROR:g} percentage"
-        f" points, {parts.count(False)} by more, {parts.count(None)} are undecided; farthest apart is"
-        f" {max(numbers, key=lambda each: abs(each.mean))}."
-    )
-    numbers += [apart(name, "backprop") for name in runs.having(NOT_COUNTED["mnist"])]
-    return Judgement(combine(parts), why, tuple(numbers), len(runs.asymptote(ERROR, "backprop")))
+    parts = [Part(f"{a} and {b} err alike", (apart(a, b),)) for a, b in pairs]
+    farthest_first = sorted(parts, key=lambda part: -abs(part.decisive.number.mean))
+    shown = tuple(apart(name, "backprop") for name in runs.having(NOT_COUNTED["mnist"]))
+    return Judgement(tuple(farthest_first), shown, len(runs.asymptote(ERROR, "backprop")))
 
 
 def significantly_better(runs: Runs, experiment: str, better: Sequence[str], others: Sequence[str]) -> Judgement:
     """A part for each pair: one of `better` has a significantly lower asymptotic loss than one of `others`."""
     runs.need((LOSS,), (*better, *others))
-    level = joint_level(len(better) * len(others))
-
-    def compare(a: str, b: str) -> Part:
-        found = paired_difference(runs.asymptote(LOSS, a), runs.asymptote(LOSS, b), level)
-        shown = number(f"asymptotic loss, {a} - {b}", found)
-        says = f"{a} better than {b} (lower in {found.won} of {found.pairs})"
-        return Part(says, significantly_below(shown, found.pairs), shown)
-
-    parts = [compare(a, b) for a in better for b in others]
-    controls = [compare(better[0], name) for name in runs.having(NOT_COUNTED[experiment])]
-    return judge(parts, [part.number for part in (*parts, *controls)], len(runs.asymptote(LOSS, better[0])))
+    loss, level = _asymptotic_loss(runs), joint_level(len(better) * len(others))
+    parts = tuple(
+        Part(f"{a}'s error is significantly below {b}'s", (loss.times(a, b, level, LESS_TIMES),))
+        for a in better
+        for b in others
+    )
+    controls = runs.having(NOT_COUNTED[experiment])
+    shown = tuple(loss.times(better[0], name, level, LESS_TIMES) for name in controls)
+    return Judgement(parts, shown, len(loss.of(better[0])))
 
 
-def _times(measure: Measure, above: str, below: str, level: float, what: str) -> Number:
-    values = [np.maximum(measure(name), TINY) for name in (above, below)]
-    return number(f"{what}, {above} / {below}", paired_ratio(values[0], values[1], level))
-
-
-def least_by_far(runs: Runs, experiment: str, what: str, measure: Measure, rivals: Sequence[str]) -> Judgement:
-    """Two parts for each crossprop learner: every rival's measure is greater, those of backprop much."""
+def least_by_far(runs: Runs, experiment: str, quantity: Quantity, rivals: Sequence[str]) -> Judgement:
+    """Two parts for each crossprop learner: every rival has more of the quantity, those of backprop much more."""
     learners = CROSSPROP[experiment]
     runs.need((INCOMING,), (*learners, *rivals))
     level = joint_level(len(learners) * len(rivals))
-    parts, shown = [], []
+    parts = []
     for name in learners:
-        ratios = {rival: _times(measure, rival, name, level, what) for rival in rivals}
+        more = tuple(quantity.times(rival, name, level, MORE_TIMES) for rival in rivals)
+        much = tuple(quantity.times(rival, name, level, Bounds(MUCH)) for rival in BACKPROP)
         parts += [
-            all_inside(f"{name}'s {what} below every rival's", ratios.values(), 1),
-            all_inside(
-                f"backprop's and variants' at least {MUCH:g} times {name}'s", [ratios[each] for each in BACKPROP], MUCH
-            ),
+            Part(f"{name}'s {quantity.noun} is below every rival's", more),
+            Part(f"backprop's and its variants' {quantity.noun} is at least {MUCH:g} times {name}'s", much),
         ]
-        shown += ratios.values()
-    shown += [_times(measure, name, "backprop", level, what) for name in runs.having(NOT_COUNTED[experiment])]
-    return judge(parts, shown, len(measure("backprop")))
+    controls = runs.having(NOT_COUNTED[experiment])
+    shown = tuple(quantity.times(name, "backprop", level, LESS_TIMES) for name in controls)
+    return Judgement(tuple(parts), shown, len(quantity.of("backprop")))
+
+
+def moves_least(runs: Runs, experiment: str) -> Judgement:
+    """Two parts for each crossprop learner: every rival's U ends farther from where it began, backprop's much."""
+    return least_by_far(runs, experiment, _movement(runs, INCOMING), (*BACKPROP, *MIXTURES[experiment]))
 
 
 def settles_first(runs: Runs, experiment: str) -> Judgement:
     """Two parts for each crossprop learner: every rival settles later, and much later."""
+    settling = Quantity(runs, "settling step", "settling time", lambda name: runs.settling_step(INCOMING, name))
+    return least_by_far(runs, experiment, settling, BACKPROP)
 
-    def measure(name: str) -> np.ndarray:
-        return runs.settling_step(INCOMING, name)
 
-    return least_by_far(runs, experiment, "settling step", measure, BACKPROP)
+def _movement(runs: Runs, variable: str) -> Quantity:
+    return Quantity(runs, variable.replace("_", " "), MOVEMENT[variable], lambda name: runs.end(variable, name))
 
 
 def first_in_drift(runs: Runs, experiment: str, variables: Sequence[str]) -> Judgement:
@@ -132,20 +145,13 @@ def first_in_drift(runs: Runs, experiment: str, variables: Sequence[str]) -> Jud
     level = joint_level(len(variables) * len(learners) * len(rivals))
     parts, shown = [], []
     for variable in variables:
-        what = variable.replace("_", " ")
-        says = f"{what} below" if variable == INCOMING else f"{what} above"
-
-        def measure(name: str, variable: str = variable) -> np.ndarray:
-            return runs.end(variable, name)
-
+        moved, least = _movement(runs, variable), variable == INCOMING
         for name in learners:
-            orders = [(rival, name) if variable == INCOMING else (name, rival) for rival in rivals]
-            ratios = [_times(measure, above, below, level, what) for above, below in orders]
-            parts.append(all_inside(f"{name}'s {says} every rival's", ratios, 1))
-            shown += ratios
-        controls = runs.having(NOT_COUNTED[experiment])
-        shown += [_times(measure, name, "backprop", level, what) for name in controls]
-    return judge(parts, shown, len(runs.end(variables[0], "backprop")))
+            orders = [(rival, name) if least else (name, rival) for rival in rivals]
+            findings = tuple(moved.times(a, b, level, MORE_TIMES) for a, b in orders)
+            parts.append(Part(f"{name}'s {moved.noun} is {'below' if least else 'above'} every rival's", findings))
+        shown += [moved.times(name, "backprop", level, MORE_TIMES) for name in runs.having(NOT_COUNTED[experiment])]
+    return Judgement(tuple(parts), tuple(shown), len(runs.end(variables[0], "backprop")))
 
 
 def adapts_by_outgoing(runs: Runs) -> Judgement:
@@ -154,53 +160,52 @@ def adapts_by_outgoing(runs: Runs) -> Judgement:
     runs.need((INCOMING, OUTGOING), (*learners, *BACKPROP))
     level = joint_level(len(learners) * (1 + len(BACKPROP)))
 
-    def share(name: str) -> Number:
-        return number(f"share of W, {name}", paired_difference(runs.outgoing_share(name), 0.0, level))
+    def share(name: str) -> Finding:
+        values = runs.outgoing_share(name)
+        number = Number.of(f"share of W, {name}", paired_difference(values, 0.0, level))
+        agree = values > 0.5 if number.mean > 0.5 else values < 0.5
+        text = f"just after a switch, {{}} of {name}'s movement is that of W"
+        return Finding(number, Bounds(0.5), sentences.share(text, number, runs.count(agree)))
 
-    def more(name: str, rival: str) -> Number:
-        found = paired_difference(runs.outgoing_share(name), runs.outgoing_share(rival), level)
-        return number(f"share of W, {name} - {rival}", found)
+    def more(name: str, rival: str) -> Finding:
+        values = [runs.outgoing_share(each) for each in (name, rival)]
+        number = Number.of(f"share of W, {name} - {rival}", paired_difference(values[0], values[1], level))
+        agree = values[0] > values[1] if number.mean >= 0 else values[0] < values[1]
+        text = f"W's share of the movement just after a switch is {{}} for {name} than for {rival}"
+        scaled = Number(number.label, 100 * number.mean, 100 * number.low, 100 * number.high)
+        said = sentences.points(text, ("greater", "smaller"), scaled, runs.count(agree))
+        return Finding(number, MORE, said)
 
-    parts, shown = [], []
+    parts = []
     for name in learners:
-        mine, differences = share(name), [more(name, rival) for rival in BACKPROP]
         parts += [
-            Part(f"{name} moves W more than U", inside(mine, 0.5), mine),
-            all_inside(f"{name} does so more than backprop and variants", differences, 0),
+            Part(f"{name} moves W more than U", (share(name),)),
+            Part(f"it does so more than backprop and its variants ({name})", tuple(more(name, r) for r in BACKPROP)),
         ]
-        shown += [mine, *differences]
-    shown += [share(name) for name in (*BACKPROP, *runs.having(NOT_COUNTED["geoff"]))]
-    return judge(parts, shown, len(runs.outgoing_share("backprop")))
+    shown = tuple(share(name) for name in (*BACKPROP, *runs.having(NOT_COUNTED["geoff"])))
+    return Judgement(tuple(parts), shown, len(runs.outgoing_share("backprop")))
 
 
 def learns_features(runs: Runs, learners: Sequence[str], variables: tuple[str, ...]) -> Judgement:
-    """Compares learners with `frozen` over all steps, in each visit and just after switches."""
+    """A part for each learner: its error over all steps is below that of `frozen`, in every variable.
+
+    Each visit and the time just after switches are compared as well; these are shown, and not counted.
+    """
     runs.need(variables, (*learners, "frozen"))
-    places = {"all steps": runs.whole}
-    places |= {f"visit {place + 1}": [visit] for place, visit in enumerate(runs.visits)}
+    places = {f"visit {place + 1}": [visit] for place, visit in enumerate(runs.visits)}
     if runs.after_switch:
         places["just after a switch"] = runs.after_switch
-    level = joint_level(len(learners) * len(variables) * len(places))
+    level = joint_level(len(learners) * len(variables) * (1 + len(places)))
 
-    def compare(place: str, variable: str, name: str) -> Part:
-        values = [runs.mean(variable, each, places[place]) for each in (name, "frozen")]
-        found = paired_difference(values[0], values[1], level)
-        unit, scale = ("percentage points", 100.0) if variable == ERROR else ("", 1.0)
-        shown = number(f"{variable} over {place}, {name} - frozen", found, unit, scale)
-        says = f"{name} below frozen in {variable} (in {found.won} of {found.pairs})"
-        return Part(says, significantly_below(shown, found.pairs), shown)
+    def compare(name: str, variable: str, place: str) -> Finding:
+        phase = places.get(place, runs.whole)
+        noun = f"{'share misclassified' if variable == ERROR else _loss_name(runs)} over {place}"
+        quantity = Quantity(runs, f"{variable} over {place}", noun, lambda each: runs.mean(variable, each, phase))
+        return quantity.times(name, "frozen", level, LESS_TIMES)
 
-    parts = {place: [compare(place, variable, name) for variable in variables for name in learners] for place in places}
-    overall = parts.pop("all steps")
-    elsewhere = [part for each in parts.values() for part in each]
-    true = [part.true for part in (*overall, *elsewhere)]
-    if all(part.true for part in overall):
-        verdict = HOLDS
-    elif True in true:
-        verdict = IN_PART
-    else:
-        verdict = CANNOT if None in true else DOES_NOT
-    below = sum(part.true is True for part in elsewhere)
-    why = "; ".join(map(str, overall)) + f"; below in {below} of the {len(elsewhere)} comparisons by visit and switch."
-    pairs = len(runs.mean(variables[0], "frozen", runs.whole))
-    return Judgement(verdict, why, tuple(part.number for part in (*overall, *elsewhere)), pairs)
+    parts = tuple(
+        Part(f"{name}'s error is below frozen's", tuple(compare(name, each, "all steps") for each in variables))
+        for name in learners
+    )
+    shown = tuple(compare(name, each, place) for place in places for each in variables for name in learners)
+    return Judgement(parts, shown, len(runs.mean(variables[0], "frozen", runs.whole)))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crossprop.figures import Look, looks
+from crossprop.formats import interval
 from crossprop.pages import charts
-from crossprop.pages.formats import interval
 from crossprop.pages.writing import write_page
 from crossprop.plot.drawings import SHADES
 from crossprop.plot.numbers import (

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossprop.pages.writing import write_page
-from crossprop.paper.claims import Verdict
 from crossprop.paper.plans import Setting
+from crossprop.paper.verdicts import Verdict
 from crossprop.report.sections import MEASURES, Part, sections_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop.pages.charts import curves, examples_per_point
-from crossprop.paper.claims import Verdict
 from crossprop.paper.plans import Setting
+from crossprop.paper.verdicts import Verdict
 from crossprop.report.clouds import clouds
 from crossprop.statistics import mean_interval
 
@@ -22,6 +22,7 @@ PILLS = {
     "holds": "yes",
     "holds in part": "part",
     "does not hold": "no",
+    "not shown": "open",
     "cannot be decided here": "open",
 }
 """The CSS class of each verdict, in the order of the summary."""

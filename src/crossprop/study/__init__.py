@@ -16,7 +16,7 @@ from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import cores
-from crossprop.pages.formats import duration
+from crossprop.formats import duration
 from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import Sweep, read
 from crossprop.records import optimizer_of

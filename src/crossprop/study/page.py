@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossprop.pages.formats import interval, minus_signs, upper_first
+from crossprop.formats import interval, minus_signs, upper_first
 from crossprop.pages.writing import write_page
 from crossprop.plot.numbers import Sweep
 from crossprop.plot.page import best_settings, pictures_of

@@ -1,0 +1,54 @@
+"""Numbers and names as text, for sentences, tables and pages."""
+
+import math
+from collections.abc import Sequence
+
+
+def interval(mean: float, low: float, high: float) -> str:
+    """A mean and its interval, with as many decimals as the width of the interval supports."""
+    if not math.isfinite(mean):
+        return "not a number"
+    known = math.isfinite(low) and math.isfinite(high)
+    places = decimals(high - low if known and high > low else abs(mean) / 10)
+    shown = fixed(mean, places)
+    return f"{shown} [{fixed(low, places)}, {fixed(high, places)}]" if known else shown
+
+
+def decimals(width: float, digits: int = 2) -> int:
+    """How many decimals show `digits` digits of the width of an interval."""
+    return max(0, digits - 1 - math.floor(math.log10(width))) if width > 0 else 0
+
+
+def fixed(value: float, places: int) -> str:
+    """A number with so many decimals, a typographic minus sign, and commas between thousands."""
+    text = f"{value:.3g}" if places > 6 else f"{value:,.{places}f}"
+    return minus_signs(text.removeprefix("-") if not text.strip("-0.,") else text)
+
+
+def minus_signs(text: str) -> str:
+    """Numbers with typographic minus signs instead of hyphens."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a list in a sentence: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def plural(count: int, noun: str) -> str:
+    """A number of things: `1 seed`, `30 seeds`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def duration(seconds: float) -> str:
+    """A time such as `1.5 s`, `3 min 12 s` or `2 h 5 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def upper_first(text: str) -> str:
+    """The text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
