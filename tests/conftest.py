@@ -20,7 +20,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A shell lets what it starts in the background, and all that this starts in turn, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-os.environ["CROSSPROP_CACHE"] = tempfile.mkdtemp(prefix="crossprop-tests-")
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    # Workers and subprocesses inherit it: what one of them has compiled, the others read from disk.
+    os.environ["CROSSPROP_CACHE"] = tempfile.mkdtemp(prefix="crossprop-tests-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(os.environ["CROSSPROP_CACHE"]) / "compiled")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 settings.register_profile("crossprop", deadline=None, derandomize=True, max_examples=5)
 settings.load_profile("crossprop")
