@@ -33,6 +33,7 @@ RULES = {
 }
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam")
 ACTIVATIONS = ("tanh", "sigmoid", "relu")
+LOSSES = ("squared", "softmax")
 KEYS = {seed: data[1] for seed, data in key_data(range(8)).items()}
 STEP_SIZES = (5e-5, 5e-4, 5e-3)
 
@@ -233,17 +234,29 @@ def traced_kernel(learner, steps=4):
     return kernel._segment.trace(learner, False, 3, shared, own, progress, sums, bounds)
 
 
+def kernel_networks(rule, optimizer):
+    """Activation, loss and bias: any two of rule, optimizer and these meet; all with CROSSPROP_FULL_GRID."""
+    if "CROSSPROP_FULL_GRID" in os.environ:
+        return [*itertools.product(ACTIVATIONS, LOSSES, (False, True))]
+    i, j = [*RULES].index(rule), OPTIMIZERS.index(optimizer)
+    return [(ACTIVATIONS[(i + j) % 3], LOSSES[(i + j // 2) % 2], (i // 2 + j) % 2 == 1)]
+
+
+def test_any_two_settings_of_the_kernel_meet():
+    met = [(*both, *network) for both in itertools.product(RULES, OPTIMIZERS) for network in kernel_networks(*both)]
+    values = (RULES, OPTIMIZERS, ACTIVATIONS, LOSSES, (False, True))
+    for one, other in itertools.combinations(range(len(values)), 2):
+        assert {(row[one], row[other]) for row in met} == set(itertools.product(values[one], values[other]))
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("rule", RULES)
 def test_every_kernel_lowers_for_cuda(rule, optimizer):
-    """Every two of activation, loss and bias meet; all three with CROSSPROP_FULL_GRID."""
-    kinds = itertools.product(enumerate(ACTIVATIONS), enumerate(("squared", "softmax")), (False, True))
     gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
-    for (i, activation), (j, loss), bias in kinds:
-        if "CROSSPROP_FULL_GRID" in os.environ or (i + j + bias + OPTIMIZERS.index(optimizer)) % 2 == 0:
-            learner = RULES[rule](cp.Network(2, 2, 2, activation, loss, bias), 1e-3, optimizer=optimizer)
-            with use_abstract_mesh(gpu):
-                assert "triton" in traced_kernel(learner).lower(lowering_platforms=("cuda",)).as_text()
+    for activation, loss, bias in kernel_networks(rule, optimizer):
+        learner = RULES[rule](cp.Network(2, 2, 2, activation, loss, bias), 1e-3, optimizer=optimizer)
+        with use_abstract_mesh(gpu):
+            assert "triton" in traced_kernel(learner).lower(lowering_platforms=("cuda",)).as_text()
 
 
 def test_products_are_joined_with_the_sums_they_are_used_in():
