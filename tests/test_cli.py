@@ -272,9 +272,9 @@ def test_an_interrupt_is_told_and_nothing_is_written(call, tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr("crossprop.cli.run.run", interrupt)
-    answer = call(*GEOFF, "--out", tmp_path)
+    answer = call(*GEOFF, "--out", tmp_path / "new" / "out")
     assert (answer.code, answer.err) == (130, "crossprop: interrupted\n")
-    assert not tree(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 # help

@@ -1,13 +1,21 @@
 """Where files are kept, and how they are written: completely or not at all."""
 
+import ctypes
+import errno
+import hashlib
+import json
 import mmap
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,6 +29,10 @@ def cache_folder() -> Path:
 
 PART = ".part"
 """Ends the name of a file or folder that is not complete yet."""
+DAMAGED = "damaged"
+"""The folder of damaged files that were put aside."""
+AT_FDCWD, EXCHANGE = -100, 2
+"""Numbers of the system: the current folder, and RENAME_EXCHANGE or RENAME_SWAP."""
 
 
 @contextmanager
@@ -30,25 +42,110 @@ def atomic_write(path: Path) -> Iterator[Path]:
     The data is on the disk before it gets its name, so a crash leaves either the old or the new contents.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    own = f".{path.name}-{os.getpid()}-{threading.get_ident()}"
-    scratch, replaced = path.with_name(own + PART), path.with_name(f"{own}-replaced{PART}")
+    recover(path)
+    scratch = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         yield scratch
         to_disk(scratch)
         if path.is_dir():
-            path.rename(replaced)
-        try:
+            _replace_folder(scratch, path)
+        else:
             scratch.replace(path)
-        except BaseException:
-            if replaced.exists():
-                replaced.rename(path)
-            raise
     finally:
-        for each in (scratch, replaced):
-            if each.is_dir():
-                shutil.rmtree(each, ignore_errors=True)
-            else:
-                each.unlink(missing_ok=True)
+        _remove(scratch)
+
+
+def _replace_folder(scratch: Path, path: Path) -> None:
+    """Puts a folder in the place of another: in one step where the system can, else with `recover` in between."""
+    if _exchange(scratch, path):  # what was there is now at `scratch`
+        return
+    replaced = _replaced(path)
+    _remove(replaced)
+    path.rename(replaced)
+    try:
+        scratch.replace(path)
+    except BaseException:
+        replaced.rename(path)
+        raise
+    _remove(replaced)
+
+
+def recover(path: Path) -> None:
+    """Brings back a folder that was being replaced, in two steps, when the process was killed between them."""
+    if not path.exists() and (replaced := _replaced(path)).exists():
+        with suppress(FileNotFoundError):  # another process was faster
+            replaced.rename(path)
+
+
+def _replaced(path: Path) -> Path:
+    return path.with_name(f".{path.name}-replaced{PART}")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two paths in one step; False if the system or the file system cannot."""
+    swap = _system_exchange()
+    if swap is None:
+        return False
+    if swap(os.fsencode(one), os.fsencode(other)) == 0:
+        return True
+    problem = ctypes.get_errno()
+    if problem in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM):
+        return False
+    raise OSError(problem, os.strerror(problem), str(other))
+
+
+@cache
+def _system_exchange() -> Any:
+    """`renameat2(..., RENAME_EXCHANGE)` of Linux or `renamex_np(..., RENAME_SWAP)` of macOS, as a function of two
+    paths; None elsewhere."""
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if sys.platform == "linux":
+            rename = library.renameat2
+            return lambda one, other: rename(AT_FDCWD, one, AT_FDCWD, other, EXCHANGE)
+        rename = library.renamex_np
+        return lambda one, other: rename(one, other, EXCHANGE)
+    except (OSError, AttributeError, TypeError):
+        return None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def put_aside(path: Path, folder: Path) -> Path:
+    """Moves a damaged file into `folder`, under a name that is not taken, and returns where it is now."""
+    folder.mkdir(exist_ok=True)
+    names = chain([path.name], (f"{path.name}.{number}" for number in count(1)))
+    target = next(folder / name for name in names if not (folder / name).exists())
+    return path.rename(target)
+
+
+def write_json(path: Path, contents: dict[str, Any]) -> None:
+    """Writes a JSON object with its SHA-256, completely or not at all."""
+    with atomic_write(path) as scratch:
+        scratch.write_text(json.dumps(contents | {"sha256": _digest(contents)}, indent=1, allow_nan=False))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads what `write_json` wrote. A ValueError names the file if it is something else, or damaged."""
+    try:
+        contents = json.loads(path.read_bytes())
+        told = contents.pop("sha256", None)
+        if told is None:
+            raise ValueError("it has no checksum")
+        if told != _digest(contents):
+            raise ValueError("its checksum differs from its contents")
+    except (ValueError, AttributeError, TypeError, RecursionError) as problem:
+        raise ValueError(f"{path} is damaged, or crossprop did not write it: {problem}") from None
+    return contents
+
+
+def _digest(contents: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
 
 
 def to_disk(path: Path) -> None:
@@ -63,17 +160,47 @@ def to_disk(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Locks a file for this process. The operating system releases the lock when the process ends, however it ends."""
-    with path.open("a+") as file:
-        if not try_lock(file):
-            file.seek(0)
-            raise BlockingIOError(
-                f"{path.parent} is being written to by {file.read()}: wait for it to end, or choose another folder"
-            )
-        file.truncate(0)
+    """Locks a file for this process, whose name is in it meanwhile. The operating system releases the lock when the
+    process ends, however it ends."""
+    with _opened_lock(path, os.O_RDWR | os.O_CREAT) as file:
+        while not try_lock(file):
+            if not try_lock(file, shared=True):  # another writer has it
+                raise BlockingIOError(
+                    f"{path.parent} is being written to by {_holder(file)}: wait for it to end, or choose another "
+                    "folder"
+                )
+            # Readers are asking after a writer that was killed. Without its name they have nothing to ask.
+            file.truncate(0)
+            unlock(file)
+            time.sleep(0.001)
         file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
+        file.truncate()
         yield
+        file.truncate(0)
+
+
+def lock_holder(path: Path) -> str | None:
+    """The process that has locked a file, if one has. The question makes no writer fail that is about to begin."""
+    try:
+        with _opened_lock(path, os.O_RDONLY) as file:
+            holder = file.read()
+            return None if not holder or try_lock(file, shared=True) else holder
+    except FileNotFoundError:
+        return None
+
+
+def _holder(file: TextIO) -> str:
+    return file.read() or "another process"  # which has not written its name yet
+
+
+def _opened_lock(path: Path, flags: int) -> TextIO:
+    try:
+        number = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:
+            raise
+        raise ValueError(f"{path} must be a file of its own, got a symbolic link, which is not followed") from None
+    return os.fdopen(number, "r+" if flags & os.O_RDWR else "r")
 
 
 def try_lock(file: TextIO, shared: bool = False) -> bool:
@@ -87,11 +214,19 @@ def try_lock(file: TextIO, shared: bool = False) -> bool:
     return True
 
 
+def unlock(file: TextIO) -> None:
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_UN)
+
+
 def check_writable(name: str, folder: Path) -> None:
-    """Creates `folder` if it is missing. Raises a ValueError if it cannot be written to."""
+    """Raises a ValueError if `folder`, which need not exist yet, cannot be written to. Creates nothing."""
+    there = folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        while not there.exists() and there != there.parent:
+            there = there.parent
+        with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as problem:
         raise ValueError(f"{name} must be a folder that can be written to, got {str(folder)!r}: {problem}") from None

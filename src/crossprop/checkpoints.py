@@ -56,6 +56,7 @@ def open_checkpoints(folder: str | Path | None, call: dict[str, str]) -> Iterato
         return
     path = Path(folder)
     check_writable("checkpoint", path)
+    path.mkdir(parents=True, exist_ok=True)
     with locked(path / "lock"):
         described = path / "call.json"
         others = sorted(each.name for each in path.iterdir() if each.name not in ("lock", "call.json"))

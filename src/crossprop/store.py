@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop._files import atomic_write
+from crossprop._files import atomic_write, recover
 from crossprop.running import SCHEMA
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def read_records(path: str | Path) -> "xarray.Dataset":
     """Reads records that `write_records` wrote."""
     import xarray
 
+    recover(Path(path))
     if not (Path(path) / ".zmetadata").is_file():
         raise ValueError(f"path must be a folder of records, written whole, got {str(path)!r}")
     with xarray.open_zarr(path) as stored:
@@ -32,6 +33,7 @@ def read_records(path: str | Path) -> "xarray.Dataset":
 
 def check_replaceable(path: str | Path, experiment: dict[str, str]) -> None:
     """Raises a ValueError that names the difference if `path` holds anything but records of the same experiment."""
+    recover(Path(path))
     if not Path(path).exists():
         return
     stored = read_records(path).attrs

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from crossprop._files import PART, atomic_write, check_writable, locked, to_disk, try_lock
+from crossprop._files import PART, atomic_write, check_writable, lock_holder, locked, to_disk
 from crossprop._version import __version__
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
 from crossprop.sweeps.grid import STREAM, Grid, after
@@ -55,6 +55,7 @@ def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
     _check_storable(header)
     _check_own(path)
     check_writable("store", path)
+    path.mkdir(parents=True, exist_ok=True)
     with locked(path / "lock"):
         before = read_header(path) if (path / "store.json").exists() else header
         _check_same(path, before, header)
@@ -86,10 +87,7 @@ def read_header(path: Path) -> StoreHeader:
 
 def writer(path: Path) -> str | None:
     """The process that writes to the store now, if there is one."""
-    if not (path / "lock").exists():
-        return None
-    with (path / "lock").open() as file:
-        return None if try_lock(file, shared=True) else file.read()
+    return lock_holder(path / "lock")
 
 
 @contextmanager

@@ -1,0 +1,155 @@
+"""What is written to disk is whole, whatever ends the process, and locks hold only who should be held."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from crossprop import _files
+
+# A process that does not import JAX forks once for every line of the module: each child is killed before that line.
+KILLED_AT_EVERY_LINE = """
+import importlib.util, json, os, signal, sys
+from pathlib import Path
+
+spec = importlib.util.spec_from_file_location("files", sys.argv[1])
+files = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(files)
+if sys.argv[3] == "two-steps":
+    files._exchange = lambda one, other: False
+folder = Path(sys.argv[2]) / "records"
+
+
+def write(content):
+    with files.atomic_write(folder) as scratch:
+        scratch.mkdir()
+        for name in ("one", "two"):
+            (scratch / name).write_text(content)
+
+
+def killed_before(line):
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_code.co_filename != sys.argv[1]:
+            return None
+        count += event == "line"
+        if count > line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+
+
+told = []
+while True:
+    write("old")
+    child = os.fork()
+    if not child:
+        killed_before(len(told))
+        write("new")
+        os._exit(0)
+    killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    files.recover(folder)
+    told.append(sorted({each.read_text() for each in folder.iterdir()} | {str(len(list(folder.iterdir())))}))
+    if not killed:
+        break
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.parametrize("how", ["exchange", "two-steps"])
+def test_a_folder_is_old_or_new_wherever_its_writer_is_killed(tmp_path, how):
+    command = [sys.executable, "-c", KILLED_AT_EVERY_LINE, _files.__file__, str(tmp_path), how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told[0] == ["2", "old"] and told[-1] == ["2", "new"] and len(told) > 20
+    assert all(each in (["2", "old"], ["2", "new"]) for each in told)
+
+
+def test_readers_never_make_a_starting_writer_fail(tmp_path):
+    path, stop, asked = tmp_path / "lock", threading.Event(), threading.Event()
+
+    def read():
+        while not stop.is_set():
+            _files.lock_holder(path)
+            asked.set()
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for _ in range(50):
+            asked.clear()
+            path.write_text("process 1 on a machine that lost its power")
+            assert asked.wait(10)
+            with _files.locked(path):
+                pass
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+
+
+def test_a_writer_waits_for_a_reader_and_refuses_another_writer(tmp_path):
+    path = tmp_path / "lock"
+    assert _files.lock_holder(path) is None
+    with path.open("w") as held:
+        assert _files.try_lock(held, shared=True)
+        threading.Timer(0.1, _files.unlock, [held]).start()
+        with _files.locked(path):
+            assert (_files.lock_holder(path) or "").startswith("process ")
+            with pytest.raises(BlockingIOError, match="is being written to by process"), _files.locked(path):
+                pass
+    assert _files.lock_holder(path) is None
+
+
+def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "lock").symlink_to(tmp_path / "mine")
+    for use in (_files.locked, lambda path: contextlib.nullcontext(_files.lock_holder(path))):
+        with (
+            pytest.raises(ValueError, match="lock must be a file of its own, got a symbolic link"),
+            use(tmp_path / "lock"),
+        ):
+            pass
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_check_that_a_folder_can_be_written_to_creates_nothing(tmp_path):
+    _files.check_writable("out", tmp_path / "deep" / "out")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ValueError, match="out must be a folder that can be written to"):
+        _files.check_writable("out", tmp_path / "file" / "out")
+
+
+def test_every_byte_of_a_json_file_with_a_checksum_counts(tmp_path):
+    path = tmp_path / "store.json"
+    _files.write_json(path, contents := {"schema": 2, "learners": {"größer": [1, 0.5]}})
+    whole = path.read_bytes()
+    assert _files.read_json(path) == contents
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=f"{path} is damaged"):
+            _files.read_json(path)
+    for content in (b"", b"{", b"[]", b'{"schema":1}', b"\xff\xfe", b"[" * 100_000):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path} is damaged, or crossprop did not write it"):
+            _files.read_json(path)
+
+
+def test_a_file_that_is_put_aside_never_replaces_another(tmp_path):
+    for content in ("one", "two", "three"):
+        (tmp_path / "x.nc").write_text(content)
+        _files.put_aside(tmp_path / "x.nc", tmp_path / "damaged")
+    assert {each.name: each.read_text() for each in (tmp_path / "damaged").iterdir()} == {
+        "x.nc": "one",
+        "x.nc.1": "two",
+        "x.nc.2": "three",
+    }
