@@ -19,7 +19,7 @@ import numpy as np
 import crossprop as cp
 from crossprop.engines import chunked
 from crossprop.engines.protocol import Rows
-from crossprop.engines.unit_major import to_unit_major
+from crossprop.learners.unit_major import to_unit_major
 
 APPROX = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
 

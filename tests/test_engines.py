@@ -19,9 +19,9 @@ from crossprop.engines import ENGINES, choose, chunked, kernel, kernel_layout, s
 from crossprop.engines.feeding import BatchFeed, source_of
 from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Observers, Run
-from crossprop.engines.unit_major import learn, to_state, to_unit_major
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
+from crossprop.learners.unit_major import Stack, learn, to_state, to_unit_major
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),
@@ -188,21 +188,21 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     state = learner.init(cp.keys(0)[1])
     pieces, whole = kernel_layout.in_pieces(learner, state), to_unit_major(state)
     rows = [piece for piece in kernel_layout.pieces(network) if piece.start < inputs]
-    step = jax.jit(fma_rewritten(partial(learn, learner, kernel_layout.PaddedNetwork(network)), PLAIN))
-    plain = jax.jit(partial(learn, learner, network))
+    step = jax.jit(fma_rewritten(partial(learn, kernel_layout.padded_stack(learner)), PLAIN))
+    plain = jax.jit(partial(learn, Stack.of(learner)))
     for x, y in zip(sample.x, sample.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias
         pieces, outcome = step(pieces, parts, jnp.pad(y, (0, 1)))
         whole, expected = plain(whole, network.with_constant(jnp.asarray(x)), y)
         np.testing.assert_allclose(outcome.loss, expected.loss, rtol=1e-4)
-    incoming = jnp.concatenate(pieces.incoming)
-    np.testing.assert_allclose(incoming[:, :hidden], whole.incoming, rtol=1e-3, atol=1e-5)
+    incoming = jnp.concatenate(pieces.layers[0].weights)
+    np.testing.assert_allclose(incoming[:, :hidden], whole.layers[0].weights, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(pieces.outgoing[0][:3, :hidden], whole.outgoing[:, :hidden], rtol=1e-3, atol=1e-5)
     assert not incoming[:, hidden:].any()
     assert not pieces.outgoing[0][3:].any() and not pieces.outgoing[0][:, hidden:].any()
-    assert not any(piece[..., hidden:].any() or piece[3:].any() for piece in pieces.memory)
+    assert not any(piece[..., hidden:].any() or piece[3:].any() for piece in pieces.layers[0].memory)
     joined = kernel_layout.out_of_pieces(learner, pieces)
-    assert_close_states(joined, to_state(whole), rtol=1e-3, atol=1e-5)
+    assert_close_states(joined, to_state(network, whole), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -227,9 +227,11 @@ def traced_kernel(learner, steps=4):
     feed = BatchFeed([run.source for run in runs], steps, 0, outputs)
     initial, own = kernel_layout.gather(runs, np.asarray(feed.place))
     examples = feed.take(0, steps)
-    shared = kernel_layout.Shared(examples.pool.astype(jnp.float32), examples.rows, examples.y, *initial[:2])
+    shared = kernel_layout.Shared(
+        examples.pool.astype(jnp.float32), examples.rows, examples.y, *kernel.initial_weights(initial)
+    )
     sums = {name: jnp.zeros(1) for name in segments.summed_names(learner, Observers())}
-    progress = jax.eval_shape(kernel_layout.begin, learner, initial, own)
+    progress = jax.eval_shape(kernel_layout.begin, initial, own)
     bounds = np.array([0, steps, 2], np.int32)
     return kernel._segment.trace(learner, False, 3, shared, own, progress, sums, bounds)
 

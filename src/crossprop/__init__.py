@@ -12,6 +12,7 @@ from crossprop.learners import Backprop as Backprop
 from crossprop.learners import Crossprop as Crossprop
 from crossprop.learners import CrosspropApprox as CrosspropApprox
 from crossprop.learners import CrosspropSum as CrosspropSum
+from crossprop.learners import Foresight as Foresight
 from crossprop.learners import Frozen as Frozen
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Outcome as Outcome

@@ -1,6 +1,7 @@
-"""The network that a learner learns in: one hidden layer, its sizes, activation, loss, bias and initial weights."""
+"""The network that a learner learns in: its sizes, activation, loss, bias, normalisation and initial weights."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,70 +11,186 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 
-ACTIVATIONS = ("tanh", "sigmoid", "relu")
+ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
+SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", "sparse")
+LEAK = 0.01
+NORM_EPSILON = 1e-5
+SPARSITY = 0.9
+
+GAINS = {"relu": np.sqrt(2.0), "leaky_relu": np.sqrt(2.0 / (1 + LEAK**2)), "tanh": 5 / 3}
+"""Kaiming's factor for each activation; 1 for the others and for the output layer."""
+
+
+@jax.tree_util.register_static
+class Scheme(str):
+    """Initial weights by name: a string that JAX takes for structure, not for a number."""
+
+
+Scale = float | Array | Scheme
+
+
+class Normalization(NamedTuple):
+    """Normalised pre-activations and the reciprocal of the standard deviation that they were divided by."""
+
+    values: Float[Array, "*batch hidden"]
+    reciprocal: Float[Array, "*batch 1"]
 
 
 class Activation(NamedTuple):
-    """The hidden units' activations and their slopes: `phi_j = f(z_j)` and `f'(z_j)`."""
+    """The hidden units' activations and slopes, `phi_j = f(z_j)` and `f'(z_j)`; with layer norm, of normalised `z`."""
 
-    phi: Float[Array, " hidden"]
-    slope: Float[Array, " hidden"]
+    phi: Float[Array, "*batch hidden"]
+    slope: Float[Array, "*batch hidden"]
+    norm: Normalization | None = None
+
+
+def _sizes(hidden: Any) -> Any:
+    return tuple(hidden) if isinstance(hidden, list) else hidden
+
+
+def _scale(value: Any) -> Any:
+    """Numbers and arrays as they are, names as schemes, lists as tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(_scale(each) for each in value)
+    return Scheme(value) if isinstance(value, str) else value
 
 
 class Network(eqx.Module):
-    r"""A network of one hidden layer: $y_k = \sum_j f(\sum_i x_i u_{ij}) w_{jk}$.
+    r"""A network of fully connected layers: $y_k = \sum_j f(\sum_i x_i u_{ij}) w_{jk}$ with one hidden layer.
 
     **Arguments:**
 
-    - `inputs`, `hidden`, `outputs`: the sizes.
-    - `activation`: `"tanh"`, `"sigmoid"` (the logistic function) or `"relu"` (with slope 0 at 0).
+    - `inputs`, `outputs`: the sizes.
+    - `hidden`: the number of hidden units, or a tuple with one number per hidden layer; `()` is a linear unit. With an
+      int the incoming weights in a learner's state are one matrix, with a tuple they are a tuple of matrices.
+    - `activation`: `"tanh"`, `"sigmoid"` (the logistic function), `"relu"` (with slope 0 at 0), `"leaky_relu"` (with
+      slope 0.01 up to 0) or `"linear"`.
     - `loss`: `"squared"`, the squared error summed over the outputs, or `"softmax"`, softmax with cross-entropy.
     - `bias`: adds a constant input (the last row of `incoming`) and a constant feature (the last row of `outgoing`).
-    - `incoming_scale`, `outgoing_scale`: initial weights are normal with these standard deviations, biases too.
+    - `incoming_scale`, `outgoing_scale`: the initial weights into the hidden layers and into the outputs. A number is
+      the standard deviation of normal weights; `incoming_scale` can be a tuple, one entry per hidden layer. A name is
+      `"kaiming"` or `"lecun"` (normal, standard deviation $g / \sqrt{\text{fan-in}}$; lecun has $g = 1$, kaiming the
+      gain of the activation), `"kaiming-uniform"` or `"lecun-uniform"` (uniform with the same deviation), or
+      `"sparse"` (uniform up to $1 / \sqrt{\text{fan-in}}$, nine in ten of a unit's weights zero).
+    - `layer_norm`: normalises the pre-activations of each hidden layer to mean 0 and variance 1, without parameters.
+    - `bias_scale`: the standard deviation of the initial biases. Unset, it is that of the weights where these are
+      given by number, and 0 where by name.
 
     ```python
     net = Network(inputs=20, hidden=500)
+    deep = Network(784, hidden=(256, 256), outputs=10, activation="relu", loss="softmax", incoming_scale="kaiming")
     ```
+
+    Kaiming: He et al. (2015), "Delving Deep into Rectifiers". LeCun: LeCun et al. (1998), "Efficient BackProp". Sparse:
+    Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally Works". Layer norm: Ba, Kiros and
+    Hinton (2016), "Layer Normalization".
     """
 
     inputs: int = eqx.field(static=True)
-    hidden: int = eqx.field(static=True)
+    hidden: int | tuple[int, ...] = eqx.field(static=True, converter=_sizes)
     outputs: int = eqx.field(static=True, default=1)
     activation: str = eqx.field(static=True, default="tanh")
     loss: str = eqx.field(static=True, default="squared")
     bias: bool = eqx.field(static=True, default=False)
-    incoming_scale: float | Array = 1.0
-    outgoing_scale: float | Array = 1.0
+    incoming_scale: Scale | tuple[Scale, ...] = eqx.field(default=1.0, converter=_scale)
+    outgoing_scale: Scale = eqx.field(default=1.0, converter=_scale)
+    layer_norm: bool = eqx.field(static=True, default=False)
+    bias_scale: float | Array | None = None
 
     def __check_init__(self):
         check.integer("inputs", self.inputs, low=1)
-        check.integer("hidden", self.hidden, low=1)
+        if isinstance(self.hidden, tuple):
+            for layer, size in enumerate(self.hidden):
+                check.integer(f"hidden[{layer}]", size, low=1)
+        else:
+            check.integer("hidden", self.hidden, low=1)
         check.integer("outputs", self.outputs, low=1)
         check.choice("activation", self.activation, ACTIVATIONS)
         check.choice("loss", self.loss, LOSSES)
         check.flag("bias", self.bias)
-        check.number("incoming_scale", self.incoming_scale, low=0)
-        check.number("outgoing_scale", self.outgoing_scale, low=0)
+        check.flag("layer_norm", self.layer_norm)
+        check.number("bias_scale", self.bias_scale, low=0, optional=True)
+        _check_scale("outgoing_scale", self.outgoing_scale)
+        if isinstance(self.incoming_scale, tuple):
+            if len(self.incoming_scale) != len(self.sizes):
+                raise ValueError(
+                    f"incoming_scale must be one value, or have one per hidden layer, {len(self.sizes)}, "
+                    f"got {self.incoming_scale!r}"
+                )
+            for layer, scale in enumerate(self.incoming_scale):
+                _check_scale(f"incoming_scale[{layer}]", scale)
+        else:
+            _check_scale("incoming_scale", self.incoming_scale)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of units of each hidden layer."""
+        return self.hidden if isinstance(self.hidden, tuple) else (self.hidden,)
+
+    @property
+    def units(self) -> int:
+        """The size of the top hidden layer, or of a linear unit's inputs."""
+        return self.sizes[-1] if self.sizes else self.inputs
 
     @property
     def fan_in(self) -> int:
-        """The number of rows of `incoming`: the inputs, plus the constant input if there is a bias."""
+        """The number of rows of the first weight matrix: the inputs, plus the constant input if there is a bias."""
         return self.inputs + self.bias
 
+    def layers(self) -> tuple["Network", ...]:
+        """Every hidden layer as a network of its own, whose inputs are the layer below and whose outputs are the layer
+        above; a network with an int for `hidden` is its own only layer."""
+        if not isinstance(self.hidden, tuple):
+            return (self,)
+        widths = (self.inputs, *self.hidden, self.outputs)
+        around = zip(widths[:-2], widths[1:-1], widths[2:], strict=True)
+        make = partial(Network, activation=self.activation, loss=self.loss, bias=self.bias, layer_norm=self.layer_norm)
+        return tuple(make(below, own, above) for below, own, above in around)
+
     @jax.jit
-    def init(self, key: Key[Array, ""]) -> tuple[Float[Array, "fan_in hidden"], Float[Array, "features outputs"]]:
-        incoming_key, outgoing_key = jax.random.split(key)
-        incoming = self.incoming_scale * jax.random.normal(incoming_key, (self.fan_in, self.hidden))
-        outgoing = self.outgoing_scale * jax.random.normal(outgoing_key, (self.hidden + self.bias, self.outputs))
-        return incoming, outgoing
+    def init(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "features outputs"]]:
+        """The initial incoming weights, a matrix or a tuple of matrices, and the initial outgoing weights."""
+        scales = (
+            self.incoming_scale if isinstance(self.incoming_scale, tuple) else [self.incoming_scale] * len(self.sizes)
+        )
+        widths = (self.inputs, *self.sizes, self.outputs)
+        *incoming, outgoing = (
+            self._initial(key, fan_in, size, scale, gain)
+            for key, fan_in, size, scale, gain in zip(
+                jax.random.split(key, len(widths) - 1),
+                widths[:-1],
+                widths[1:],
+                [*scales, self.outgoing_scale],
+                [GAINS.get(self.activation, 1.0)] * len(self.sizes) + [1.0],
+                strict=True,
+            )
+        )
+        return tuple(incoming) if isinstance(self.hidden, tuple) else incoming[0], outgoing
+
+    def _initial(self, key: Array, fan_in: int, size: int, scale: Scale, gain: float) -> Array:
+        """The initial weights of one layer, its biases in the last row."""
+        if not isinstance(scale, Scheme):
+            weights = scale * jax.random.normal(key, (fan_in + self.bias, size))
+            if not self.bias or self.bias_scale is None:
+                return weights
+            weights = weights[:fan_in]
+        else:
+            weights = _by_name(scale, key, fan_in, size, gain)
+        if not self.bias:
+            return weights
+        biases = jax.random.normal(jax.random.fold_in(key, 1), (1, size))
+        return jnp.concatenate([weights, (0.0 if self.bias_scale is None else self.bias_scale) * biases])
 
     def with_constant(self, values: Float[Array, " values"]) -> Float[Array, " values_and_bias"]:
         return jnp.concatenate([values, jnp.ones(1, values.dtype)]) if self.bias else values
 
     def without_constant(self, outgoing: Float[Array, "outputs features"]) -> Float[Array, "outputs hidden"]:
         """The outgoing weights without those of the constant feature."""
-        return outgoing[:, : self.hidden]
+        return outgoing[:, : self.units]
+
+    def transposed(self, weights: Float[Array, "rows columns"]) -> Float[Array, "columns rows"]:
+        return weights.T
 
     def weigh(self, values: Float[Array, " rows"], weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
         """`sum_i values_i weights_ij`, at full precision on every device."""
@@ -86,21 +203,46 @@ class Network(eqx.Module):
         return jnp.matmul(outgoing, features, precision=jax.lax.Precision.HIGHEST)
 
     def activate(self, z: Float[Array, "*batch hidden"]) -> Activation:
-        match self.activation:
-            case "tanh":
-                phi = jnp.tanh(z)
-                return Activation(phi, 1 - phi**2)
-            case "sigmoid":
-                phi = jax.nn.sigmoid(z)
-                return Activation(phi, phi * (1 - phi))
-            case _:
-                return Activation(jnp.maximum(z, 0), (z > 0).astype(z.dtype))
+        """The units of one hidden layer from their pre-activations."""
+        if not self.layer_norm:
+            return Activation(*activation_and_slope(self.activation, z))
+        return self.activate_centred(z - jnp.mean(z, axis=-1, keepdims=True))
+
+    def activate_centred(self, centred: Float[Array, "*batch hidden"]) -> Activation:
+        """The units of a layer with layer norm from their pre-activations less the mean of these."""
+        variance = jnp.sum(centred**2, axis=-1, keepdims=True) / self.units
+        reciprocal = jax.lax.rsqrt(variance + jnp.asarray(NORM_EPSILON, centred.dtype))
+        values = centred * reciprocal
+        return Activation(*activation_and_slope(self.activation, values), Normalization(values, reciprocal))
+
+    def through_norm(self, error: Float[Array, " hidden"], units: Activation) -> Float[Array, " hidden"]:
+        """The error at the pre-activations from that at the normalised ones; without layer norm they are the same."""
+        if units.norm is None:
+            return error
+        values, reciprocal = units.norm
+        mean = lambda each: jnp.sum(each, keepdims=True) / self.units
+        return (error - mean(error) - values * mean(error * values)) * reciprocal
+
+    def own_slope(self, units: Activation) -> Float[Array, " hidden"] | None:
+        """How a unit's normalised pre-activation follows its own pre-activation; None without layer norm."""
+        if units.norm is None:
+            return None
+        values, reciprocal = units.norm
+        return (1 - (1 + values**2) / self.units) * reciprocal
 
     def preactivations(
         self, incoming: Float[Array, "fan_in hidden"], x: Float[Array, "batch inputs"]
     ) -> Float[Array, "batch hidden"]:
-        """The weighted inputs `z` of the hidden units for a batch of examples."""
+        """The weighted inputs `z` of one layer for a batch of examples."""
         return jax.vmap(lambda one: self.weigh(self.with_constant(one), incoming))(x)
+
+    def activations(self, incoming: Any, x: Float[Array, "batch inputs"]) -> list[Activation]:
+        """The units of every hidden layer for a batch of examples; `incoming` as in a learner's state."""
+        found: list[Activation] = []
+        weights = incoming if isinstance(incoming, tuple) else (incoming,)
+        for layer, own in zip(self.layers(), weights, strict=True):
+            found.append(layer.activate(layer.preactivations(own, found[-1].phi if found else x)))
+        return found
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
         """The reported loss, and `delta`: minus the gradient, by the outputs, of the loss (squared: of half of it)."""
@@ -108,6 +250,45 @@ class Network(eqx.Module):
             delta = y - outputs
             return jnp.sum(delta**2), delta
         return -jnp.sum(y * jax.nn.log_softmax(outputs)), y - jax.nn.softmax(outputs)
+
+
+def activation_and_slope(activation: str, z: Array) -> tuple[Array, Array]:
+    """`f(z)` and `f'(z)`."""
+    match activation:
+        case "tanh":
+            phi = jnp.tanh(z)
+            return phi, 1 - phi**2
+        case "sigmoid":
+            phi = jax.nn.sigmoid(z)
+            return phi, phi * (1 - phi)
+        case "relu":
+            return jnp.maximum(z, 0), (z > 0).astype(z.dtype)
+        case "leaky_relu":
+            slope = jnp.where(z > 0, jnp.ones((), z.dtype), jnp.asarray(LEAK, z.dtype))
+            return z * slope, slope
+        case _:
+            return z, jnp.ones_like(z)
+
+
+def _by_name(scheme: Scheme, key: Array, fan_in: int, size: int, gain: float) -> Array:
+    deviation = (gain if scheme.startswith("kaiming") else 1.0) / np.sqrt(fan_in)
+    if scheme in ("kaiming", "lecun"):
+        return deviation * jax.random.normal(key, (fan_in, size))
+    if scheme != "sparse":
+        bound = np.sqrt(3.0) * deviation
+        return jax.random.uniform(key, (fan_in, size), minval=-bound, maxval=bound)
+    values_key, zeros_key = jax.random.split(key)
+    values = jax.random.uniform(values_key, (fan_in, size), minval=-deviation, maxval=deviation)
+    # Each unit keeps the weights whose rank in a random order is high enough, so that all keep equally many.
+    order = jnp.argsort(jax.random.uniform(zeros_key, (fan_in, size)), axis=0)
+    return jnp.where(jnp.argsort(order, axis=0) < int(np.ceil(SPARSITY * fan_in)), 0.0, values)
+
+
+def _check_scale(name: str, value: Any) -> None:
+    if isinstance(value, str):
+        check.choice(name, value, SCHEMES)
+    else:
+        check.number(name, value, low=0)
 
 
 def float_type() -> np.dtype:

@@ -18,7 +18,8 @@ Probe = Callable[[State, State], Float[Array, ""]]
 
 
 def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> Probe:
-    """The share of hidden units through which no error can flow: saturated (tanh, sigmoid) or dead (relu).
+    """The share of hidden units, of all layers, through which no error can flow: saturated (tanh, sigmoid) or dead
+    (relu).
 
     A unit counts when its slope stays below `threshold` times the activation's largest slope on every example of
     `batch (examples, inputs)`.
@@ -29,14 +30,16 @@ def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> P
 
     def share(initial: State, state: State):
         del initial
-        slopes = network.activate(network.preactivations(state.incoming, jnp.asarray(x))).slope
-        return jnp.mean(jnp.max(slopes, axis=0) < threshold * largest)
+        layers = network.activations(state.incoming, jnp.asarray(x))
+        slopes = jnp.concatenate([jnp.max(layer.slope, axis=0) for layer in layers])
+        return jnp.mean(slopes < threshold * largest)
 
     return share
 
 
 def effective_rank(network: Network, batch: np.ndarray) -> Probe:
-    """The effective rank of the features of `batch (examples, inputs)`: how many directions they use.
+    """The effective rank of the features, the top hidden layer, of `batch (examples, inputs)`: how many directions they
+    use.
 
     The exponential of the entropy of the singular values, normalised to sum to one: Roy and Vetterli (2007), "The
     effective rank: a measure of effective dimensionality".
@@ -45,7 +48,7 @@ def effective_rank(network: Network, batch: np.ndarray) -> Probe:
 
     def rank(initial: State, state: State):
         del initial
-        features = network.activate(network.preactivations(state.incoming, jnp.asarray(x))).phi
+        features = network.activations(state.incoming, jnp.asarray(x))[-1].phi
         values = jnp.linalg.svd(features, compute_uv=False)
         share = values / jnp.maximum(jnp.sum(values), jnp.finfo(values.dtype).tiny)
         return jnp.exp(-jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-30)), 0)))
@@ -54,6 +57,8 @@ def effective_rank(network: Network, batch: np.ndarray) -> Probe:
 
 
 def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
+    if not network.sizes:
+        raise ValueError("network must have a hidden layer, got hidden=()")
     x = np.asarray(batch)
     if x.ndim != 2 or len(x) == 0 or x.shape[1] != network.inputs:
         raise ValueError(f"batch must have shape (examples, {network.inputs}), got {x.shape}")

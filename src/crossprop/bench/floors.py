@@ -62,15 +62,15 @@ class Ceilings(NamedTuple):
 
 
 def count(learner: Learner) -> Count | None:
-    """The cost of a step, or None for a learner or an optimizer whose cost is not known."""
-    if not isinstance(learner, UnitRule):
+    """The cost of a step, or None for a learner, a network or an optimizer whose cost is not known."""
+    if not isinstance(learner, UnitRule) or len(learner.network.sizes) != 1:
         return None
     optimizer = learner.optimizer
     if not isinstance(optimizer, str) or optimizer not in OPTIMIZER_COSTS:
         return None
     operations, averages = OPTIMIZER_COSTS[optimizer]
-    network, shapes = learner.network, learner.shapes()
-    incoming, outgoing = network.fan_in * network.hidden, (network.hidden + network.bias) * network.outputs
+    network, shapes = learner.network, learner.by_layer()[0].shapes()
+    incoming, outgoing = network.fan_in * network.units, (network.units + network.bias) * network.outputs
     matrices, memory = shapes.matrices, int(np.prod(shapes.memory)) if shapes.memory else 0
     at_units = memory > 0 and not matrices
     moves = not isinstance(learner, Frozen)

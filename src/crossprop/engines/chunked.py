@@ -21,9 +21,17 @@ from jax import lax
 from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.scan import unit_drifts
 from crossprop.engines.segments import LoopSession, batch_width
-from crossprop.engines.unit_major import UnitMajorState, follow, respond, to_state, to_unit_major, weigh_memories
-from crossprop.learners.base import Credit, Learner, Outcome, State, UnitRule, first_set
+from crossprop.learners.base import Credit, Learner, Outcome, State, UnitRule
 from crossprop.learners.optimizers import MOMENTUM
+from crossprop.learners.unit_major import (
+    Stack,
+    UnitMajorState,
+    follow,
+    respond,
+    to_state,
+    to_unit_major,
+    weigh_memories,
+)
 from crossprop.network import float_type
 
 BLOCK = 64
@@ -35,7 +43,8 @@ MOST_APART = 16
 
 
 class Matrices(NamedTuple):
-    """What has a number for every input: U, its optimizer's state, and the matrices of H, stacked or as a tuple."""
+    """What has a number for every input: the first layer's weights U, their optimizer's state, and the matrices of H,
+    stacked or as a tuple."""
 
     incoming: jax.Array
     optimizer: optax.OptState | None
@@ -43,13 +52,15 @@ class Matrices(NamedTuple):
 
     @classmethod
     def of(cls, learner: UnitRule, work: UnitMajorState) -> "Matrices":
-        optimizer = work.optimizer[0] if moves(learner) else None
-        return cls(work.incoming, optimizer, work.memory if learner.shapes().matrices else None)
+        first = work.layers[0]
+        optimizer = first.optimizer if moves(learner) else None
+        return cls(first.weights, optimizer, first.memory if _matrices(learner) else None)
 
     def put_into(self, work: UnitMajorState) -> UnitMajorState:
-        optimizer = work.optimizer[0] if self.optimizer is None else self.optimizer
-        memory = work.memory if self.memory is None else self.memory
-        return replace(work, incoming=self.incoming, optimizer=(optimizer, work.optimizer[1]), memory=memory)
+        first = work.layers[0]
+        optimizer = first.optimizer if self.optimizer is None else self.optimizer
+        memory = first.memory if self.memory is None else self.memory
+        return work.with_first(replace(first, weights=self.incoming, optimizer=optimizer, memory=memory))
 
     def map(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
         """`change` applied to each matrix."""
@@ -82,7 +93,9 @@ class Steps(NamedTuple):
 def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
     """Why this engine cannot run the learner, or None."""
     if not isinstance(learner, UnitRule):
-        return f"the chunked engine needs a credit rule on one hidden layer, a UnitRule, got {type(learner).__name__}"
+        return f"the chunked engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
+    if not learner.network.sizes:
+        return "the chunked engine needs a hidden layer, got hidden=()"
     if learner.optimizer in ("sgd", "momentum") or not moves(learner):
         return None
     return f"the chunked engine needs optimizer 'sgd' or 'momentum', whose steps add up, got {learner.optimizer!r}"
@@ -115,7 +128,7 @@ class BlockLoop(NamedTuple):
         return _apart(learner, work) if self.apart else _turned(learner, work)
 
     def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
-        return to_state(_turned(learner, Matrices.of(learner, work).together().put_into(work)))
+        return to_state(learner.network, _turned(learner, Matrices.of(learner, work).together().put_into(work)))
 
     def drifts(self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState) -> dict[str, jax.Array]:
         return unit_drifts(learner, initial, work, inputs_axis=1)
@@ -126,7 +139,7 @@ class BlockLoop(NamedTuple):
 
 
 def moves(learner: UnitRule) -> bool:
-    """Whether the rule moves the incoming weights at all."""
+    """Whether the rule moves the first layer's weights at all."""
     return _moves(jax.tree.structure(learner), float_type())
 
 
@@ -134,8 +147,13 @@ def moves(learner: UnitRule) -> bool:
 def _moves(structure: Any, dtype: Any) -> bool:
     rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     work = jax.eval_shape(lambda: to_unit_major(rule.init(jax.random.key(0))))
-    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.hidden, rule.network.outputs))
-    return jax.eval_shape(lambda work, z, y: respond(rule, rule.network, work, z, y)[1], work, z, y).moves
+    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.sizes[0], rule.network.outputs))
+    return jax.eval_shape(lambda work, z, y: respond(Stack.of(rule), work, z, y)[1], work, z, y).moves
+
+
+def _matrices(learner: UnitRule) -> int:
+    """The number of memory matrices of the first layer."""
+    return learner.by_layer()[0].shapes().matrices
 
 
 def _add_block(sums: Sums, rule: UnitRule, observers: Observers, rows: Rows, outputs: jax.Array, y: jax.Array) -> Sums:
@@ -161,9 +179,10 @@ def _turned(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
 def _apart(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
     """On a CPU each matrix of H is an array of its own, changed in place; a loop over a stack would copy it."""
     work = _turned(learner, work)
-    if not learner.shapes().matrices or len(work.memory) > MOST_APART:
+    first = work.layers[0]
+    if not _matrices(learner) or len(first.memory) > MOST_APART:
         return work
-    return replace(work, memory=tuple(work.memory[k] for k in range(len(work.memory))))
+    return work.with_first(replace(first, memory=tuple(first.memory[k] for k in range(len(first.memory)))))
 
 
 def _block(record_every: int) -> int:
@@ -184,7 +203,8 @@ def _advance(
 ) -> tuple[UnitMajorState, jax.Array, jax.Array]:
     """The state after a block, and the block's outputs and targets."""
     x, y, at, until, _ = rows_of_run
-    part = _part(stride, PART_WITH_MEMORY if learner.shapes().matrices else PART)
+    stack = Stack.of(learner)
+    part = _part(stride, PART_WITH_MEMORY if _matrices(learner) else PART)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     gram = _product(inputs, inputs.T)
@@ -200,7 +220,7 @@ def _advance(
         own = lax.dynamic_slice_in_dim(seen, begin, part, axis=1)
 
         def respond_to(before: UnitMajorState, i: Any) -> Any:
-            work, credit, outcome = respond(learner, learner.network, before, before.incoming[i], targets[begin + i])
+            work, credit, outcome = respond(stack, before, before.layers[0].weights[i], targets[begin + i])
             is_real = at + begin + i < until
             keep = lambda new, old: new if new is old else jnp.where(is_real, new, old)
             return jax.tree.map(keep, work, before), _masked(credit, is_real), outcome
@@ -208,7 +228,8 @@ def _advance(
         def example(carry, i):
             """As in `scan`, the rows follow an example when the next one comes; after the last they are not needed."""
             work, credit, outcome = carry
-            return respond_to(follow(learner, work, credit, own[i - 1], outcome.loss), i), (credit, outcome.outputs)
+            first = follow(stack.rules[0], work.layers[0], credit, own[i - 1], outcome.loss)
+            return respond_to(work.with_first(first), i), (credit, outcome.outputs)
 
         (small, credit, outcome), earlier = lax.scan(example, respond_to(small, 0), jnp.arange(1, part))
         append = lambda stack, last: jnp.concatenate([stack, last[None]])
@@ -233,7 +254,7 @@ def _rebuild(learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credi
     if optimizer is None:
         return matrices
     velocities, structure = jax.tree.flatten(optimizer)
-    step_size = first_set(learner.incoming_step_size, learner.step_size)
+    step_size = learner.by_layer()[0].own_step_size()
     decay = MOMENTUM if velocities else 0.0
     size = len(steps.inputs)
     count = jnp.clip(count, 0, size)
@@ -303,6 +324,6 @@ def _product(left: jax.Array, right: jax.Array) -> jax.Array:
 def _masked(credit: Credit, is_real: jax.Array) -> Credit:
     """The coefficients of an example, or for padding ones that change nothing."""
     keep = credit.memory_keep
-    return Credit(
-        *(None if c is None else jnp.where(is_real, c, 0) for c in credit._replace(unit_memory=None))
-    )._replace(memory_keep=None if keep is None else jnp.where(is_real, keep, 1))
+    return Credit(*(None if c is None else jnp.where(is_real, c, 0) for c in credit))._replace(
+        memory_keep=None if keep is None else jnp.where(is_real, keep, 1)
+    )

@@ -15,13 +15,13 @@ from jax.experimental import pallas as pl
 from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten, triton
-from crossprop.engines.kernel_layout import OfRuns, PaddedNetwork, Shared
+from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack
 from crossprop.engines.protocol import Batch, Observers, RunResult, Session
 from crossprop.engines.recorder import Recorder
 from crossprop.engines.segments import Progress, restored, snapshot_of, summed_names
-from crossprop.engines.unit_major import learn
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.optimizers import OPTIMIZERS
+from crossprop.learners.unit_major import UnitMajorState, learn
 from crossprop.network import float_type
 
 RUNS = 4096
@@ -41,7 +41,9 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
 def why_unsupported_anywhere(learner: Learner, observers: Observers = Observers()) -> str | None:  # noqa: B008
     """Why no GPU could run the learner in this way, or None."""
     if not isinstance(learner, UnitRule):
-        return f"the kernel engine needs a credit rule on one hidden layer, a UnitRule, got {type(learner).__name__}"
+        return f"the kernel engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
+    if not learner.network.sizes:
+        return "the kernel engine needs a hidden layer, got hidden=()"
     if triton is None:
         return f"the kernel engine needs Pallas's Triton backend, which JAX {jax.__version__} does not have"
     if not isinstance(learner.optimizer, str):
@@ -82,7 +84,7 @@ class KernelSession:
         outputs = kernel_layout.power(rule.network.outputs)
         self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs)
         self.initial, self.own = kernel_layout.gather(batch.runs, np.asarray(self.feed.place))
-        self.progress = kernel_layout.begin(rule, self.initial, self.own)
+        self.progress = kernel_layout.begin(self.initial, self.own)
         if batch.runs[0].start is not None:
             states = [run.start for run in batch.runs]
             states += [states[0]] * (len(self.own.place) - len(states))
@@ -98,7 +100,7 @@ class KernelSession:
     def examples(self, count: int) -> Shared:
         """What the runs share in the next `count` steps, on the device."""
         pool, rows, y, _ = self.feed.take(self.step, count)
-        return Shared(pool, rows, y, *self.initial[:2])
+        return Shared(pool, rows, y, *initial_weights(self.initial))
 
     def execute(self, shared: Shared, count: int) -> dict[str, jax.Array]:
         """Runs the next `count` steps; their records."""
@@ -124,6 +126,11 @@ class KernelSession:
     def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
         self.progress = restored(self.progress, self.recorder, snapshot, step)
         self.step = step
+
+
+def initial_weights(initial: UnitMajorState) -> tuple[Any, Any]:
+    """The incoming weights of every hidden layer, and the outgoing weights."""
+    return tuple(layer.weights for layer in initial.layers), initial.outgoing
 
 
 # Sizes.
@@ -191,7 +198,7 @@ def _run_one(
     run = pl.program_id(0)
     network, count = rule.network, own.numbers.shape[1]
     rule = kernel_layout.with_numbers(rule, [own.numbers[run, i] for i in range(count)])
-    update = fma_rewritten(partial(learn, rule, PaddedNetwork(network)), PLAIN if interpret else GPU)
+    update = fma_rewritten(partial(learn, padded_stack(rule)), PLAIN if interpret else GPU)
     source, value, alive = own.place[run, 0], own.place[run, 1], own.place[run, 2]
     start, record_every = bounds[0], bounds[2]
     stop = jnp.where(alive > 0, bounds[1], start)
@@ -226,7 +233,10 @@ def _run_one(
         records["loss"][run, at] += loss
         if "error" in records:
             records["error"][run, at] += error
-        incoming = [new - old[value] for new, old in zip(work.incoming, shared.incoming, strict=True)][: len(rows)]
+        incoming = []
+        for depth, (layer, old) in enumerate(zip(work.layers, shared.incoming, strict=True)):
+            changes = [after - before[value] for after, before in zip(layer.weights, old, strict=True)]
+            incoming += changes[: 1 if depth else len(rows)]
         records["incoming_drift"][run, at] = _norm(incoming)
         records["outgoing_drift"][run, at] = _norm([work.outgoing[0] - shared.outgoing[0][value]])
         return work, diverged_at, following

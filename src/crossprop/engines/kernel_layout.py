@@ -5,7 +5,6 @@ units and outputs are padded; padding stays 0 and is never seen.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -18,8 +17,8 @@ from jax import lax
 from crossprop.engines.chunked import moves
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import Progress
-from crossprop.engines.unit_major import UnitMajorState
 from crossprop.learners.base import State, UnitRule
+from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.network import Activation, Network, float_type
 
 NEVER = -1e30
@@ -36,7 +35,7 @@ class Shared(NamedTuple):
     """`(sources, steps, outputs)` of a segment, padded"""
     incoming: Any
     outgoing: Any
-    """Initial weights in pieces, `(initial values, rows, columns)` each"""
+    """Initial weights in pieces, `(initial values, rows, columns)` each; the incoming ones as a tuple of layers"""
 
 
 class OfRuns(NamedTuple):
@@ -62,7 +61,7 @@ def pieces(network: Network) -> list[slice]:
 
 
 class PaddedNetwork(eqx.Module):
-    """The arithmetic of a network in pieces and with padding, which stays 0."""
+    """The arithmetic of one hidden layer in pieces and with padding, which stays 0."""
 
     network: Network
 
@@ -72,15 +71,27 @@ class PaddedNetwork(eqx.Module):
     def without_constant(self, outgoing: tuple[jax.Array, ...]) -> jax.Array:
         return outgoing[0]
 
+    def transposed(self, weights: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        return (weights[0].T,)
+
     def weigh(self, values: tuple[jax.Array, ...], weights: tuple[jax.Array, ...]) -> jax.Array:
         parts = zip(values, weights, strict=True)
         rows = [jnp.sum(weight * value[:, None], axis=0, keepdims=True) for value, weight in parts]
         return reduce(jnp.add, rows)[0]
 
     def activate(self, z: jax.Array) -> Activation:
-        phi, slope = self.network.activate(z)
-        real = lax.iota(jnp.int32, len(z)) < self.network.hidden
-        return Activation(jnp.where(real, phi, 0), jnp.where(real, slope, 0))
+        network = self.network
+        if network.layer_norm:
+            units = network.activate_centred(self._real(z - jnp.sum(z, keepdims=True) / network.units))
+        else:
+            units = network.activate(z)
+        return units._replace(phi=self._real(units.phi), slope=self._real(units.slope))
+
+    def through_norm(self, error: jax.Array, units: Activation) -> jax.Array:
+        return self._real(self.network.through_norm(error, units)) if self.network.layer_norm else error
+
+    def own_slope(self, units: Activation) -> jax.Array | None:
+        return self.network.own_slope(units)
 
     def outputs_of(self, features: tuple[jax.Array, ...], outgoing: tuple[jax.Array, ...]) -> jax.Array:
         parts = zip(features, outgoing, strict=True)
@@ -92,52 +103,80 @@ class PaddedNetwork(eqx.Module):
     def error(self, outputs: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.network.error(outputs, y)
 
+    def _real(self, values: jax.Array) -> jax.Array:
+        """0 where there is padding."""
+        return jnp.where(lax.iota(jnp.int32, len(values)) < self.network.units, values, 0)
+
+
+def padded_stack(rule: UnitRule) -> Stack:
+    """A rule as it is to each hidden layer, in pieces."""
+    nets = tuple(map(PaddedNetwork, rule.network.layers()))
+    return Stack(rule, rule.by_layer(), nets, nets[-1])
+
 
 def in_pieces(rule: UnitRule, state: State) -> UnitMajorState:
     """A state in the kernel's layout."""
-    split_incoming, split_outgoing = partial(_split_incoming, rule.network), partial(_split_outgoing, rule.network)
-    signs = None if state.signs is None else _padded(jnp.swapaxes(state.signs, 1, 2), 0, 1, 2)
-    work = first_work(rule, split_incoming(state.incoming), split_outgoing(state.outgoing.T), signs)
-    memory = state.memory
-    if memory is not None:
-        by_memory = jnp.moveaxis(memory, -1, 0)
-        memory = (
-            tuple(_padded(by_memory[:, piece], 0, 2) for piece in pieces(rule.network))
-            if rule.shapes().matrices
-            else _padded(by_memory, 0, 1)
-        )
-    keeps = _map_like(state.incoming, split_incoming, state.optimizer[0]) if moves(rule) else ()
-    optimizer = (keeps, _map_like(state.outgoing.T, split_outgoing, state.optimizer[1]))
-    return replace(work, memory=memory, optimizer=optimizer)
+    work, layers = to_unit_major(state), []
+    for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
+        split = partial(_split_rows, _row_pieces(own.network, first=at == 0))
+        memory = layer.memory
+        if memory is not None:
+            memory = _split_memory(own, memory, first=at == 0)
+        signs = None if layer.signs is None else _padded(layer.signs, 0, 1, 2)
+        keeps = _map_like(layer.weights, split, layer.optimizer) if at > 0 or moves(rule) else ()
+        layers.append(Layer(split(layer.weights), memory, signs, keeps))
+    split_outgoing = partial(_split_outgoing, rule.network)
+    optimizer = _map_like(work.outgoing, split_outgoing, work.optimizer)
+    return UnitMajorState(tuple(layers), split_outgoing(work.outgoing), optimizer)
 
 
 def out_of_pieces(rule: UnitRule, work: UnitMajorState) -> State:
     """The public state of a run in the kernel's layout."""
-    network, shapes = rule.network, rule.shapes()
-    join_incoming = lambda parts: jnp.concatenate(parts)[:, : network.hidden]
-    join_outgoing = lambda parts: jnp.concatenate([parts[0][:, : network.hidden], *parts[1:]], axis=1)[
-        : network.outputs
-    ]
-    incoming, outgoing = join_incoming(work.incoming), join_outgoing(work.outgoing)
-    memory, signs = work.memory, work.signs
-    if shapes.matrices:
-        memory = jnp.moveaxis(jnp.concatenate(memory, axis=1)[: shapes.matrices, :, : network.hidden], 0, -1)
-    elif memory is not None:
-        memory = memory[: network.outputs, : network.hidden].T
-    if shapes.signs is not None:
-        signs = jnp.swapaxes(signs[: shapes.signs[0], : network.outputs, : network.hidden], 1, 2)
-    unmoved = rule.incoming_optimizer().init(incoming)
-    keeps = _map_pieces(join_incoming, work.optimizer[0]) if moves(rule) else unmoved
-    return State(incoming, outgoing.T, memory, signs, (keeps, _map_pieces(join_outgoing, work.optimizer[1])))
+    layers = []
+    for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
+        network, shapes = own.network, own.shapes()
+        join = partial(_joined_rows, _row_pieces(network, first=at == 0), network.units)
+        weights, memory, signs = join(layer.weights), layer.memory, layer.signs
+        if shapes.matrices:
+            memory = jnp.stack([join(tuple(piece[k] for piece in memory)) for k in range(shapes.matrices)])
+        elif memory is not None:
+            memory = memory[: network.outputs, : network.units]
+        if shapes.signs is not None:
+            signs = signs[: shapes.signs[0], : network.outputs, : network.units]
+        unmoved = own.incoming_optimizer().init(weights)
+        keeps = _map_pieces(join, layer.optimizer) if at > 0 or moves(rule) else unmoved
+        layers.append(Layer(weights, memory, signs, keeps))
+    network = rule.network
+    join_outgoing = lambda parts: jnp.concatenate([parts[0][:, : network.units], *parts[1:]], axis=1)[: network.outputs]
+    optimizer = _map_pieces(join_outgoing, work.optimizer)
+    return to_state(network, UnitMajorState(tuple(layers), join_outgoing(work.outgoing), optimizer))
 
 
-def _split_incoming(network: Network, incoming: jax.Array) -> tuple[jax.Array, ...]:
-    padded = _padded(incoming, 1)
-    return tuple(padded[piece] for piece in pieces(network))
+def _row_pieces(network: Network, first: bool) -> list[slice]:
+    """The rows of a layer's weights that form a piece: powers of two of the inputs, or all units of the layer below,
+    which are padded; the bias by itself."""
+    if first:
+        return pieces(network)
+    return [slice(0, network.inputs), *([slice(network.inputs, network.fan_in)] if network.bias else [])]
+
+
+def _split_rows(rows: list[slice], weights: jax.Array) -> tuple[jax.Array, ...]:
+    return tuple(_padded(weights[piece], 0, 1) for piece in rows)
+
+
+def _joined_rows(rows: list[slice], columns: int, parts: tuple[jax.Array, ...]) -> jax.Array:
+    real = [part[: piece.stop - piece.start] for part, piece in zip(parts, rows, strict=True)]
+    return jnp.concatenate(real)[:, :columns]
+
+
+def _split_memory(rule: UnitRule, memory: jax.Array, first: bool) -> Any:
+    if not rule.shapes().matrices:
+        return _padded(memory, 0, 1)
+    return tuple(_padded(memory[:, piece], 0, 1, 2) for piece in _row_pieces(rule.network, first))
 
 
 def _split_outgoing(network: Network, outgoing: jax.Array) -> tuple[jax.Array, ...]:
-    weights, constant = outgoing[:, : network.hidden], outgoing[:, network.hidden :]
+    weights, constant = outgoing[:, : network.units], outgoing[:, network.units :]
     return (_padded(weights, 0, 1), *((_padded(constant, 0),) if network.bias else ()))
 
 
@@ -168,21 +207,8 @@ def left(rule: UnitRule, numbers: jax.Array, work: UnitMajorState) -> State:
     return jax.vmap(lambda own, one: out_of_pieces(with_numbers(rule, own), one))(numbers, work)
 
 
-def first_work(rule: UnitRule, incoming: Any, outgoing: Any, signs: Any) -> UnitMajorState:
-    """A run before its first example, with these weights."""
-    shapes = rule.shapes()
-    memory = None
-    if shapes.matrices:
-        memory = tuple(jnp.zeros((power(shapes.matrices), *piece.shape), piece.dtype) for piece in incoming)
-    elif shapes.memory is not None:
-        memory = jnp.zeros_like(outgoing[0])
-    keeps = rule.incoming_optimizer().init(incoming) if moves(rule) else ()
-    optimizer = (keeps, rule.outgoing_optimizer().init(outgoing))
-    return UnitMajorState(incoming, outgoing, memory, signs, optimizer)
-
-
-def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[tuple[Any, Any, Any], OfRuns]:
-    """The distinct initial weights and signs; and what each run has of its own, filled up to a power of two."""
+def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, OfRuns]:
+    """The distinct initial states; and what each run has of its own, filled up to a power of two."""
     rule, count = runs[0].learner, power(len(runs))
     assert isinstance(rule, UnitRule)
     place = np.zeros((count, 3), np.int32)
@@ -205,13 +231,12 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[tuple[Any, Any, An
 
 
 @jax.jit
-def _initials(rule: UnitRule, numbers: jax.Array, keys: jax.Array) -> tuple[Any, Any, Any]:
-    """Initial weights in pieces, and signs, of several runs."""
+def _initials(rule: UnitRule, numbers: jax.Array, keys: jax.Array) -> UnitMajorState:
+    """The states of several runs before their first example."""
 
-    def one(own: jax.Array, key: jax.Array) -> tuple[Any, Any, Any]:
+    def one(own: jax.Array, key: jax.Array) -> UnitMajorState:
         mine = with_numbers(rule, own)
-        work = in_pieces(mine, mine.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
-        return work.incoming, work.outgoing, work.signs
+        return in_pieces(mine, mine.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
 
     return jax.vmap(one)(numbers, keys)
 
@@ -222,8 +247,7 @@ def with_numbers(rule: UnitRule, numbers: Any) -> UnitRule:
 
 
 @jax.jit
-def begin(rule: UnitRule, initial: tuple[Any, Any, Any], own: OfRuns) -> Progress:
+def begin(initial: UnitMajorState, own: OfRuns) -> Progress:
     """All runs before their first example."""
-    incoming, outgoing, signs = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)
-    work = jax.vmap(partial(first_work, rule))(incoming, outgoing, signs)
+    work = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)
     return Progress(work, jnp.full(len(own.place), -1, jnp.int32))

@@ -9,8 +9,8 @@ from jax import lax
 
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
-from crossprop.engines.unit_major import UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.unit_major import Stack, UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.network import float_type
 
 TILE_BYTES = 2**24
@@ -85,7 +85,7 @@ class UnitLoop(NamedTuple):
         return to_unit_major(state)
 
     def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
-        return to_state(work)
+        return to_state(learner.network, work)
 
     def drifts(self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState) -> dict[str, jax.Array]:
         return unit_drifts(learner, initial, work, inputs_axis=0)
@@ -93,44 +93,51 @@ class UnitLoop(NamedTuple):
     def advance(
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
-        if self.stride is None:
+        if self.stride is None and work.layers:
             return self._advance_late(learner, work, sums, rows, observers)
-        network, (x, y, at, _, start) = learner.network, rows
+        stack, (x, y, at, until, start) = Stack.of(learner), rows
 
-        def example(i: Any, carry: Any) -> Any:
+        def example(at: Any, carry: Any) -> Any:
             work, sums = carry
-            work, outcome = learn(learner, network, work, network.with_constant(x[at + i]), y[at + i])
-            return work, sums.add(learner, observers, start + at + i, outcome, y[at + i])
+            work, outcome = learn(stack, work, learner.network.with_constant(x[at]), y[at])
+            return work, sums.add(learner, observers, start + at, outcome, y[at])
 
-        return lax.fori_loop(0, self.stride, example, (work, sums))
+        if self.stride is None:
+            return lax.fori_loop(at, until, example, (work, sums))
+        return lax.fori_loop(0, self.stride, lambda i, carry: example(at + i, carry), (work, sums))
 
     def _advance_late(
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
-        """On a CPU the incoming weights follow an example when the next one comes. Its coefficients, one per hidden
-        unit, are then carried through the loop, where XLA would otherwise compute them again for every weight."""
-        network, (x, y, at, until, start) = learner.network, rows
+        """On a CPU the first weights follow an example when the next one comes. Its coefficients, one per hidden unit,
+        are then carried through the loop, where XLA would otherwise compute them again for every weight."""
+        network, stack, (x, y, at, until, start) = learner.network, Stack.of(learner), rows
         inputs = lambda at: network.with_constant(x[at])
 
-        def respond_to(work: Any, sums: Accumulator, at: Any) -> Any:
-            work, credit, outcome = respond(learner, network, work, network.weigh(inputs(at), work.incoming), y[at])
-            sums = sums.add(learner, observers, start + at, outcome, y[at])
-            return work, credit._replace(unit_memory=None), outcome.loss, sums
+        def respond_to(work: UnitMajorState, sums: Accumulator, at: Any) -> Any:
+            z = network.weigh(inputs(at), work.layers[0].weights)
+            work, credit, outcome = respond(stack, work, z, y[at])
+            return work, credit, outcome.loss, sums.add(learner, observers, start + at, outcome, y[at])
+
+        def follow_example(work: UnitMajorState, credit: Any, at: Any, loss: Any) -> UnitMajorState:
+            return work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs(at), loss))
 
         def example(at: Any, carry: Any) -> Any:
             work, credit, loss, sums = carry
-            return respond_to(follow(learner, work, credit, inputs(at - 1), loss), sums, at)
+            return respond_to(follow_example(work, credit, at - 1, loss), sums, at)
 
         work, credit, loss, sums = lax.fori_loop(at + 1, until, example, respond_to(work, sums, at))
-        return follow(learner, work, credit, inputs(until - 1), loss), sums
+        return follow_example(work, credit, until - 1, loss), sums
 
 
 def unit_drifts(
     rule: UnitRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int
 ) -> dict[str, jax.Array]:
-    """Of the incoming and outgoing weights, without biases; inputs lie along this axis of `incoming`."""
-    change = work.incoming - initial.incoming
-    return {
-        "incoming": norm(lax.slice_in_dim(change, 0, rule.network.inputs, axis=inputs_axis)),
-        "outgoing": norm((work.outgoing - initial.outgoing)[:, : rule.network.hidden]),
-    }
+    """Of the incoming weights of all hidden layers and of the outgoing weights, without biases; inputs lie along
+    `inputs_axis` of the first layer's weights."""
+    network, changes = rule.network, []
+    for at, (layer, now, then) in enumerate(zip(network.layers(), work.layers, initial.layers, strict=True)):
+        axis = inputs_axis if at == 0 else 0
+        changes.append(lax.slice_in_dim(now.weights - then.weights, 0, layer.inputs, axis=axis))
+    outgoing = (work.outgoing - initial.outgoing)[:, : network.units]
+    return {"incoming": norm(*changes), "outgoing": norm(outgoing)}

@@ -5,7 +5,7 @@ go through the examples of a segment; this module does the rest.
 """
 
 import threading
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -42,17 +42,19 @@ def batch_width(learner: Learner, platform: str, most: int) -> int:
 
 
 def state_size(learner: Learner) -> int:
-    """The number of incoming weights, or of all numbers in the state of a learner that is no unit rule."""
-    if isinstance(learner, UnitRule):
-        return learner.network.fan_in * learner.network.hidden
+    """The number of weights into hidden layers, or of all numbers in the state of a learner that is no unit rule."""
+    if isinstance(learner, UnitRule) and learner.network.sizes:
+        return sum(layer.fan_in * layer.units for layer in learner.network.layers())
     state = jax.eval_shape(learner.init, jax.random.key(0))
     return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
 
 
 def seconds_per_step(learner: Learner) -> float:
     """About how long an example takes one core."""
-    matrices = 1 + (learner.shapes().matrices if isinstance(learner, UnitRule) else 0)
-    return 3e-6 + 2e-10 * matrices * state_size(learner)
+    if not isinstance(learner, UnitRule):
+        return 3e-6 + 2e-10 * state_size(learner)
+    sizes = [(1 + rule.shapes().matrices) * rule.network.fan_in * rule.network.units for rule in learner.by_layer()]
+    return 3e-6 + 2e-10 * sum(sizes)
 
 
 def steps_per_call(learner: Learner, width: int) -> int:
@@ -318,6 +320,7 @@ def _one_segment(
     return progress, records
 
 
-def norm(change: jax.Array) -> jax.Array:
-    """The Euclidean norm, at full precision on every device."""
-    return jnp.sqrt(jnp.vdot(change, change, precision=lax.Precision.HIGHEST))
+def norm(*changes: jax.Array) -> jax.Array:
+    """The Euclidean norm of all these numbers, at full precision on every device."""
+    squares = [jnp.vdot(change, change, precision=lax.Precision.HIGHEST) for change in changes]
+    return jnp.sqrt(reduce(jnp.add, squares)) if squares else jnp.zeros((), float_type())

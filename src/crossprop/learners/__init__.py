@@ -14,6 +14,7 @@ from crossprop.learners.calling import compiled_method as compiled_method
 from crossprop.learners.crossprop import Crossprop as Crossprop
 from crossprop.learners.crossprop_approx import CrosspropApprox as CrosspropApprox
 from crossprop.learners.crossprop_sum import CrosspropSum as CrosspropSum
+from crossprop.learners.foresight import Foresight as Foresight
 from crossprop.learners.frozen import Frozen as Frozen
 from crossprop.registry import Registry
 
@@ -30,6 +31,7 @@ LEARNERS: Registry[Learner] = Registry(
         "momentum": partial(Backprop, optimizer="momentum"),
         "rmsprop": partial(Backprop, optimizer="rmsprop"),
         "adam": partial(Backprop, optimizer="adam"),
+        "foresight": Foresight,
         "frozen": Frozen,
     },
 )

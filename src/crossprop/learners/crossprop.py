@@ -30,7 +30,11 @@ class Crossprop(UnitRule):
       the exact one, and the cost does not grow with the outputs. One output leaves nothing to project: the signs are
       all +1, and one projection is the exact rule, bit for bit.
     - `optimizer`: `"sgd"`, `"momentum"`, `"rmsprop"`, `"adam"`, or a function from step size to optax transformation.
-    - `incoming_step_size`: of U. `memory_step_size`: of h.
+    - `incoming_step_size`: of U; in a deep network also a tuple, one per hidden layer. `memory_step_size`: of h; unset,
+      it is that of the layer above.
+    - `layers`: in a deep network, `"top"` follows this rule in the top hidden layer and backprop in those below;
+      `"all"` follows it in every hidden layer, with the layer above for the outputs: its error for $\delta_k$ and the
+      weights into it for $w_{jk}$.
 
     ```python
     learner = Crossprop(Network(inputs=20, hidden=500), step_size=5e-4)
@@ -45,8 +49,9 @@ class Crossprop(UnitRule):
     eta: Hyperparameter = hyperparameter(default=0.0)
     projections: int | None = eqx.field(static=True, default=None)
     optimizer: Optimizer = eqx.field(static=True, default="sgd")
-    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
+    layers: str = eqx.field(static=True, default="top")
 
     def __check_init__(self):
         check.number("eta", self.eta, low=0, high=1)
@@ -71,6 +76,6 @@ class Crossprop(UnitRule):
     def shapes(self) -> Shapes:
         net, projections = self.network, self.projections
         return Shapes(
-            memory=(net.fan_in, net.hidden, projections or net.outputs),
-            signs=None if projections is None else (projections, net.hidden, net.outputs),
+            memory=(net.fan_in, net.units, projections or net.outputs),
+            signs=None if projections is None else (projections, net.units, net.outputs),
         )

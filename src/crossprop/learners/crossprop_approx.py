@@ -32,8 +32,9 @@ class CrosspropApprox(UnitRule):
     eta: Hyperparameter = hyperparameter(default=0.0)
     memory_eta: Hyperparameter | None = hyperparameter(default=None)
     optimizer: Optimizer = eqx.field(static=True, default="sgd")
-    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
+    layers: str = eqx.field(static=True, default="top")
 
     def __check_init__(self):
         check.number("eta", self.eta, low=0, high=1)
@@ -53,4 +54,4 @@ class CrosspropApprox(UnitRule):
         )
 
     def shapes(self) -> Shapes:
-        return Shapes(memory=(self.network.hidden, self.network.outputs))
+        return Shapes(memory=(self.network.units, self.network.outputs))

@@ -27,8 +27,9 @@ class CrosspropSum(UnitRule):
     network: Network
     step_size: Hyperparameter = hyperparameter()
     optimizer: Optimizer = eqx.field(static=True, default="sgd")
-    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
+    layers: str = eqx.field(static=True, default="top")
 
     def __check_init__(self):
         check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
@@ -44,4 +45,4 @@ class CrosspropSum(UnitRule):
         )
 
     def shapes(self) -> Shapes:
-        return Shapes(memory=(self.network.fan_in, self.network.hidden, self.network.outputs))
+        return Shapes(memory=(self.network.fan_in, self.network.units, self.network.outputs))

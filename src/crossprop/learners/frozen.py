@@ -23,7 +23,7 @@ class Frozen(UnitRule):
     network: Network
     step_size: Hyperparameter = hyperparameter()
     optimizer: Optimizer = eqx.field(static=True, default="sgd")
-    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
 
     def credit(self, units: Units, delta) -> Credit:
         return Credit()

@@ -67,7 +67,7 @@ def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray
     """The hidden units after one pass with seed 0."""
     _, states = run({"it": learner}, stream, seeds=[0], record_every=stream.steps, progress=False, return_states=True)
     network = learner.network
-    return np.asarray(network.activate(network.preactivations(states["it"][0].incoming, jnp.asarray(x))).phi)
+    return np.asarray(network.activations(states["it"][0].incoming, jnp.asarray(x))[-1].phi)
 
 
 def _tsne(space: np.ndarray) -> np.ndarray:
