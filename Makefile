@@ -4,20 +4,29 @@ OUT ?= reproduction
 MARKERS ?= not long
 BIN := .venv/bin
 
-.PHONY: reproduce test check clean
+.PHONY: reproduce test check style types tests clean
 
 reproduce: .venv/ready
 	$(BIN)/crossprop reproduce --out $(OUT)
 
-test: .venv/ready-dev check
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "$(MARKERS)"
+# The type checker has one thread: it runs beside the tests.
+test: style
+	@$(MAKE) --no-print-directory -j 2 types tests
 
-check: .venv/ready-dev
+check: style types
+
+style: .venv/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
+types: .venv/ready-dev
+	$(BIN)/basedpyright
+
+tests: .venv/ready-dev
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "$(MARKERS)"
+
+# Python compiles the modules that are imported, which are few of those that are installed (--no-compile).
 # A change of interpreter makes the virtual environment anew; a change of pyproject.toml installs into it again.
 .venv/python-$(notdir $(PYTHON)):
 	rm -rf .venv
@@ -26,11 +35,11 @@ check: .venv/ready-dev
 	touch $@
 
 .venv/ready: pyproject.toml .venv/python-$(notdir $(PYTHON))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[paper]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[paper]'
 	touch $@
 
 .venv/ready-dev: pyproject.toml .venv/python-$(notdir $(PYTHON))
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	touch .venv/ready $@
 
 clean:
