@@ -1,18 +1,49 @@
-"""Checks of arguments: each raises an error that names the argument, the value given and what was expected."""
+"""Checks of arguments: each raises an error that names the argument, the value given and what was expected.
+
+NumPy's numbers, and its arrays and JAX's with no axes, are numbers. Booleans, strings, dates, complex numbers and
+fractions are not.
+"""
 
 import difflib
-import math
 from collections.abc import Iterable
-from numbers import Integral, Real
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+
+SHOWN = 300
+"""Characters of a value that an error shows."""
 
 
 def is_traced(value: Any) -> bool:
     return isinstance(value, Tracer)
+
+
+def shown(value: Any) -> str:
+    """A value in an error: its `repr`, cut short if it is long."""
+    try:
+        text = repr(value)
+    except Exception as problem:  # such as an integer with more digits than Python prints
+        if isinstance(value, int):
+            return f"a whole number of {value.bit_length()} bits"
+        return f"an object of {type(value)} that cannot be shown: {problem}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy, or an array without axes that holds one, as Python's own number; anything else as it is."""
+    if isinstance(value, np.generic | np.ndarray | jax.Array) and not is_traced(value) and np.ndim(value) == 0:
+        if getattr(value.dtype, "kind", "") == "m":  # a duration, which NumPy counts among the integers
+            return value
+        if jnp.issubdtype(value.dtype, np.bool_):
+            return bool(value)
+        if jnp.issubdtype(value.dtype, np.integer):
+            return int(value)
+        if jnp.issubdtype(value.dtype, np.floating):
+            return float(value)
+    return value
 
 
 def number(
@@ -24,55 +55,86 @@ def number(
     high: float | None = None,
     optional: bool = False,
 ) -> None:
-    """`value` is a finite real number in range, or an array of such numbers. Traced values are not checked."""
+    """`value` is a finite real number in range, or an array of such numbers. Traced values are not checked.
+
+    The number must not become 0 or infinite in JAX's float type either.
+    """
     if is_traced(value) or (optional and value is None):
         return
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real | np.ndarray | jax.Array):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    for each in np.asarray(value, float).ravel().tolist():
-        fits = math.isfinite(each)
+    value = plain(value)
+    is_array = isinstance(value, np.ndarray | jax.Array) and np.ndim(value) > 0
+    if is_array and not (jnp.issubdtype(value.dtype, np.integer) or jnp.issubdtype(value.dtype, np.floating)):
+        raise TypeError(f"{name} must be a number, got an array of {value.dtype}")
+    if isinstance(value, bool) or not (is_array or isinstance(value, int | float)):
+        raise TypeError(f"{name} must be a number, got {shown(value)}")
+    for each in np.asarray(value, float).ravel().tolist() if is_array else [value]:
+        try:
+            as_float = float(each)
+        except OverflowError:
+            raise ValueError(f"{name} must be {_range(above, low, high)}, got {shown(each)}") from None
+        fits = np.isfinite(as_float)
         fits &= above is None or each > above
         fits &= low is None or each >= low
         fits &= high is None or each <= high
         if not fits:
-            raise ValueError(f"{name} must be {_range(above, low, high)}, got {each!r}")
+            raise ValueError(f"{name} must be {_range(above, low, high)}, got {shown(each)}")
+        _check_precision(name, as_float)
+
+
+def _check_precision(name: str, value: float) -> None:
+    """Numbers that float32 makes 0 or infinite would be other numbers without a word."""
+    limits = jnp.finfo(jax.dtypes.canonicalize_dtype(float))
+    if 0 < abs(value) < float(limits.tiny) or abs(value) > float(limits.max):
+        becomes = "0" if abs(value) < 1 else "infinite"
+        raise ValueError(
+            f"{name} must be a number that {limits.dtype} can hold, got {value!r}, which would be {becomes}: "
+            "turn JAX's x64 on, or take another number"
+        )
 
 
 def _range(above: float | None, low: float | None, high: float | None) -> str:
-    if low is not None and high is not None:
-        return f"between {low:g} and {high:g}"
+    if high is not None:
+        return f"between {low:g} and {high:g}" if low is not None else f"above {above or 0:g} and at most {high:g}"
     if above is not None:
         return f"a finite number above {above:g}"
     return "a finite number" if low is None else f"a finite number, at least {low:g}"
 
 
-def scalar(name: str, value: Any, **limits: Any) -> None:
-    """`value` is a number and not an array."""
-    if not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+def scalar(name: str, value: Any, **limits: Any) -> float:
+    """`value` is a number and not an array; returned as Python's."""
+    value = plain(value)
+    if is_traced(value) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {shown(value)}")
     number(name, value, **limits)
+    return value
 
 
-def integer(name: str, value: Any, *, low: int, high: int | None = None) -> None:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if int(value) < low or (high is not None and int(value) > high):
+def integer(name: str, value: Any, *, low: int, high: int | None = None) -> int:
+    """`value` is a whole number in range; returned as Python's."""
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {shown(value)}")
+    if value < low or (high is not None and value > high):
         limit = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise ValueError(f"{name} must be {limit}, got {value}")
+        raise ValueError(f"{name} must be {limit}, got {shown(value)}")
+    return value
 
 
-def flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+def flag(name: str, value: Any) -> bool:
+    """`value` is True or False; returned as Python's."""
+    value = plain(value)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
+    return value
 
 
 def choice(name: str, value: Any, choices: Iterable[str]) -> None:
     choices = list(choices)
-    if value in choices:
+    if isinstance(value, str) and value in choices:
         return
-    near = difflib.get_close_matches(str(value), choices, n=1)
+    near = difflib.get_close_matches(value[:SHOWN], choices, n=1) if isinstance(value, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}{hint}")
 
 
 def shape(name: str, value: Any, expected: tuple[int, ...]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
+from crossprop._memory import bytes_of, check_memory
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
@@ -46,14 +47,16 @@ class Activation(NamedTuple):
 
 
 def _sizes(hidden: Any) -> Any:
-    return tuple(hidden) if isinstance(hidden, list) else hidden
+    return tuple(map(check.plain, hidden)) if isinstance(hidden, list | tuple) else check.plain(hidden)
 
 
 def _scale(value: Any) -> Any:
     """Numbers and arrays as they are, names as schemes, lists as tuples."""
     if isinstance(value, list | tuple):
         return tuple(_scale(each) for each in value)
-    return Scheme(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return Scheme(value)
+    return value if isinstance(value, jax.Array) else check.plain(value)
 
 
 class Network(eqx.Module):
@@ -87,15 +90,15 @@ class Network(eqx.Module):
     Hinton (2016), "Layer Normalization".
     """
 
-    inputs: int = eqx.field(static=True)
+    inputs: int = eqx.field(static=True, converter=check.plain)
     hidden: int | tuple[int, ...] = eqx.field(static=True, converter=_sizes)
-    outputs: int = eqx.field(static=True, default=1)
+    outputs: int = eqx.field(static=True, default=1, converter=check.plain)
     activation: str = eqx.field(static=True, default="tanh")
     loss: str = eqx.field(static=True, default="squared")
-    bias: bool = eqx.field(static=True, default=False)
+    bias: bool = eqx.field(static=True, default=False, converter=check.plain)
     incoming_scale: Scale | tuple[Scale, ...] = eqx.field(default=1.0, converter=_scale)
     outgoing_scale: Scale = eqx.field(default=1.0, converter=_scale)
-    layer_norm: bool = eqx.field(static=True, default=False)
+    layer_norm: bool = eqx.field(static=True, default=False, converter=check.plain)
     bias_scale: float | Array | None = None
 
     def __check_init__(self):
@@ -166,6 +169,8 @@ class Network(eqx.Module):
                 strict=True,
             )
         )
+        sizes = f"{self.inputs} inputs, hidden={self.hidden} and {self.outputs} outputs"
+        check_memory(f"a network with {sizes}", bytes_of((incoming, outgoing)))  # while it is traced: before work
         return tuple(incoming) if isinstance(self.hidden, tuple) else incoming[0], outgoing
 
     def _initial(self, key: Array, fan_in: int, size: int, scale: Scale, gain: float) -> Array:

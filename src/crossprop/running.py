@@ -12,14 +12,23 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop._version import __version__
+from crossprop.arguments import (
+    MOST_STEPS,
+    check_fit,
+    check_run_memory,
+    check_steps,
+    checked_learners,
+    checked_observers,
+    checked_seeds,
+    checked_start,
+)
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
-from crossprop.engines.protocol import Metric, Observers, Probe
+from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import plain_numbers
 from crossprop.execution import Cell, CellResult, Executor, Plan, devices, engine_for
-from crossprop.learners.base import Learner, Outcome, UnitRule
-from crossprop.learners.calling import check_state
+from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.records import info_coordinates, learner_info
@@ -30,10 +39,6 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-LABELS = {"rule", "optimizer", "replacement"}
-"""Coordinates of `learner`; as axes of a sweep they are dims of their own."""
-TAKEN = LABELS | {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
-"""Names in the records that probes and metrics cannot have."""
 
 
 class ProgressEvent(NamedTuple):
@@ -138,20 +143,22 @@ def run(
     """
     named = checked_learners(learners)
     chosen = checked_seeds(seeds)
-    check.integer("record_every", record_every, low=1, high=2**31 - 1)
+    record_every = check.integer("record_every", record_every, low=1, high=MOST_STEPS)
     check.flag("return_states", return_states)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"progress must be True, False, None or a function, got {progress!r}")
+        raise TypeError(f"progress must be True, False, None or a function, got {check.shown(progress)}")
     if checkpoint is not None and not isinstance(checkpoint, str | Path):
-        raise TypeError(f"checkpoint must be a folder, got {checkpoint!r}")
+        raise TypeError(f"checkpoint must be a folder, got {check.shown(checkpoint)}")
     check_fit(named, stream)
     observers = checked_observers(probes, metrics, named)
     engines = {name: engine_for(engine, learner, observers, f"learners[{name!r}]") for name, learner in named.items()}
     stop, first = _bounds(stream, steps, start)
+    check_steps(first if stop is None else stop, record_every)
+    states = checked_start(start, named, chosen)
+    plan = Plan(record_every, stop, first, observers, return_states)
+    check_run_memory(named, stream, len(chosen), plan)
     jobs = [(name, seed) for seed in chosen for name in named]
-    states = _checked_start(start, named, chosen)
     cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
-    plan = Plan(int(record_every), stop, first, observers, return_states)
     if checkpoint is not None and isinstance(stream, IteratorStream):
         raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
     asked = experiment(named, stream, chosen, plan.record_every)
@@ -185,7 +192,7 @@ def run(
 def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
     """The step to stop at, None if only the stream knows, and the one to begin with."""
     if steps is not None:
-        check.integer("steps", steps, low=1, high=stream.steps)
+        steps = check.integer("steps", steps, low=1, high=stream.steps)
     elif stream.steps is None and not isinstance(stream, IteratorStream):
         raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
     first = 0
@@ -193,10 +200,10 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
         first = start.steps if stream.steps is None or start.steps < stream.steps else 0
     if steps is None:
         return stream.steps, first
-    if first + int(steps) > (stream.steps or np.inf):
+    if first + steps > (stream.steps or np.inf):
         left = (stream.steps or 0) - first
         raise ValueError(f"steps must be at most the {left} examples that the stream has left, got {steps}")
-    return first + int(steps), first
+    return first + steps, first
 
 
 def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
@@ -268,132 +275,6 @@ def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int]
         "seeds": json.dumps(seeds),
         "record_every": json.dumps(record_every),
     }
-
-
-def checked_learners(learners: Any) -> dict[str, Learner]:
-    """Learners by name; each has a network, and numbers where its hyperparameters are."""
-    if isinstance(learners, Learner):
-        learners = {type(learners).__name__.lower(): learners}
-    if not isinstance(learners, Mapping) or not learners:
-        raise TypeError(f"learners must be a learner or a dict of learners by name, got {learners!r}")
-    for name, learner in learners.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"learners must have names, got {name!r}")
-        if not isinstance(learner, Learner):
-            raise TypeError(
-                f"learners[{name!r}] must be a learner such as crossprop.Backprop(net, 1e-3), got {learner!r}"
-            )
-        for field in ("inputs", "outputs"):
-            check.integer(f"learners[{name!r}].network.{field}", getattr(learner.network, field, None), low=1)
-        check.choice(f"learners[{name!r}].network.loss", getattr(learner.network, "loss", None), ("squared", "softmax"))
-        for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
-            check.shape(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf, ())
-        if not isinstance(learner, UnitRule):
-            _check_update(f"learners[{name!r}].update", learner)
-    return dict(learners)
-
-
-def _check_update(what: str, learner: Learner) -> None:
-    """One's own `update` returns a state like `init`'s, and an `Outcome`."""
-    state = jax.eval_shape(learner.init, jax.random.key(0))
-    x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.network.outputs))
-    found = jax.eval_shape(learner.update, state, x, y)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
-        raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {found!r}")
-    check_state(learner, found[0], f"what {what} returns", types=True)
-    check.shape(f"the loss that {what} returns", found[1].loss, ())
-    check.shape(f"the outputs that {what} returns", found[1].outputs, y.shape)
-
-
-def checked_seeds(seeds: Any) -> list[int]:
-    """The seeds as a list."""
-    if isinstance(seeds, str | bytes) or not (np.ndim(seeds) == 1 or isinstance(seeds, int | np.integer)):
-        raise TypeError(f"seeds must be a number of seeds or a list of them, got {seeds!r}")
-    if np.ndim(seeds) == 0:
-        check.integer("seeds", seeds, low=1)
-    chosen = list(range(seeds)) if isinstance(seeds, int | np.integer) else list(seeds)
-    if not chosen:
-        raise ValueError(f"seeds must not be empty, got {seeds!r}")
-    for seed in chosen:
-        check.integer("a seed in seeds", seed, low=0, high=2**32 - 1)
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"seeds must not repeat, got {seeds!r}")
-    return [int(seed) for seed in chosen]
-
-
-def check_fit(learners: dict[str, Learner], stream: Any) -> None:
-    """The stream is one, and has the sizes of the learners' networks."""
-    if not isinstance(stream, Stream):
-        raise TypeError(f"stream must be a crossprop.Stream such as crossprop.Geoff(), got {stream!r}")
-    for size in ("inputs", "outputs"):
-        check.integer(f"stream.{size}", getattr(stream, size, None), low=1)
-    check.flag("stream.one_hot", getattr(stream, "one_hot", None))
-    if not hasattr(stream, "steps"):
-        raise TypeError(f"stream.steps must be a number of examples, or None for an endless stream, got {stream!r}")
-    if stream.steps is not None:
-        check.integer("stream.steps", stream.steps, low=1)
-    check.shape(
-        "what stream.task returns for two steps",
-        stream.task(np.arange(min(2, stream.steps or 2))),
-        (min(2, stream.steps or 2),),
-    )
-    for name, learner in learners.items():
-        network = learner.network
-        for size in ("inputs", "outputs"):
-            has, gives = getattr(network, size), getattr(stream, size)
-            if has != gives:
-                raise ValueError(f"{size} of learners[{name!r}].network must be {gives}, as the stream has, got {has}")
-        if network.loss == "softmax" and not stream.one_hot:
-            raise ValueError(f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers")
-
-
-def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -> Observers:
-    """Probes and metrics by name, each tried on the shapes of every learner."""
-    for kind, functions in (("probes", probes), ("metrics", metrics)):
-        if functions is not None and not isinstance(functions, Mapping):
-            raise TypeError(f"{kind} must be a dict of functions by name, got {functions!r}")
-        for name, function in (functions or {}).items():
-            if not isinstance(name, str) or not name or name in TAKEN or name.startswith("drift_"):
-                raise ValueError(f"{kind} must have names of their own, got {name!r}")
-            if not callable(function):
-                call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
-                raise TypeError(f"{kind}[{name!r}] must be a function {call}, got {function!r}")
-    if both := sorted({*(probes or {})} & {*(metrics or {})}):
-        raise ValueError(f"probes and metrics must have different names, got {both[0]!r} in both")
-    for name, probe in (probes or {}).items():
-        shapes = {which: _probe_shape(name, probe, learner) for which, learner in learners.items()}
-        if len(set(shapes.values())) > 1:
-            raise ValueError(f"probes[{name!r}] must return one shape for all learners, got {shapes}")
-    for name, metric in (metrics or {}).items():
-        for learner in learners.values():
-            y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
-            outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
-            found = jax.eval_shape(metric, outcome, y)
-            if not hasattr(found, "shape"):
-                raise TypeError(f"what metrics[{name!r}] returns must be a number, got {found!r}")
-            check.shape(f"what metrics[{name!r}] returns", found, ())
-    return Observers(tuple((probes or {}).items()), tuple((metrics or {}).items()))
-
-
-def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
-    state = jax.eval_shape(learner.init, jax.random.key(0))
-    found = jax.eval_shape(probe, state, state)
-    if not hasattr(found, "shape"):
-        raise TypeError(f"what probes[{name!r}] returns must be a number or an array, got {found!r}")
-    return found.shape
-
-
-def _checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -> dict[tuple[str, int], Any]:
-    if start is None:
-        return {}
-    if not isinstance(start, Mapping) or not all(isinstance(each, Mapping) for each in start.values()):
-        raise TypeError(f"start must be states by learner and seed, as run(..., return_states=True), got {start!r}")
-    for name, learner in learners.items():
-        for seed in seeds:
-            if name not in start or seed not in start[name]:
-                raise ValueError(f"start must have a state for every learner and seed, got none for {name!r}, {seed}")
-            check_state(learner, start[name][seed], f"start[{name!r}][{seed}]", types=True)
-    return {(name, seed): start[name][seed] for name in learners for seed in seeds}
 
 
 @contextmanager

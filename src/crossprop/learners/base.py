@@ -6,6 +6,7 @@ outgoing weights and the error, never the input. How big the step is, is the opt
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,7 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
+from crossprop._memory import bytes_of, check_memory
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Outcome, Shapes, State, Units
 from crossprop.learners.optimizers import Optimizer, check_optimizer, transformation
@@ -25,15 +27,16 @@ Hyperparameter = float | Array
 
 
 def hyperparameter(**options: Any) -> Any:
-    """A field for a number or a tuple of them: integers become floats, so that 1 and 1.0 are one learner to the
-    compiler."""
+    """A field for a number or a tuple of them: integers and NumPy's numbers become floats, so that 1 and 1.0 are one
+    learner to the compiler. Arrays of JAX stay as they are."""
     return eqx.field(converter=_as_numbers, **options)
 
 
 def _as_numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(_as_numbers, value))
-    return float(value) if type(value) is int else value
+    number = value if isinstance(value, jax.Array) else check.plain(value)
+    return float(number) if type(number) is int and abs(number) < 2**1023 else number
 
 
 class Learner(eqx.Module):
@@ -124,6 +127,8 @@ class UnitRule(Learner):
 
     def init(self, key: Key[Array, ""]) -> State:
         """The state before the first example; one key gives every learner of a network the same weights."""
+        if not check.is_traced(key):
+            check_memory(f"the state of this {type(self).__name__}", state_bytes(self))
         weights_key, signs_key = jax.random.split(key)
         incoming, outgoing = self.network.init(weights_key)
         weights = incoming if isinstance(incoming, tuple) else (incoming,)
@@ -174,6 +179,17 @@ class UnitRule(Learner):
     def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """Of the outgoing weights, which it sees transposed, `(outputs, features)`."""
         return transformation(self.optimizer, self.step_size)
+
+
+def state_bytes(learner: Learner) -> int:
+    """The bytes of a learner's state."""
+    return _state_bytes(jax.tree.structure(learner), jax.dtypes.canonicalize_dtype(float))
+
+
+@lru_cache(256)
+def _state_bytes(structure: Any, dtype: Any) -> int:
+    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    return bytes_of(jax.eval_shape(learner.init, jax.random.key(0)))
 
 
 def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:

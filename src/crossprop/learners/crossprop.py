@@ -47,7 +47,7 @@ class Crossprop(UnitRule):
     network: Network
     step_size: Hyperparameter = hyperparameter()
     eta: Hyperparameter = hyperparameter(default=0.0)
-    projections: int | None = eqx.field(static=True, default=None)
+    projections: int | None = eqx.field(static=True, default=None, converter=check.plain)
     optimizer: Optimizer = eqx.field(static=True, default="sgd")
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)

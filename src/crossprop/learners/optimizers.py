@@ -30,5 +30,14 @@ def check_optimizer(optimizer: Any) -> None:
     elif isinstance(optimizer, optax.GradientTransformation) or not callable(optimizer):
         raise TypeError(
             "optimizer must be a name or a function from step size to an optax transformation, such as optax.adam "
-            f"or lambda step_size: optax.adamw(step_size, weight_decay=0.01), got {optimizer!r}"
+            f"or lambda step_size: optax.adamw(step_size, weight_decay=0.01), got {check.shown(optimizer)}"
         )
+    else:
+        try:
+            made = optimizer(0.01)
+        except Exception as problem:
+            raise ValueError(f"optimizer must take a step size, got {problem!r} for optimizer(0.01)") from problem
+        if not isinstance(made, optax.GradientTransformation):
+            raise TypeError(
+                f"optimizer must return an optax transformation, got {check.shown(made)} from {check.shown(optimizer)}"
+            )

@@ -130,15 +130,17 @@ def checked_tasks(tasks: Any) -> str | tuple[int, ...]:
     """Tasks as letters, or as a tuple of numbers from 0."""
     if isinstance(tasks, str):
         if not tasks or not all("A" <= letter <= "Z" for letter in tasks):
-            raise ValueError(f"tasks must be letters A to Z such as 'ABCABC', or a sequence of numbers, got {tasks!r}")
+            raise ValueError(
+                f"tasks must be letters A to Z such as 'ABCABC', or a sequence of numbers, got {check.shown(tasks)}"
+            )
         return tasks
-    if not isinstance(tasks, Sequence | np.ndarray) or isinstance(tasks, bytes) or np.ndim(np.asarray(tasks)) != 1:
-        raise TypeError(f"tasks must be letters such as 'ABC' or a sequence of numbers from 0, got {tasks!r}")
+    if not isinstance(tasks, Sequence | np.ndarray) or isinstance(tasks, bytes) or getattr(tasks, "ndim", 1) != 1:
+        raise TypeError(
+            f"tasks must be letters such as 'ABC' or a sequence of numbers from 0, got {check.shown(tasks)}"
+        )
     if len(tasks) == 0:
-        raise ValueError(f"tasks must be at least one task, got {tasks!r}")
-    for task in tasks:
-        check.integer("a task in tasks", task, low=0, high=MOST_TASKS)
-    return tuple(int(task) for task in tasks)
+        raise ValueError(f"tasks must be at least one task, got {check.shown(tasks)}")
+    return tuple(check.integer("a task in tasks", task, low=0, high=MOST_TASKS) for task in tasks)
 
 
 def task_numbers(tasks: Tasks) -> np.ndarray:

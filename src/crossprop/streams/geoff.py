@@ -52,14 +52,18 @@ class Geoff(PoolStream):
     constant: bool = False
 
     def __post_init__(self):
-        check.integer("inputs", self.inputs, low=1)
-        check.integer("features", self.features, low=1)
-        check.scalar("beta", self.beta, low=0, high=1)
-        check.scalar("noise", self.noise, low=0)
-        object.__setattr__(self, "tasks", checked_tasks(self.tasks))
-        check.integer("examples", self.examples, low=1)
-        check.scalar("mutation", self.mutation, low=0, high=1)
-        check.flag("constant", self.constant)
+        checked = {
+            "inputs": check.integer("inputs", self.inputs, low=1),
+            "features": check.integer("features", self.features, low=1),
+            "beta": check.scalar("beta", self.beta, low=0, high=1),
+            "noise": check.scalar("noise", self.noise, low=0),
+            "tasks": checked_tasks(self.tasks),
+            "examples": check.integer("examples", self.examples, low=1),
+            "mutation": check.scalar("mutation", self.mutation, low=0, high=1),
+            "constant": check.flag("constant", self.constant),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     @property
     def outputs(self) -> int:

@@ -51,16 +51,18 @@ class Iterator(Stream):
 
     def __post_init__(self):
         if not isinstance(self.iterable, Iterable):
-            raise TypeError(f"iterable must be an iterable of (x, y), got {self.iterable!r}")
-        check.integer("inputs", self.inputs, low=1)
+            raise TypeError(f"iterable must be an iterable of (x, y), got {check.shown(self.iterable)}")
+        object.__setattr__(self, "inputs", check.integer("inputs", self.inputs, low=1))
         if self.classes is not None:
-            check.integer("classes", self.classes, low=2)
-            if self.outputs not in (None, self.classes):
-                raise ValueError(f"outputs must be left out or equal classes, got {self.outputs} and {self.classes}")
-            object.__setattr__(self, "outputs", int(self.classes))
-        check.integer("outputs", self.outputs, low=1)
+            object.__setattr__(self, "classes", check.integer("classes", self.classes, low=2))
+            if check.plain(self.outputs) not in (None, self.classes):
+                raise ValueError(
+                    f"outputs must be left out or equal classes, got {check.shown(self.outputs)} and {self.classes}"
+                )
+            object.__setattr__(self, "outputs", self.classes)
+        object.__setattr__(self, "outputs", check.integer("outputs", self.outputs, low=1))
         if self.steps is not None:
-            check.integer("steps", self.steps, low=1)
+            object.__setattr__(self, "steps", check.integer("steps", self.steps, low=1))
 
     @property
     def one_hot(self) -> bool:

@@ -45,8 +45,9 @@ class LabelShift(PoolStream):
             raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
         object.__setattr__(self, "tasks", checked_tasks(self.tasks))
         if self.examples is not None:
-            check.integer("examples", self.examples, low=1, high=len(self.data.y))
-        check.flag("shuffle", self.shuffle)
+            examples = check.integer("examples", self.examples, low=1, high=len(self.data.y))
+            object.__setattr__(self, "examples", examples)
+        object.__setattr__(self, "shuffle", check.flag("shuffle", self.shuffle))
 
     @property
     def inputs(self) -> int:
@@ -66,7 +67,7 @@ class LabelShift(PoolStream):
 
     @property
     def _examples(self) -> int:
-        return len(self.data.y) if self.examples is None else int(self.examples)
+        return len(self.data.y) if self.examples is None else self.examples
 
     def task(self, steps: np.ndarray) -> np.ndarray:
         return task_numbers(self.tasks)[np.asarray(steps) // self._examples]

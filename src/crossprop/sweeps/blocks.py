@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from crossprop.arguments import checked_observers
 from crossprop.engines.protocol import Observers
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import Cell, CellResult, DevicePool, Executor, Plan, engine_for
 from crossprop.learners.base import Learner
 from crossprop.records import PHASES, measure, phase_weights
-from crossprop.running import checked_observers, provenance
+from crossprop.running import provenance
 from crossprop.streams.base import Stream
 from crossprop.sweeps.grid import Grid, build
 from crossprop.sweeps.spec import SweepSpec

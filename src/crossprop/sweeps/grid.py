@@ -15,9 +15,9 @@ import jax
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop.arguments import LABELS, TAKEN, check_fit
 from crossprop.configuration import configuration
 from crossprop.learners import Learner
-from crossprop.running import LABELS, TAKEN, check_fit
 from crossprop.streams.base import Stream
 
 NETWORK, STREAM = "network.", "stream."

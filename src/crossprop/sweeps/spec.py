@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop.arguments import check_fit, checked_learners, checked_observers, checked_seeds
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.execution import Plan
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
-from crossprop.running import check_fit, checked_learners, checked_observers, checked_seeds
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 from crossprop.sweeps.grid import Grid, checked_grids

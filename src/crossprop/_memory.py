@@ -1,0 +1,68 @@
+"""The memory that there is, and checks that work will fit before it is begun."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+CGROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory/memory.stat",
+    ),
+)
+"""Files with the limit of a container, what it uses, and how much of that are files which need not stay in memory."""
+
+
+def check_memory(what: str, size: int, device: Any = None) -> None:
+    """A ValueError if `what` takes more than the memory that is free, on the host or on a device."""
+    free = free_memory(device)
+    if size > free:
+        raise ValueError(f"{what} would take {in_words(size)} of memory, and {in_words(free)} are free")
+
+
+def free_memory(device: Any = None) -> int:
+    """Bytes that are free: of a GPU's memory, or of what the host, its container and its limits allow."""
+    stats = None if device is None else device.memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"] - stats.get("bytes_in_use", 0))
+    return min((_host_memory(), *_container_memory()))
+
+
+def _host_memory() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 2**40  # an operating system that does not tell
+
+
+def _container_memory() -> list[int]:
+    found = []
+    for limit, used, details in CGROUPS:
+        try:
+            entries = dict(line.split(maxsplit=1) for line in Path(details).read_text().splitlines())
+            in_use = int(Path(used).read_text()) - int(entries.get("inactive_file", 0))
+            found.append(max(0, int(Path(limit).read_text()) - in_use))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    return found
+
+
+def bytes_of(tree: Any) -> int:
+    """The bytes of all arrays, or shapes of arrays, in a pytree."""
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
+
+def in_words(size: int) -> str:
+    unit = min(len(UNITS) - 1, max(0, size.bit_length() - 1) // 10)
+    return f"{size / 2 ** (10 * unit):,.{1 if unit else 0}f} {UNITS[unit]}"

@@ -1,0 +1,208 @@
+"""Checks of the arguments that runs and sweeps share, before any work is done."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crossprop import _checks as check
+from crossprop._memory import check_memory
+from crossprop.engines.protocol import Observers, Probe
+from crossprop.engines.segments import batch_width, steps_per_call
+from crossprop.execution import DevicePool, Plan, devices
+from crossprop.learners.base import Learner, Outcome, UnitRule, state_bytes
+from crossprop.learners.calling import check_state
+from crossprop.network import float_type
+from crossprop.streams.base import Stream
+
+MOST_STEPS = 2**31 - 1
+BYTES_PER_RUN = 2048
+"""What the bookkeeping of a run takes at least."""
+LABELS = {"rule", "optimizer", "replacement"}
+"""Coordinates of `learner`; as axes of a sweep they are dims of their own."""
+TAKEN = LABELS | {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at", "learner", "seed", "step", "task"}
+"""Names in the records that probes and metrics cannot have."""
+
+
+def checked_learners(learners: Any) -> dict[str, Learner]:
+    """Learners by name; each has a network, and numbers where its hyperparameters are."""
+    if isinstance(learners, Learner):
+        learners = {type(learners).__name__.lower(): learners}
+    if not isinstance(learners, Mapping) or not learners:
+        raise TypeError(f"learners must be a learner or a dict of learners by name, got {check.shown(learners)}")
+    for name, learner in learners.items():
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"learners must have names, got {check.shown(name)}")
+        if not isinstance(learner, Learner):
+            raise TypeError(
+                f"learners[{name!r}] must be a learner such as crossprop.Backprop(net, 1e-3), "
+                f"got {check.shown(learner)}"
+            )
+        for field in ("inputs", "outputs"):
+            check.integer(f"learners[{name!r}].network.{field}", getattr(learner.network, field, None), low=1)
+        check.choice(f"learners[{name!r}].network.loss", getattr(learner.network, "loss", None), ("squared", "softmax"))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
+            check.shape(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf, ())
+        if not isinstance(learner, UnitRule):
+            _check_update(f"learners[{name!r}].update", learner)
+    return dict(learners)
+
+
+def _check_update(what: str, learner: Learner) -> None:
+    """One's own `update` returns a state like `init`'s, and an `Outcome`."""
+    state = jax.eval_shape(learner.init, jax.random.key(0))
+    x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.network.outputs))
+    found = jax.eval_shape(learner.update, state, x, y)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
+        raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {check.shown(found)}")
+    check_state(learner, found[0], f"what {what} returns", types=True)
+    check.shape(f"the loss that {what} returns", found[1].loss, ())
+    check.shape(f"the outputs that {what} returns", found[1].outputs, y.shape)
+
+
+def checked_seeds(seeds: Any) -> list[int]:
+    """The seeds as a list."""
+    seeds = check.plain(seeds)
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        check_count("seeds", check.integer("seeds", seeds, low=1, high=2**32))
+        return list(range(seeds))
+    if isinstance(seeds, jax.Array) and (
+        jnp.issubdtype(seeds.dtype, jax.dtypes.prng_key) or (seeds.dtype == np.uint32 and seeds.shape == (2,))
+    ):
+        raise TypeError(f"seeds must be a number of seeds or a list of them, got a key of JAX, {check.shown(seeds)}")
+    is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str | bytes | bytearray)
+    if not (is_list or (isinstance(seeds, np.ndarray | jax.Array) and seeds.ndim == 1)):
+        raise TypeError(f"seeds must be a number of seeds or a list of them, got {check.shown(seeds)}")
+    if not len(seeds):
+        raise ValueError(f"seeds must not be empty, got {check.shown(seeds)}")
+    check_count("seeds", len(seeds))
+    listed = seeds if is_list else np.asarray(seeds).tolist()
+    chosen = [check.integer("a seed in seeds", seed, low=0, high=2**32 - 1) for seed in listed]
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"seeds must not repeat, got {check.shown(seeds)}")
+    return chosen
+
+
+def check_count(name: str, count: int) -> None:
+    """So many runs fit into memory, even if each keeps next to nothing."""
+    check_memory(f"{name}: {count:,} runs", count * BYTES_PER_RUN)
+
+
+def check_steps(steps: int, record_every: int) -> None:
+    """Engines count steps and windows in 32 bits."""
+    if steps + record_every > MOST_STEPS and record_every < steps:
+        raise ValueError(f"steps plus record_every must be at most {MOST_STEPS}, got {steps} and {record_every}")
+    if steps > MOST_STEPS:
+        raise ValueError(f"steps must be at most {MOST_STEPS}, got {steps}")
+
+
+def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, plan: Plan) -> None:
+    """A ValueError if the states, examples and records of a call cannot fit into memory, with what they would take."""
+    place, size = devices()[0], float_type().itemsize
+    threads = DevicePool().count
+    steps = (stream.steps if plan.steps is None else plan.steps) or 0
+    windows = -(-steps // plan.record_every)
+    records = examples = 0
+    for name, learner in learners.items():
+        own, drifts = state_bytes(learner), _drifts(jax.tree.structure(learner), float_type())
+        side_by_side = min(seeds, threads * batch_width(learner, place.platform, 2**24))
+        kept = seeds if plan.return_states else 0
+        check_memory(f"the states of learners[{name!r}]", own * max(2 * side_by_side, kept), place)
+        probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in plan.observers.probes)
+        numbers = 2 + drifts + len(plan.observers.metrics) + probes
+        records += 2 * seeds * windows * numbers * size
+        rows = min(steps, steps_per_call(learner, 1))
+        examples = max(examples, side_by_side * rows * (stream.inputs + stream.outputs) * size)
+    total = f"of {seeds:,} seeds and {windows:,} windows (steps / record_every)"
+    check_memory(f"the records {total}", records + seeds * len(learners) * BYTES_PER_RUN)
+    check_memory(f"the examples of a segment, with {stream.inputs:,} inputs and {stream.outputs:,} outputs,", examples)
+
+
+def check_fit(learners: dict[str, Learner], stream: Any) -> None:
+    """The stream is one, and has the sizes of the learners' networks."""
+    if not isinstance(stream, Stream):
+        raise TypeError(f"stream must be a crossprop.Stream such as crossprop.Geoff(), got {check.shown(stream)}")
+    for size in ("inputs", "outputs"):
+        check.integer(f"stream.{size}", getattr(stream, size, None), low=1)
+    check.flag("stream.one_hot", getattr(stream, "one_hot", None))
+    if not hasattr(stream, "steps"):
+        raise TypeError(
+            f"stream.steps must be a number of examples, or None for an endless stream, got {check.shown(stream)}"
+        )
+    if stream.steps is not None:
+        check.integer("stream.steps", stream.steps, low=1)
+    check.shape(
+        "what stream.task returns for two steps",
+        stream.task(np.arange(min(2, stream.steps or 2))),
+        (min(2, stream.steps or 2),),
+    )
+    for name, learner in learners.items():
+        network = learner.network
+        for size in ("inputs", "outputs"):
+            has, gives = getattr(network, size), getattr(stream, size)
+            if has != gives:
+                raise ValueError(f"{size} of learners[{name!r}].network must be {gives}, as the stream has, got {has}")
+        if network.loss == "softmax" and not stream.one_hot:
+            raise ValueError(f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers")
+
+
+@lru_cache(256)
+def _drifts(structure: Any, dtype: np.dtype) -> int:
+    """How many weights of a learner have a drift to record."""
+    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    return len(jax.eval_shape(learner.weights, jax.eval_shape(learner.init, jax.random.key(0))))
+
+
+def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -> Observers:
+    """Probes and metrics by name, each tried on the shapes of every learner."""
+    for kind, functions in (("probes", probes), ("metrics", metrics)):
+        if functions is not None and not isinstance(functions, Mapping):
+            raise TypeError(f"{kind} must be a dict of functions by name, got {check.shown(functions)}")
+        for name, function in (functions or {}).items():
+            if not isinstance(name, str) or not name or name in TAKEN or name.startswith("drift_"):
+                raise ValueError(f"{kind} must have names of their own, got {check.shown(name)}")
+            if not callable(function):
+                call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
+                raise TypeError(f"{kind}[{name!r}] must be a function {call}, got {check.shown(function)}")
+    if both := sorted({*(probes or {})} & {*(metrics or {})}):
+        raise ValueError(f"probes and metrics must have different names, got {both[0]!r} in both")
+    for name, probe in (probes or {}).items():
+        shapes = {which: _probe_shape(name, probe, learner) for which, learner in learners.items()}
+        if len(set(shapes.values())) > 1:
+            raise ValueError(f"probes[{name!r}] must return one shape for all learners, got {shapes}")
+    for name, metric in (metrics or {}).items():
+        for learner in learners.values():
+            y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
+            outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
+            found = jax.eval_shape(metric, outcome, y)
+            if not hasattr(found, "shape"):
+                raise TypeError(f"what metrics[{name!r}] returns must be a number, got {check.shown(found)}")
+            check.shape(f"what metrics[{name!r}] returns", found, ())
+    return Observers(tuple((probes or {}).items()), tuple((metrics or {}).items()))
+
+
+def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
+    state = jax.eval_shape(learner.init, jax.random.key(0))
+    found = jax.eval_shape(probe, state, state)
+    if not hasattr(found, "shape"):
+        raise TypeError(f"what probes[{name!r}] returns must be a number or an array, got {check.shown(found)}")
+    return found.shape
+
+
+def checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -> dict[tuple[str, int], Any]:
+    if start is None:
+        return {}
+    if not isinstance(start, Mapping) or not all(isinstance(each, Mapping) for each in start.values()):
+        raise TypeError(
+            f"start must be states by learner and seed, as run(..., return_states=True), got {check.shown(start)}"
+        )
+    for name, learner in learners.items():
+        for seed in seeds:
+            if name not in start or seed not in start[name]:
+                raise ValueError(f"start must have a state for every learner and seed, got none for {name!r}, {seed}")
+            check_state(learner, start[name][seed], f"start[{name!r}][{seed}]", types=True)
+    return {(name, seed): start[name][seed] for name in learners for seed in seeds}

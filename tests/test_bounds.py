@@ -1,0 +1,91 @@
+"""Bounds: what is too large is refused before work, with the figure; what is no number is named."""
+
+from fractions import Fraction
+
+import jax
+import numpy as np
+import pytest
+
+import crossprop as cp
+
+NET = cp.Network(inputs=3, hidden=4)
+SHORT = cp.Geoff(inputs=3, features=5, tasks="A", examples=20)
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("hidden", [3_000_000_000, 2**31, 2**64])
+@pytest.mark.parametrize("use", ["network", "learner", "run"])
+def test_a_network_larger_than_memory_is_refused_with_the_figure(hidden, use):
+    network = cp.Network(3, hidden)
+    calls = {
+        "network": lambda: network.init(KEY),
+        "learner": lambda: cp.Crossprop(network, 0.1).init(KEY),
+        "run": lambda: cp.run(cp.Backprop(network, 0.1), SHORT, seeds=1),
+    }
+    with pytest.raises(ValueError, match=rf"hidden={hidden}.* would take [\d,.]+ .iB of memory, and .* are free"):
+        calls[use]()
+
+
+def test_a_memory_larger_than_the_network_counts():
+    with pytest.raises(ValueError, match=r"the state of this Crossprop would take .* of memory"):
+        cp.Crossprop(cp.Network(20, 20_000, 200_000), 0.1).init(KEY)
+
+
+@pytest.mark.parametrize("seeds", [10**9, range(10**12)])
+def test_more_seeds_than_memory_are_refused_with_the_figure(seeds):
+    with pytest.raises(ValueError, match=r"seeds: .* runs would take .* of memory"):
+        cp.run(cp.Backprop(NET, 0.1), SHORT, seeds=seeds)
+
+
+def test_more_records_than_memory_are_refused_with_the_figure():
+    from own_streams import Noise
+
+    with pytest.raises(ValueError, match=r"the records .* would take .* of memory"):
+        cp.run(cp.Backprop(NET, 0.1), Noise(), seeds=1000, steps=2**31 - 10, record_every=1)
+    with pytest.raises(ValueError, match=r"steps .*must be at most 2147483647"):
+        cp.run(cp.Backprop(NET, 0.1), Noise(), seeds=1, steps=2**40, record_every=2**31 - 1)
+
+
+def test_numbers_of_numpy_are_numbers():
+    learner = cp.Backprop(cp.Network(np.uint8(3), np.array(4), np.int8(1), bias=np.True_), np.float32(0.5))
+    assert learner == cp.Backprop(cp.Network(3, 4, 1, bias=True), 0.5)
+    assert cp.Geoff(np.uint8(3), np.int16(5), examples=np.int64(9)) == cp.Geoff(3, 5, examples=9)
+    records = cp.run(cp.Backprop(NET, 0.1), SHORT, seeds=np.uint8(1), record_every=np.uint8(9))
+    assert records.attrs["record_every"] == "9" and [*records.step.values] == [9, 18, 20]
+
+
+NO_NUMBERS = [True, np.array(True), "1", np.array("1"), b"1", np.datetime64("2020-01-01"), np.timedelta64(1, "s"), 1j]
+NO_NUMBERS += [np.array(1j), np.array(None), Fraction(1, 2), None, {}, KEY]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(TypeError, match="step_size must be a number"):
+        cp.Backprop(NET, value)
+    with pytest.raises(TypeError, match="hidden must be a whole number"):
+        cp.Network(3, value)
+    with pytest.raises(TypeError, match="noise must be a number"):
+        cp.Geoff(noise=value)
+
+
+@pytest.mark.parametrize("value", [10**400, 10**5000, np.inf, 1e39, 1e-50, 1e-40], ids=["400", "5000", *"abcd"])
+def test_numbers_that_become_0_or_infinite_are_refused(value):
+    with pytest.raises(ValueError, match=r"step_size must be a .*number"):
+        cp.Backprop(NET, value)
+
+
+def test_small_numbers_are_fine_in_float64(x64):
+    assert cp.Backprop(NET, 1e-50).step_size == 1e-50
+
+
+@pytest.mark.parametrize("seeds", [[[1], [2, 3]], KEY, jax.random.PRNGKey(3), "12", True, {1: 2}, 1.5, [1.5]], ids=repr)
+def test_seeds_that_are_none_are_named(seeds):
+    with pytest.raises(TypeError, match="seeds must be"):
+        cp.run(cp.Backprop(NET, 0.1), SHORT, seeds=seeds)
+
+
+def test_an_optimizer_that_makes_none_is_named():
+    with pytest.raises(TypeError, match="optimizer must return an optax transformation, got None"):
+        cp.Backprop(NET, 0.1, optimizer=lambda size: None)
+    with pytest.raises(ValueError, match="optimizer must take a step size"):
+        cp.Backprop(NET, 0.1, optimizer=lambda: None)
