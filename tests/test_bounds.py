@@ -58,6 +58,7 @@ NO_NUMBERS = [True, np.array(True), "1", np.array("1"), b"1", np.datetime64("202
 NO_NUMBERS += [np.array(1j), np.array(None), Fraction(1, 2), None, {}, KEY]
 
 
+@pytest.mark.filterwarnings("ignore:A JAX array is being set as static")
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_what_is_no_number_is_named(value):
     with pytest.raises(TypeError, match="step_size must be a number"):

@@ -68,6 +68,7 @@ def checked_seeds(seeds: Any) -> list[int]:
     """The seeds as a list."""
     seeds = check.plain(seeds)
     if isinstance(seeds, int) and not isinstance(seeds, bool):
+        check.integer("seeds", seeds, low=1)
         check_count("seeds", check.integer("seeds", seeds, low=1, high=2**32))
         return list(range(seeds))
     if isinstance(seeds, jax.Array) and (

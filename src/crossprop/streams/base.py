@@ -134,7 +134,8 @@ def checked_tasks(tasks: Any) -> str | tuple[int, ...]:
                 f"tasks must be letters A to Z such as 'ABCABC', or a sequence of numbers, got {check.shown(tasks)}"
             )
         return tasks
-    if not isinstance(tasks, Sequence | np.ndarray) or isinstance(tasks, bytes) or getattr(tasks, "ndim", 1) != 1:
+    is_flat = isinstance(tasks, Sequence | np.ndarray) and getattr(tasks, "ndim", 1) == 1
+    if isinstance(tasks, bytes) or not is_flat or any(isinstance(task, list | tuple) for task in tasks):
         raise TypeError(
             f"tasks must be letters such as 'ABC' or a sequence of numbers from 0, got {check.shown(tasks)}"
         )
