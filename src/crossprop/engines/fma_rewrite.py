@@ -136,7 +136,7 @@ def _from_product(use: Instructions, equation: JaxprEqn, given: list[Any]) -> An
         other = jnp.broadcast_to(_computed(given[1] if first else given[0]), shape)
         if name == "sub":
             product, other = (product, -other) if first else (product.negative(), other)
-        return use.multiply_add(*product.factors(), other)
+        return use.multiply_add(*product._replace(shape=shape).factors(), other)
     return None
 
 
