@@ -11,7 +11,7 @@ import crossprop as cp
 import crossprop.cli
 from crossprop.records import phase_weights
 from crossprop.sweeps.evaluate import choose, edges, scores
-from crossprop.sweeps.store import Folder, read_header
+from crossprop.sweeps.store import read_header, read_store
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -52,11 +52,11 @@ def test_a_setting_that_diverged_comes_after_all_that_did_not(tmp_path):
     """The greatest step size is soon infinitely wrong; the least is merely bad."""
     swept(tmp_path / "s", over={"step_size": [1e-9, 1e6]})
     assert cp.open_evaluation(tmp_path / "s").chosen["backprop"].point == {"step_size": 1e-9}
-    asked, kept = read_header(tmp_path / "s"), Folder(tmp_path / "s").blocks
+    asked, kept = read_store(tmp_path / "s")
     assert np.isinf(scores(asked.grids[1], kept).sel(step_size=1e6)).all()
     only = {"step_size": [1e6]}
     swept(tmp_path / "t", over=only, evaluate=None)
-    choice = choose(read_header(tmp_path / "t").grids[0], Folder(tmp_path / "t").blocks)
+    choice = choose(read_header(tmp_path / "t").grids[0], read_store(tmp_path / "t")[1])
     assert choice is not None and choice.diverged == 2
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -18,9 +19,12 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
+from crossprop import _files
 from crossprop.engines.protocol import RunResult
 from crossprop.execution import CellResult
+from crossprop.sweeps.netcdf import DamagedBlock, read_block, read_records
 from crossprop.sweeps.status import status
+from crossprop.sweeps.store import read_store
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -83,7 +87,7 @@ def test_a_block_opens_with_plain_xarray(filled):
     for path in blocks:
         with xarray.open_dataset(path) as block:
             assert dict(block.sizes) == {"seed": 2, "step": 4} and block.learner == "backprop"
-            setting = json.loads(block.attrs["setting"])
+            setting = json.loads(block.attrs["about"])["setting"]
             point = {axis: block[axis].item() for axis in GRID}
             assert all(setting[axis] == value for axis, value in point.items())
             assert block.attrs["schema"] == 1 and block.attrs["seconds"] > 0 and block.attrs["engine"] == "scan"
@@ -227,22 +231,13 @@ def test_what_is_or_was_an_axis_may_differ(tmp_path, ran):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("mine.txt", "mine"), ("store.json", "{"), ("store.json", "[]"), ("store.json", '{"schema": 9}')],
+    [("mine.txt", "mine"), ("store.json", "{"), ("store.json", "[]"), ("store.json", '{"schema": 1}')],
 )
 def test_a_folder_that_is_no_store_is_left_alone(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=r"mine.txt|a folder that a sweep wrote|schema 9, this version .* reads 1"):
+    with pytest.raises(ValueError, match=r"mine.txt|store.json is damaged, or crossprop did not write it"):
         sweep(tmp_path)
     assert (tmp_path / name).read_text() == content and not (tmp_path / "blocks").exists()
-
-
-def test_a_damaged_block_is_named(tmp_path):
-    sweep(tmp_path)
-    path = min((tmp_path / "blocks").iterdir())
-    for content in (path.read_bytes()[:300], b"", b"CDF\x01"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"{path} is damaged: delete it"):
-            cp.open_sweep(tmp_path)
 
 
 @pytest.mark.parametrize("optimizer", [lambda step_size: optax.sgd(2 * step_size), jax.tree_util.Partial(optax.sgd)])
@@ -253,6 +248,133 @@ def test_an_optimizer_without_a_name_is_not_kept(tmp_path, optimizer):
     assert sweep(None, {"backprop": cp.Backprop(NET, 0.01, optimizer=optax.sgd)}, over={}, seeds=1)
 
 
+# Damage.
+
+
+@pytest.fixture
+def copied(tmp_path, filled):
+    """A store of its own to damage, its blocks, and its records when they are whole."""
+    shutil.copytree(filled[0], tmp_path / "copied")
+    return tmp_path / "copied", sorted((tmp_path / "copied" / "blocks").iterdir()), filled[1]
+
+
+def truncate(store, blocks):
+    os.truncate(blocks[0], blocks[0].stat().st_size - 1)
+
+
+def empty(store, blocks):
+    blocks[0].write_bytes(b"")
+
+
+def swap(store, blocks):
+    blocks[0].rename(store / "other")
+    blocks[1].rename(blocks[0])
+    (store / "other").rename(blocks[1])
+
+
+def copy_over(store, blocks):
+    shutil.copy(blocks[1], blocks[0])
+
+
+def copy_beside(store, blocks):
+    shutil.copy(blocks[0], blocks[0].with_stem(blocks[0].stem + "0"))
+
+
+def copy_from_another_store(store, blocks):
+    other = store.with_name("other")
+    sweep(other, over={"step_size": [0.01, 0.5]}, seeds=[7])
+    for path in (other / "blocks").iterdir():
+        shutil.copy(path, store / "blocks")
+
+
+@pytest.mark.parametrize(
+    ("damage", "files", "lost"),
+    [
+        (truncate, 1, 2),
+        (empty, 1, 2),
+        (swap, 2, 4),
+        (copy_over, 1, 2),
+        (copy_beside, 1, 0),
+        (copy_from_another_store, 2, 0),
+    ],
+)
+def test_what_is_no_block_of_the_store_is_left_out_put_aside_and_run_again(copied, ran, damage, files, lost):
+    store, blocks, records = copied
+    damage(store, blocks)
+    ran.clear()
+    before = tree(store / "blocks")
+    for read in (cp.open_sweep, status):
+        with pytest.warns(UserWarning, match="left out, because they are not whole or not of this store") as told:
+            there = read(store)
+        assert len(told) == 1 and str(told[0].message).count(str(store / "blocks")) == files
+    assert there.learners[0].missing == lost
+    with pytest.warns(UserWarning, match=f"files were put aside in {store / 'damaged'}") as told:
+        assert_same(sweep(store), records)
+    assert len(told) == 1 and len(ran) == lost
+    aside = tree(store / "damaged")
+    assert len(aside) == files and all(before[name] == content for name, content in aside.items())
+    assert_same(cp.open_sweep(store), records)
+    assert_same(sweep(store), records)
+
+
+def test_every_flipped_bit_of_a_block_is_noticed(copied):
+    path = copied[1][0]
+    size = path.stat().st_size
+    missed = []
+    with path.open("r+b", buffering=0) as file:
+        for place in range(size):
+            was = os.pread(file.fileno(), 1, place)[0]
+            for bit in range(8):
+                os.pwrite(file.fileno(), bytes([was ^ 1 << bit]), place)
+                for read in (read_block, read_records) if bit == place % 8 else (read_block,):
+                    try:
+                        read(path)
+                        missed.append((place, bit))
+                    except DamagedBlock as problem:
+                        missed += [(place, bit)] * (str(path) not in str(problem))
+            os.pwrite(file.fileno(), bytes([was]), place)
+    assert size > 1000 and not missed
+    assert read_block(path).seeds.tolist() == [0, 1]
+
+
+def test_without_store_json_blocks_are_found_again_but_never_taken_for_others(copied, ran):
+    store, _, records = copied
+    (store / "store.json").unlink()
+    with pytest.raises(ValueError, match="record_every is 20 there and 10 here"):
+        sweep(store, record_every=10)
+    with jax.enable_x64(True), pytest.raises(ValueError, match="float_type is 'float32' there and 'float64' here"):
+        sweep(store)
+    ran.clear()
+    assert_same(sweep(store), records)
+    assert not ran
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"schema":1}', b"\xff", b'{"sha256": ""}'])
+def test_a_damaged_store_json_is_named_and_kept(copied, content):
+    path = copied[0] / "store.json"
+    path.write_bytes(content)
+    for use in (sweep, cp.open_sweep, status):
+        with pytest.raises(ValueError, match=f"{path} is damaged, or crossprop did not write it"):
+            use(copied[0])
+    assert path.read_bytes() == content
+
+
+def test_a_block_that_may_not_be_read_is_not_called_damaged(copied, monkeypatch):
+    store, blocks, _ = copied
+    read_bytes = Path.read_bytes
+
+    def refused(path):
+        if path == blocks[0]:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    for use in (sweep, cp.open_sweep, status):
+        with pytest.raises(PermissionError, match=f"{blocks[0]} cannot be read: Permission denied"):
+            use(store)
+    assert blocks[0].exists() and not (store / "damaged").exists()
+
+
 # Status.
 
 
@@ -260,12 +382,12 @@ def test_status_tells_what_is_done_missing_and_diverged_and_the_time_left(tmp_pa
     over = {"step_size": [0.01, 1e4]}
     sweep(tmp_path, over=over)
     assert status(tmp_path) == ([("backprop", 4, 0, 2, 0)], None)
-    asked = json.loads((tmp_path / "store.json").read_text())
+    asked = _files.read_json(tmp_path / "store.json")
     asked["learners"]["backprop"]["seeds"] = [1, 2, 3, 4]
     asked["learners"]["new"] = asked["learners"]["backprop"] | {"over": {}}
-    (tmp_path / "store.json").write_text(json.dumps(asked))
+    _files.write_json(tmp_path / "store.json", asked)
     (backprop, new), writer = status(tmp_path)
-    seconds = sum(block.seconds for block in SWEEP.Folder(tmp_path).blocks) / 4
+    seconds = sum(block.seconds for block in read_store(tmp_path)[1]) / 4
     assert backprop[:4] == ("backprop", 2, 6, 1) and backprop.seconds_left == pytest.approx(6 * seconds)
     assert new[:4] == ("new", 0, 4, 0) and new.seconds_left == pytest.approx(4 * seconds) and writer is None
     for path in (tmp_path / "blocks").iterdir():
@@ -478,6 +600,6 @@ def test_a_sweep_killed_at_random_moments_ends_bit_equal_to_one_never_killed(tmp
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert tree(killed).keys() == tree(whole).keys() and len(tree(killed)) == 122
     assert_same(cp.open_sweep(killed), cp.open_sweep(whole))
-    runs = [(block.identity, seed) for block in SWEEP.Folder(killed).blocks for seed in block.seeds.tolist()]
+    runs = [(block.identity, seed) for block in read_store(killed)[1] for seed in block.seeds.tolist()]
     assert len(runs) == len(set(runs)) == 240
     assert (cp.open_sweep(killed)["backprop"].diverged_at == -1).all()

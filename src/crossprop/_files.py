@@ -136,7 +136,7 @@ def read_json(path: Path) -> dict[str, Any]:
         contents = json.loads(path.read_bytes())
         told = contents.pop("sha256", None)
         if told is None:
-            raise ValueError("it has no checksum")
+            raise ValueError("it has no checksum, as files of crossprop 0.1; choose another folder")
         if told != _digest(contents):
             raise ValueError("its checksum differs from its contents")
     except (ValueError, AttributeError, TypeError, RecursionError) as problem:

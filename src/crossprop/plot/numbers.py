@@ -13,7 +13,7 @@ from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.sweeps.grid import Grid
 from crossprop.sweeps.labelled import labelled
-from crossprop.sweeps.store import Folder, read_header
+from crossprop.sweeps.store import read_store
 
 if TYPE_CHECKING:
     import xarray
@@ -86,7 +86,7 @@ class Sweep(NamedTuple):
 
 def read(store: Path) -> Sweep:
     """Reads everything that is plotted from a store."""
-    header, blocks = read_header(store), Folder(store).blocks
+    header, blocks = read_store(store)
     learners = {}
     for grid in header.grids:
         if (choice := choose(grid, blocks)) is not None:

@@ -21,7 +21,7 @@ from crossprop.sweeps.evaluate import open_evaluation as open_evaluation
 from crossprop.sweeps.grid import logspace as logspace
 from crossprop.sweeps.labelled import labelled, widened
 from crossprop.sweeps.spec import SweepSpec as SweepSpec
-from crossprop.sweeps.store import KEPT, Folder, Memory, open_for_writing, read_header
+from crossprop.sweeps.store import KEPT, Folder, Memory, open_for_writing, read_store
 
 if TYPE_CHECKING:
     import distributed
@@ -82,7 +82,7 @@ def sweep(
 
 def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
     """All that is in a store, as `sweep` returns it. What is not there yet is NaN, and its `diverged_at` -2."""
-    header, blocks = read_header(Path(store)), Folder(Path(store)).blocks
+    header, blocks = read_store(Path(store))
     return {grid.name: labelled(widened(grid, blocks), header.record_every, blocks) for grid in header.grids}
 
 

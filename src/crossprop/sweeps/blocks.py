@@ -47,9 +47,9 @@ class Block(NamedTuple):
         return self.grid.points[self.identity]
 
     @property
-    def setting(self) -> dict[str, Any]:
-        """Every field of the learner, its network and the stream."""
-        return self.grid.base | self.point
+    def about(self) -> dict[str, Any]:
+        """All that the records depend on, apart from the seeds."""
+        return self.grid.about(self.point)
 
 
 class BlockResult(NamedTuple):
@@ -66,9 +66,9 @@ class BlockResult(NamedTuple):
 class StoredBlock:
     """A block that is done. Its records may be on disk: `records()` reads them."""
 
-    name: str
     identity: str
-    setting: dict[str, Any]
+    about: dict[str, Any]
+    """All that the records depend on, apart from the seeds."""
     seeds: np.ndarray
     diverged_at: np.ndarray
     step: np.ndarray
@@ -76,14 +76,25 @@ class StoredBlock:
     made_with: dict[str, Any]
     seconds: float
     records: Callable[[], dict[str, np.ndarray]]
+    store: str = ""
+    """The number of its store."""
 
     @classmethod
     def of(
         cls, block: Block, result: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
     ) -> "StoredBlock":
         """The block with its result; `records` gives them, now or from a file."""
-        seeds = np.array(block.seeds)
-        return cls(block.name, block.identity, block.setting, seeds, *result[1:], seconds, records)
+        return cls(block.identity, block.about, np.array(block.seeds), *result[1:], seconds, records)
+
+    @property
+    def name(self) -> str:
+        """The learner's name."""
+        return self.about["learner"]
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """Every field of the learner, its network and the stream."""
+        return self.about["setting"]
 
     @cached_property
     def scores(self) -> "Scores":

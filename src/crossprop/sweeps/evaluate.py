@@ -13,7 +13,7 @@ from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_d
 from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
 from crossprop.sweeps.grid import Grid
 from crossprop.sweeps.labelled import NOT_RUN, labelled
-from crossprop.sweeps.store import Folder, read_header
+from crossprop.sweeps.store import read_store
 
 if TYPE_CHECKING:
     import xarray
@@ -66,7 +66,7 @@ def open_evaluation(store: str | Path) -> Evaluation:
     compare(evaluation.values(), {"crossprop": "backprop"})
     ```
     """
-    header, blocks = read_header(Path(store)), Folder(Path(store)).blocks
+    header, blocks = read_store(Path(store))
     evaluation = evaluated(header.grids, header.record_every, blocks)
     if not evaluation.records:
         raise ValueError(f"{str(store)!r} must hold an evaluation: run the same sweep with --evaluate 60")

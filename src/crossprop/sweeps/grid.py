@@ -21,6 +21,8 @@ from crossprop.learners import Learner
 from crossprop.streams.base import Stream
 
 NETWORK, STREAM = "network.", "stream."
+SCHEMA = 2
+"""The format of a store: that of its blocks, and of what identifies them."""
 
 
 def logspace(start: float, stop: float, base: float = 10) -> list[float]:
@@ -45,7 +47,7 @@ def logspace(start: float, stop: float, base: float = 10) -> list[float]:
 @dataclass(frozen=True)
 class Grid:
     """The sweep of one learner in JSON's types: the arguments of the learner and the stream, the axes, the seeds of
-    every setting, and those set aside to evaluate the best."""
+    every setting, those set aside to evaluate the best, and what all learners of the sweep have in common."""
 
     name: str
     learner: dict[str, Any]
@@ -53,6 +55,7 @@ class Grid:
     over: dict[str, list[Any]]
     seeds: list[int]
     evaluation: list[int] = field(default_factory=list)
+    common: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def base(self) -> dict[str, Any]:
@@ -65,7 +68,11 @@ class Grid:
     def points(self) -> dict[str, dict[str, Any]]:
         """The values of the axes at every point, in the order of the axes, by the identity of the point's setting."""
         points = [dict(zip(self.over, values, strict=True)) for values in itertools.product(*self.over.values())]
-        return {identity(self.name, self.base | point): point for point in points}
+        return {identity(self.about(point)): point for point in points}
+
+    def about(self, point: dict[str, Any]) -> dict[str, Any]:
+        """All that the records of a point depend on, apart from the seeds."""
+        return {"schema": SCHEMA, "learner": self.name, "setting": self.base | point, **self.common}
 
 
 def after(grid: Grid, earlier: Grid) -> Grid:
@@ -73,10 +80,10 @@ def after(grid: Grid, earlier: Grid) -> Grid:
     return replace(grid, evaluation=sorted({*grid.evaluation, *earlier.evaluation}.difference(grid.seeds)))
 
 
-def identity(name: str, setting: dict[str, Any]) -> str:
-    """A hash of a learner's name and all its fields: the same in every process, and for 1 and 1.0."""
-    same = {field: float(value) if type(value) is int else value for field, value in setting.items()}
-    return hashlib.sha256(json.dumps([name, same], sort_keys=True).encode()).hexdigest()[:20]
+def identity(about: dict[str, Any]) -> str:
+    """A hash of all that records depend on: the same in every process, and for a setting of 1 and of 1.0."""
+    same = {field: float(value) if type(value) is int else value for field, value in about["setting"].items()}
+    return hashlib.sha256(json.dumps(about | {"setting": same}, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds: list[int]) -> list[Grid]:

@@ -85,7 +85,8 @@ def _common(values: list[Any]) -> Any:
 
 def widened(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
     """The grid of the last call, extended by everything else that the store holds."""
-    mine = [block for block in stored if block.name == grid.name]
+    rest = {name: value for name, value in grid.about({}).items() if name != "setting"}
+    mine = [block for block in stored if block.about == rest | {"setting": block.setting}]
     over = {}
     for field, value in grid.base.items():
         if isinstance(value, dict | list) and field not in grid.over:

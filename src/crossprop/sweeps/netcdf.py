@@ -1,7 +1,13 @@
-"""A block as a file in netCDF-3, which plain xarray opens, and which takes a millisecond to write."""
+"""A block as a file in netCDF-3, which plain xarray opens, and which takes a millisecond to write.
+
+The attribute `crc32` is the checksum of the whole file, computed with eight zeros in its place. The attribute `about`
+holds all that the records depend on, apart from the seeds; a hash of it and the first seed are the file's name.
+"""
 
 import json
+import zlib
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,18 +15,33 @@ import numpy as np
 
 from crossprop.running import further_dims
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
+from crossprop.sweeps.grid import SCHEMA, identity
 
 if TYPE_CHECKING:
     from scipy.io import netcdf_file
 
 HEADER = ("seed", "step", "task", "diverged_at")
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
+UNKNOWN = b"00000000"
+"""Stands in the place of the checksum while it is computed."""
+CHECKSUM = b"\0\0\0\x05crc32\0\0\0\0\0\0\x02\0\0\0\x08"
+"""How netCDF-3 begins an attribute `crc32` of eight characters, which follow."""
 
 
-def write_block(path: Path, block: Block, result: BlockResult, seconds: float) -> None:
+class DamagedBlock(ValueError):
+    """A file that is not the block that its name says, whole."""
+
+
+def file_name(identity: str, seeds: Any) -> str:
+    """The name of a block's file."""
+    return f"{identity}-{seeds[0]}.nc"
+
+
+def write_block(path: Path, block: Block, result: BlockResult, seconds: float, store: str) -> None:
     from scipy.io import netcdf_file
 
     with netcdf_file(path, "w") as file:
+        file.crc32 = UNKNOWN
         file.createDimension("seed", len(block.seeds))
         file.createDimension("step", len(result.step))
         for name, values in result.records.items():
@@ -35,10 +56,15 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float) -
         for name, value in ({"learner": block.name} | block.point).items():
             _put_scalar(file, name, value)
         file.coordinates = " ".join(["learner", "task", *block.point])
-        file.setting = json.dumps(block.setting)
+        file.about = json.dumps(block.about)
+        file.store = store
         file.seconds = np.float64(seconds)
         for name in MADE_WITH:
             setattr(file, name, result.made_with[name])
+    with path.open("r+b") as file:
+        place, checksum = _checksum(file.read())
+        file.seek(place)
+        file.write(checksum)
 
 
 def _put(file: "netcdf_file", name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
@@ -59,41 +85,68 @@ def _put_scalar(file: "netcdf_file", name: str, value: Any) -> None:
         _put(file, name, np.array(np.nan if value is None else value, np.float64), ())
 
 
-def read_block(path: Path) -> StoredBlock:
-    from scipy.io import netcdf_file
+def _checksum(data: bytes) -> tuple[int, bytes]:
+    """Where the checksum of a file is, and what it must be."""
+    place = data.index(CHECKSUM) + len(CHECKSUM)
+    whole = memoryview(data)
+    found = zlib.crc32(whole[place + len(UNKNOWN) :], zlib.crc32(UNKNOWN, zlib.crc32(whole[:place])))
+    return place, f"{found:08x}".encode()
 
+
+def read_block(path: Path) -> StoredBlock:
+    """The block in a file, without its records. A `DamagedBlock` says what is wrong with it, an OSError that it cannot
+    be read."""
     try:
-        with netcdf_file(path) as file:
+        with _opened(path) as file:
             values = {name: _native(file.variables[name][:]) for name in HEADER}
-            name = file.variables["learner"][:].tobytes().decode()
-            made = {each: getattr(file, each) for each in ("setting", "seconds", *MADE_WITH)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as problem:
-        raise ValueError(f"{path} is damaged: delete it, and the sweep runs it again. {problem}") from None
-    made: dict[str, Any] = {
-        each: value.decode() if isinstance(value, bytes) else value.item() for each, value in made.items()
-    }
+            texts = {name: getattr(file, name) for name in ("about", "store", "seconds", *MADE_WITH)}
+        made: dict[str, Any]
+        made = {name: value.decode() if isinstance(value, bytes) else value.item() for name, value in texts.items()}
+        about, seeds = json.loads(made.pop("about")), values["seed"].view(np.uint32).astype(np.int64)
+        whose = identity(about)
+        name = file_name(whose, seeds)
+    except (KeyError, AttributeError, TypeError, IndexError) as problem:
+        raise DamagedBlock(f"{path} is no block of schema {SCHEMA}: {problem!r}") from None
+    if path.name != name:
+        raise DamagedBlock(f"{path} is another block than its name says, {name}")
     return StoredBlock(
-        name=name,
-        identity=path.stem.partition("-")[0],
-        setting=json.loads(made.pop("setting")),
-        seeds=values["seed"].view(np.uint32).astype(np.int64),
+        identity=whose,
+        about=about,
+        seeds=seeds,
         diverged_at=values["diverged_at"],
         step=values["step"],
         task=values["task"],
         seconds=made.pop("seconds"),
+        store=made.pop("store"),
         made_with=made,
         records=partial(read_records, path),
     )
 
 
 def read_records(path: Path) -> dict[str, np.ndarray]:
-    from scipy.io import netcdf_file
-
-    with netcdf_file(path) as file:
+    with _opened(path) as file:
         names = [name for name, each in file.variables.items() if each.dimensions[:2] == ("seed", "step")]
         return {name: _native(file.variables[name][:]) for name in names}
 
 
+def _opened(path: Path) -> "netcdf_file":
+    """The file in memory, after a check that it is whole."""
+    from scipy.io import netcdf_file
+
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as problem:
+        raise OSError(problem.errno, f"{path} cannot be read: {problem.strerror}") from None
+    if CHECKSUM not in data:
+        raise DamagedBlock(f"{path} has no checksum, or its beginning is damaged")
+    place, expected = _checksum(data)
+    if (found := data[place : place + len(expected)]) != expected:
+        raise DamagedBlock(f"{path} is damaged: its checksum is {expected.decode()}, not {found!r}")
+    return netcdf_file(BytesIO(data), mmap=False)
+
+
 def _native(values: np.ndarray) -> np.ndarray:
-    """A copy in the machine's byte order; the file's is big-endian and memory-mapped."""
+    """A copy in the machine's byte order; the file's is big-endian."""
     return values.astype(values.dtype.newbyteorder("="))

@@ -82,24 +82,27 @@ class SweepSpec:
     def header(self) -> "StoreHeader":
         """What a store of this sweep holds."""
         grids = checked_grids(self.learners, self.stream, self.over, self.seeds)
-        return StoreHeader(
-            self.record_every,
-            str(float_type()),
-            [replace(grid, evaluation=self.fresh_seeds) for grid in grids],
-            self.steps,
-            {name: configuration(probe) for name, probe in self.observers.probes},
-            {name: configuration(metric) for name, metric in self.observers.metrics},
-        )
+        common = {
+            "record_every": self.record_every,
+            "float_type": str(float_type()),
+            "steps": self.steps,
+            "probes": {name: configuration(probe) for name, probe in self.observers.probes},
+            "metrics": {name: configuration(metric) for name, metric in self.observers.metrics},
+        }
+        return StoreHeader([replace(grid, evaluation=self.fresh_seeds, common=common) for grid in grids], common)
 
 
 @dataclass(frozen=True)
 class StoreHeader:
-    """What a store holds, in JSON's types: what all its blocks have in common, and a grid for every learner."""
+    """What a store holds, in JSON's types: a grid for every learner, and what all its blocks have in common."""
 
-    record_every: int
-    float_type: str
     grids: list[Grid]
-    steps: int | None
-    probes: dict[str, str]
-    """How each function is known again: by its module and name."""
-    metrics: dict[str, str]
+    common: dict[str, Any]
+    """`record_every`, `float_type`, `steps`, `probes` and `metrics`; functions by their modules and names."""
+    store: str = ""
+    """The store's own number, which all of its blocks have."""
+
+    @property
+    def record_every(self) -> int:
+        """The steps of a window."""
+        return self.common["record_every"]

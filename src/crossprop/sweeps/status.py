@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from crossprop.sweeps.store import Folder, read_header, writer
+from crossprop.sweeps.store import read_store, writer
 
 
 class LearnerStatus(NamedTuple):
@@ -26,7 +26,7 @@ class Status(NamedTuple):
 def status(store: str | Path) -> Status:
     """How much of the last call's sweep is done, how much is missing, and how long that may take. If it had an
     evaluation, the fresh seeds of the best settings count too."""
-    header, stored = read_header(Path(store)), Folder(Path(store)).blocks
+    header, stored = read_store(Path(store))
     learners = []
     for grid in header.grids:
         tuning, fresh = set(grid.seeds), set(grid.evaluation)

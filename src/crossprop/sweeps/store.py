@@ -1,27 +1,41 @@
 """The store of a sweep: a folder of blocks, each written completely or not at all, and the sweep they belong to.
 
 - `store.json`: the schema, what all blocks have in common, and the grid of every learner as of the last call.
-- `blocks/*.nc`: the blocks. What is done is what is here.
+- `blocks/*.nc`: the blocks. What is done is what is here, and whole.
+- `damaged`: blocks that were not whole, or not of this store, put aside by the next sweep that wrote here.
 - `lock`: held while a sweep writes. The operating system lets go of it when the process ends, however it ends.
 """
 
-import json
+import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from secrets import token_hex
 
-from crossprop._files import PART, atomic_write, check_writable, lock_holder, locked, to_disk
+from crossprop._files import (
+    DAMAGED,
+    PART,
+    atomic_write,
+    check_writable,
+    lock_holder,
+    locked,
+    put_aside,
+    read_json,
+    to_disk,
+    write_json,
+)
 from crossprop._version import __version__
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
-from crossprop.sweeps.grid import STREAM, Grid, after
-from crossprop.sweeps.netcdf import read_block, read_records, write_block
+from crossprop.sweeps.grid import SCHEMA, STREAM, Grid, after
+from crossprop.sweeps.netcdf import DamagedBlock, file_name, read_block, read_records, write_block
 from crossprop.sweeps.spec import StoreHeader
 
-SCHEMA = 1
-COMMON = ("record_every", "float_type", "steps", "probes", "metrics")
+MOST_NAMED = 5
+"""A warning names so many damaged files."""
 KEPT = "What was written before is kept, and the same sweep goes on from there"
 
 
@@ -38,51 +52,101 @@ class Memory:
 class Folder:
     """A store on disk. Everything but the records of its blocks is in memory."""
 
-    def __init__(self, path: Path):
-        self.path = path
-        self.blocks = [read_block(block) for block in sorted((path / "blocks").glob("[!.]*.nc"))]
+    def __init__(self, path: Path, store: str, blocks: list[StoredBlock]):
+        self.path, self.store, self.blocks = path, store, blocks
 
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
-        path = self.path / "blocks" / f"{block.identity}-{block.seeds[0]}.nc"
+        path = self.path / "blocks" / file_name(block.identity, block.seeds)
         with _named_errors(path), atomic_write(path) as scratch:
-            write_block(scratch, block, result, seconds)
+            write_block(scratch, block, result, seconds, self.store)
         self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
 
 
 @contextmanager
 def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
-    """The store, for this process alone. A folder that is no store, or holds another sweep, is left as it is."""
+    """The store, for this process alone. A folder that is no store, or holds another sweep, is left as it is. Damaged
+    blocks are put aside."""
     _check_storable(header)
     _check_own(path)
     check_writable("store", path)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path / "lock"):
-        before = read_header(path) if (path / "store.json").exists() else header
+        before = read_header(path) if (path / "store.json").exists() else None
+        store, blocks, damaged = _read_blocks(path, before and before.store)
+        if before is None:
+            before = _first_header(header, blocks)
         _check_same(path, before, header)
         for stray in (*path.glob(f".*{PART}"), *path.glob(f"blocks/.*{PART}")):
             stray.unlink()
         (path / "blocks").mkdir(exist_ok=True)
         earlier = {grid.name: grid for grid in before.grids}
         grids = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in header.grids}
-        _write_header(path, replace(header, grids=[*grids.values()]))
+        _write_header(path, replace(header, grids=[*grids.values()], store=store))
+        for each in damaged:
+            put_aside(each, path / DAMAGED)
+        _warn(f"files were put aside in {path / DAMAGED}", damaged, "What this sweep needs of them is run again")
         try:
-            yield Folder(path)
+            yield Folder(path, store, blocks)
         finally:
             to_disk(path / "blocks")
 
 
+def read_store(path: Path) -> tuple[StoreHeader, list[StoredBlock]]:
+    """What a store holds as of the last call, and its blocks. One warning names files that are damaged."""
+    header = read_header(path)
+    _, blocks, damaged = _read_blocks(path, header.store)
+    _warn("files were left out", damaged, "The same sweep puts them aside and runs their blocks again")
+    return header, blocks
+
+
 def read_header(path: Path) -> StoreHeader:
     """What a store holds as of the last call. A ValueError if there is no store, or one of another schema."""
+    file = path / "store.json"
     try:
-        stored = json.loads((path / "store.json").read_text())
-        schema = stored["schema"]
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+        stored = read_json(file)
+        if stored["schema"] != SCHEMA:
+            raise ValueError(f"{file} has schema {stored['schema']}, this version of crossprop reads {SCHEMA}")
+        common = stored["common"]
+        grids = [Grid(name, **grid, common=common) for name, grid in stored["learners"].items()]
+        return StoreHeader(grids, common, stored["store"])
+    except OSError as problem:
         raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {problem}") from None
-    if schema != SCHEMA:
-        raise ValueError(f"{path} has schema {schema}, this version of crossprop reads {SCHEMA}")
-    grids = [Grid(name, **grid) for name, grid in stored["learners"].items()]
-    common = {"steps": None, "probes": {}, "metrics": {}} | {name: stored[name] for name in COMMON if name in stored}
-    return StoreHeader(grids=grids, **common)
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValueError(f"{file} is damaged: {problem!r}") from None
+
+
+def _first_header(header: StoreHeader, blocks: list[StoredBlock]) -> StoreHeader:
+    """That of a new store. If there are blocks, `store.json` was lost, and they say what they have in common."""
+    about = blocks[0].about if blocks else header.common
+    return replace(header, common={name: about.get(name) for name in header.common})
+
+
+def _read_blocks(path: Path, store: str | None) -> tuple[str, list[StoredBlock], dict[Path, str]]:
+    """The store's number, its blocks, and what is wrong with files that are none of them. If `store` is None, it is the
+    number that most blocks have."""
+    blocks: dict[Path, StoredBlock] = {}
+    damaged: dict[Path, str] = {}
+    for file in sorted((path / "blocks").glob("[!.]*.nc")):
+        try:
+            blocks[file] = read_block(file)
+        except DamagedBlock as problem:
+            damaged[file] = str(problem)
+        except FileNotFoundError:  # put aside meanwhile
+            continue
+    if store is None:
+        ((store, _),) = Counter(block.store for block in blocks.values()).most_common(1) or [(token_hex(8), 0)]
+    foreign = {file: f"{file} is a block of another store" for file, block in blocks.items() if block.store != store}
+    return store, [block for file, block in blocks.items() if file not in foreign], damaged | foreign
+
+
+def _warn(done: str, damaged: dict[Path, str], then: str) -> None:
+    """One warning for all damaged files."""
+    if damaged:
+        named = list(damaged.values())[:MOST_NAMED]
+        named += [f"and {len(damaged) - MOST_NAMED} more"] * (len(damaged) > MOST_NAMED)
+        warnings.warn(
+            f"{done}, because they are not whole or not of this store: {'; '.join(named)}. {then}", stacklevel=5
+        )
 
 
 def writer(path: Path) -> str | None:
@@ -100,18 +164,18 @@ def _named_errors(path: Path) -> Iterator[None]:
 
 
 def _write_header(path: Path, header: StoreHeader) -> None:
-    learners = {grid.name: asdict(grid) for grid in header.grids}
-    for grid in learners.values():
-        del grid["name"]
-    common = {name: value for name, value in asdict(header).items() if name != "grids"}
-    contents = {"schema": SCHEMA, "crossprop": __version__} | common | {"learners": learners}
-    with _named_errors(path / "store.json"), atomic_write(path / "store.json") as scratch:
-        scratch.write_text(json.dumps(contents, indent=1, allow_nan=False))
+    shared = ("name", "common")
+    learners = {
+        grid.name: {name: value for name, value in asdict(grid).items() if name not in shared} for grid in header.grids
+    }
+    contents = {"schema": SCHEMA, "crossprop": __version__, "store": header.store, "common": header.common}
+    with _named_errors(path / "store.json"):
+        write_json(path / "store.json", contents | {"learners": learners})
 
 
 def _check_own(path: Path) -> None:
     names = {each.name for each in path.iterdir()} if path.is_dir() else set()
-    foreign = {name for name in names if name not in ("lock", "blocks") and not name.endswith(PART)}
+    foreign = {name for name in names if name not in ("lock", "blocks", DAMAGED) and not name.endswith(PART)}
     if foreign and "store.json" not in names:
         raise ValueError(
             f"store must be a new folder or one that a sweep wrote, got {str(path)!r}, which holds {min(foreign)!r}"
@@ -121,7 +185,7 @@ def _check_own(path: Path) -> None:
 def _check_storable(header: StoreHeader) -> None:
     """A lambda, or an object that shows its address, cannot be recognised in another process."""
     for kind in ("probes", "metrics"):
-        for name, function in getattr(header, kind).items():
+        for name, function in header.common[kind].items():
             if "<" in function:
                 raise ValueError(
                     f"{kind}[{name!r}] must have a name of its own to be kept in a store, got {function}: define it at "
@@ -138,7 +202,7 @@ def _check_storable(header: StoreHeader) -> None:
 
 def _check_same(path: Path, there: StoreHeader, here: StoreHeader) -> None:
     """A ValueError that names the difference, if the two sweeps cannot share a store."""
-    differences = [(name, getattr(there, name), getattr(here, name)) for name in COMMON]
+    differences = [(name, there.common.get(name), value) for name, value in here.common.items()]
     for old, new in product(there.grids, here.grids):
         fixed = [field for field in new.base if field not in old.over and field not in new.over]
         for field in fixed if old.name == new.name else [each for each in fixed if each.startswith(STREAM)]:
