@@ -1,12 +1,14 @@
-"""Every learner equals a literal, slow transcription of the paper's equations."""
+"""Every learner equals a literal, slow transcription of its equations, at every depth."""
 
 import itertools
 import os
+import random
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import crossprop as cp
@@ -14,42 +16,68 @@ import reference
 from crossprop.network import ACTIVATIONS, LOSSES
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-INPUTS, HIDDEN, STEPS = 2, 3, 200
-OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam")
-STEP_SIZES = {"step_size": 0.01, "incoming_step_size": 0.004}
-MEMORY = {"memory_step_size": 0.02}
+INPUTS, STEPS = 2, 200
 
-# Every rule: how the package builds it, and the same hyperparameters for the judge.
+# Every rule: how the package builds it, its further options, and hyperparameters of which each is tried.
 RULES = {
-    "crossprop": (cp.Crossprop, [{"eta": 0.0} | MEMORY, {"eta": 0.3} | MEMORY]),
-    "crossprop-projected": (partial(cp.Crossprop, projections=2), [{"eta": 0.3} | MEMORY]),
-    "crossprop-approx": (cp.CrosspropApprox, [{"eta": 0.3, "memory_eta": 0.1} | MEMORY]),
-    "crossprop-sum": (cp.CrosspropSum, [MEMORY]),
-    "backprop": (cp.Backprop, [{}]),
-    "frozen": (cp.Frozen, [{}]),
+    "crossprop": (cp.Crossprop, {}, [{"eta": 0.0}, {"eta": 0.3}]),
+    "crossprop-projected": (partial(cp.Crossprop, projections=2), {}, [{"eta": 0.3}]),
+    "crossprop-approx": (cp.CrosspropApprox, {}, [{"eta": 0.3, "memory_eta": 0.1}]),
+    "crossprop-sum": (cp.CrosspropSum, {}, [{}]),
+    "foresight": (cp.Foresight, {}, [{"ahead": 1.5, "horizon": 20.0}]),
+    "backprop": (cp.Backprop, None, [{}]),
+    "frozen": (cp.Frozen, None, [{}]),
 }
-OUTPUTS = (1, 3, 10)
-FULL_GRID = os.environ.get("CROSSPROP_FULL_GRID") == "1"
-"""Whether every rule meets every combination of optimizer, activation, loss, bias and outputs in float64; else, and in
-float32, every combination of any two."""
+"""A rule whose options are None is the same at every layer."""
+
+FACTORS = {
+    "rule": [
+        (rule, layers)
+        for rule, (_, options, _) in RULES.items()
+        for layers in ((None,) if options is None else ("top", "all"))
+    ],
+    "activation": ACTIVATIONS,
+    "hidden": (3, (), (3,), (4, 3), (3, 4, 3)),
+    "optimizer": ("sgd", "momentum", "rmsprop", "adam"),
+    "outputs": (1, 3, 10),
+    "loss": LOSSES,
+    "bias": (False, True),
+    "layer_norm": (False, True),
+    "memory_step_size": (None, 0.006),
+    "step_size_of_each_layer": (False, True),
+}
+STRENGTH = 3 if os.environ.get("CROSSPROP_FULL_GRID") == "1" else 2
+"""The grid has every combination of the values of any two factors; of any three in the full grid, and so every
+combination of any two for every rule."""
 
 
-def networks(optimizer):
-    return itertools.product(ACTIVATIONS, LOSSES, (False, True), OUTPUTS) if FULL_GRID else pairs(optimizer)
+def covering(factors, strength):
+    """Rows with every combination of the values of any `strength` factors: each row begins with a combination that is
+    missing, and of a few random ways to complete it takes the one that adds most."""
+    generator, sizes = random.Random(0), [len(values) for values in factors.values()]
+    groups = list(itertools.combinations(range(len(sizes)), strength))
+    parts = lambda row: ((group, tuple(row[at] for at in group)) for group in groups)
+    missing = {
+        (group, values): None for group in groups for values in itertools.product(*(range(sizes[at]) for at in group))
+    }
+    while missing:
+        group, values = next(iter(missing))
+        rows = [[generator.randrange(size) for size in sizes] for _ in range(40)]
+        for row, (at, value) in itertools.product(rows, zip(group, values, strict=True)):
+            row[at] = value
+        best = max(rows, key=lambda row: sum(part in missing for part in parts(row)))
+        for part in parts(best):
+            missing.pop(part, None)
+        yield dict(zip(factors, (values[at] for values, at in zip(factors.values(), best, strict=True)), strict=True))
 
 
-def pairs(optimizer):
-    turn, losses_and_biases = OPTIMIZERS.index(optimizer), list(itertools.product(LOSSES, (False, True)))
-    for at, activation in enumerate(ACTIVATIONS):
-        loss, bias = losses_and_biases[(turn - at) % len(losses_and_biases)]
-        yield activation, loss, bias, OUTPUTS[(turn + at) % len(OUTPUTS)]
+GRID = list(covering(FACTORS, STRENGTH))
 
 
-def test_any_two_of_the_grid_meet_in_every_combination():
-    met = [(optimizer, *network) for optimizer in OPTIMIZERS for network in pairs(optimizer)]
-    values = (OPTIMIZERS, ACTIVATIONS, LOSSES, (False, True), OUTPUTS)
-    for one, other in itertools.combinations(range(len(values)), 2):
-        assert {(row[one], row[other]) for row in met} == set(itertools.product(values[one], values[other]))
+def test_any_two_factors_of_the_grid_meet_in_every_combination():
+    for one, other in itertools.combinations(FACTORS, 2):
+        met = {(row[one], row[other]) for row in GRID}
+        assert met == set(itertools.product(FACTORS[one], FACTORS[other]))
 
 
 @pytest.fixture(autouse=True)
@@ -59,59 +87,86 @@ def few_programs_at_a_time():
     live.clear_cache()
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("rule", "layers"), FACTORS["rule"])
 @pytest.mark.usefixtures("x64")
-def test_learner_equals_the_transcription_of_its_equations(rule, optimizer):
-    build, variants = RULES[rule]
-    states = {}
-    for (activation, loss, bias, outputs), hyperparameters in itertools.product(networks(optimizer), variants):
-        net = cp.Network(INPUTS, HIDDEN, outputs, activation, loss, bias)
-        options = {"optimizer": optimizer} | STEP_SIZES | hyperparameters
-        learner = build(net, **options)
-        if (bias, outputs) not in states:
-            plain = cp.Network(INPUTS, HIDDEN, outputs, bias=bias)
-            states[bias, outputs] = build(plain, **options).init(jax.random.key(outputs))
-        state = states[bias, outputs]
-        x, y = examples(net, seed=outputs)
-        judged = reference.live(
-            rule.removesuffix("-projected"),
-            activation=activation,
-            loss=loss,
-            bias=bias,
-            incoming=state.incoming,
-            outgoing=state.outgoing,
-            x=x,
-            y=y,
-            signs=None if state.signs is None else np.asarray(state.signs),
-            **options,
-        )
-        assert all(np.isfinite(values).all() for values in judged if values is not None)
-        both = (activation, loss, bias, outputs) in pairs(optimizer)
-        tolerances = {jnp.float64: 1e-9} | ({jnp.float32: 1e-3} if both else {})
-        lived = live(learner, state, x, y, tuple(tolerances))
-        for (dtype, tolerance), (final, losses) in zip(tolerances.items(), lived, strict=True):
-            assert final.incoming.dtype == losses.dtype == dtype
-            for name in ("incoming", "outgoing", "memory"):
-                expected = getattr(judged, name)
-                if expected is None:
-                    assert getattr(final, name) is None
-                else:
-                    assert distance(getattr(final, name), expected) < tolerance, (name, net, dtype)
-            assert distance(losses, judged.loss) < tolerance, (net, dtype)
+def test_learner_equals_the_transcription_of_its_equations(rule, layers):
+    for row in GRID:
+        if row["rule"] == (rule, layers):
+            for hyperparameters in RULES[rule][2]:
+                compare(rule, layers, row, hyperparameters)
+
+
+def compare(rule, layers, row, hyperparameters):
+    """One learner of the grid beside its transcription; one hidden layer by number in float32 as well."""
+    hidden, optimizer, memory_step_size = row["hidden"], row["optimizer"], row["memory_step_size"]
+    build, further, _ = RULES[rule]
+    structure = {name: row[name] for name in ("outputs", "activation", "loss", "bias", "layer_norm")}
+    net = cp.Network(INPUTS, hidden, **structure)
+    size = 0.0005 if optimizer == "momentum" else 0.003  # crossprop of linear units diverges soon
+    options = {"step_size": size, "optimizer": optimizer, "incoming_step_size": size / 2} | hyperparameters
+    if row["step_size_of_each_layer"] and isinstance(hidden, tuple):
+        options["incoming_step_size"] = (size / 2, 2 * size, size)[: len(hidden)]
+    if further is not None:
+        options |= {"layers": layers} | further
+        if rule.startswith("crossprop"):
+            options["memory_step_size"] = memory_step_size
+    learner, (x, y) = build(net, **options), examples(net, seed=net.outputs)
+    tolerances = {jnp.float64: 1e-9} | ({} if isinstance(hidden, tuple) else {jnp.float32: 1e-3})
+    start, lived = live(learner, drawn(learner, seed=net.outputs), x, y, tuple(tolerances))
+    structure.pop("outputs")
+    judged = reference.live(
+        rule.removesuffix("-projected"),
+        **structure,
+        incoming=by_layer(start.incoming, net),
+        outgoing=start.outgoing,
+        x=x,
+        y=y,
+        signs=None if start.signs is None else by_layer(start.signs, net),
+        **options,
+    )
+    assert all(np.isfinite(values).all() for values in (judged.loss, judged.outgoing, *judged.incoming)), row
+    for (dtype, tolerance), (final, losses) in zip(tolerances.items(), lived, strict=True):
+        assert final.outgoing.dtype == losses.dtype == dtype
+        pairs = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
+        pairs += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
+        pairs += zip(by_layer(final.memory, net), judged.memory, strict=True)
+        for one, other in pairs:
+            assert (one is None) == (other is None), row
+            assert one is None or distance(one, other) < tolerance, (row, dtype)
+
+
+def by_layer(part, net):
+    """A part of the state, one entry per hidden layer."""
+    if isinstance(net.hidden, tuple):
+        return [None] * len(net.hidden) if part is None else list(part)
+    return [part]
+
+
+def drawn(learner, seed):
+    """Initial weights and signs, drawn without a program to compile."""
+    rng, shapes = np.random.default_rng(seed), jax.eval_shape(learner.init, jax.random.key(0))
+    draw = {
+        "incoming": lambda leaf: 0.7 * rng.normal(size=leaf.shape),
+        "outgoing": lambda leaf: 0.7 * rng.normal(size=leaf.shape),
+        "signs": lambda leaf: rng.choice([-1.0, 1.0], leaf.shape),
+    }
+    return {name: jax.tree.map(make, getattr(shapes, name)) for name, make in draw.items()}
 
 
 @partial(jax.jit, static_argnames="dtypes")
-def live(learner, state, x, y, dtypes):
+def live(learner, weights, x, y, dtypes):
+    """The initial state, and for each precision the last state and the losses."""
+
     def example(state, xy):
         state, outcome = learner.update(state, *xy)
         return state, outcome.loss
 
     def in_precision(dtype):
         narrow = lambda leaf: leaf.astype(dtype) if leaf.dtype == jnp.float64 else leaf
-        return jax.lax.scan(example, *jax.tree.map(narrow, (state, (x, y))))
+        return jax.lax.scan(example, *jax.tree.map(narrow, (start, (x, y))))
 
-    return [in_precision(dtype) for dtype in dtypes]
+    start = learner.init(jax.random.key(0))._replace(**weights)
+    return start, [in_precision(dtype) for dtype in dtypes]
 
 
 def examples(net, seed):
@@ -125,3 +180,100 @@ def distance(one, other):
     """The relative difference by norm; two zeros are alike."""
     gap = np.linalg.norm(np.asarray(one, np.float64) - other)
     return gap / np.linalg.norm(other) if gap else 0.0
+
+
+@pytest.mark.parametrize(
+    ("activation", "loss", "layer_norm"), [("tanh", "softmax", True), ("leaky_relu", "squared", False)]
+)
+@pytest.mark.usefixtures("x64")
+def test_deep_backprop_is_the_gradient(activation, loss, layer_norm):
+    net = cp.Network(3, (4, 5, 3), 2, activation, loss, bias=True, layer_norm=layer_norm)
+    learner = cp.Backprop(net, step_size=1.0)
+    state = learner.init(jax.random.key(0))._replace(**drawn(learner, seed=0))
+    x, y = np.array([0.3, -1.0, 0.7]), np.array([1.0, 0.0])
+
+    def descended(weights):
+        *incoming, outgoing = weights
+        features = jnp.append(x, 1.0)
+        for matrix in incoming:
+            z = features @ matrix
+            if layer_norm:
+                z = (z - z.mean()) / jnp.sqrt(z.var() + 1e-5)
+            phi = jnp.tanh(z) if activation == "tanh" else jnp.where(z > 0, z, 0.01 * z)
+            features = jnp.append(phi, 1.0)
+        outputs = features @ outgoing
+        return jnp.sum((y - outputs) ** 2) / 2 if loss == "squared" else -jax.nn.log_softmax(outputs) @ y
+
+    before = [*state.incoming, state.outgoing]
+    after, _ = learner.update(state, x, y)
+    for old, new, gradient in zip(
+        before, [*after.incoming, after.outgoing], jax.jit(jax.grad(descended))(before), strict=True
+    ):
+        assert np.linalg.norm(gradient) > 0
+        np.testing.assert_allclose(new - old, -gradient, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("hidden", [4, (4, 3)])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_foresight_that_looks_nowhere_ahead_is_backprop_bit_for_bit(hidden, optimizer):
+    net = cp.Network(INPUTS, hidden, 3, "relu", "softmax", bias=True, layer_norm=True)
+    (x, y), options = examples(net, seed=0), {"step_size": 0.01, "optimizer": optimizer}
+    lives = []
+    for learner in (cp.Backprop(net, **options), cp.Foresight(net, ahead=0.0, **options)):
+        state, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
+        lives.append((state.incoming, state.outgoing, outcomes))
+    jax.tree.map(np.testing.assert_array_equal, *lives)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_hidden_layer_in_a_tuple_is_one_hidden_layer(rule):
+    (build, _, (hyperparameters, *_)), lives = RULES[rule], []
+    for hidden in (4, (4,)):
+        net = cp.Network(INPUTS, hidden, 3, bias=True)
+        learner, (x, y) = build(net, step_size=0.01, **hyperparameters), examples(net, seed=0)
+        state, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
+        parts = [by_layer(part, net) for part in (state.incoming, state.memory, state.signs)]
+        lives.append((parts, state.outgoing, outcomes))
+    assert isinstance(state.incoming, tuple)
+    jax.tree.map(np.testing.assert_array_equal, *lives)
+
+
+def meter(step_size):
+    """Plain steps that also keep the sum of all gradients."""
+
+    def update(gradients, total, _):
+        return jax.tree.map(lambda g: -step_size * g, gradients), jax.tree.map(jnp.add, total, gradients)
+
+    return optax.GradientTransformation(lambda weights: jax.tree.map(jnp.zeros_like, weights), update)
+
+
+@pytest.mark.parametrize("hidden", [4, (3, 4)])
+@pytest.mark.usefixtures("x64")
+def test_exact_crossprop_credits_an_example_with_the_way_that_outgoing_weights_will_go(hidden):
+    """Summed over a run in which U stands still, the direction of U is
+
+    sum_s phi'_j(s) x_i(s) sum_k delta_k(s) [sum_{t>s} D_j(s,t) alpha phi_j(t) delta_k(t)],
+
+    where D_j(s,t) is the product of 1 - alpha phi_j^2 between s and t.
+    """
+    alpha, still = 0.05, 1e-300  # too small a step to change a number of ordinary size
+    net = cp.Network(INPUTS, hidden, 3)
+    learner, (x, y) = cp.Crossprop(net, alpha, incoming_step_size=still, optimizer=meter), examples(net, seed=1)
+    start, [(final, _)] = live(learner, drawn(learner, seed=0), x, y, (jnp.float64,))
+    jax.tree.map(np.testing.assert_array_equal, start.incoming, final.incoming)
+    *below, top = (np.asarray(matrix) for matrix in by_layer(start.incoming, net))
+    for matrix in below:
+        x = np.tanh(x @ matrix)
+    phi, outgoing, delta = np.tanh(x @ top), np.asarray(start.outgoing), np.zeros_like(y)
+    for t in range(STEPS):
+        delta[t] = y[t] - phi[t] @ outgoing
+        outgoing = outgoing + alpha * np.outer(phi[t], delta[t])
+    summed = np.zeros_like(top)
+    for s in range(STEPS):
+        ahead, discount = np.zeros((4, 3)), np.ones(4)
+        for t in range(s + 1, STEPS):
+            ahead += discount[:, None] * alpha * np.outer(phi[t], delta[t])
+            discount *= 1 - alpha * phi[t] ** 2
+        summed += np.outer(x[s], (1 - phi[s] ** 2) * (ahead @ delta[s]))
+    total = np.asarray(by_layer(final.optimizer[0], net)[-1])
+    assert distance(-total, summed) < 1e-9
