@@ -89,7 +89,7 @@ def test_titles_follow_what_the_records_hold():
 def test_rule_and_optimizer_come_from_the_configuration(name):
     info = records.learner_info(configuration(LEARNERS[name](NET, 0.1)))
     expected = {"momentum": "backprop", "rmsprop": "backprop", "adam": "backprop"}
-    assert info.rule == expected.get(name, name.removesuffix("-0.5"))
+    assert info.rule == expected.get(name, name.removesuffix("-0.5").removesuffix("-top"))
     assert info.optimizer == (name if name in expected else "sgd") and info.replacement == "none"
 
 

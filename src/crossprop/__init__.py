@@ -9,11 +9,13 @@ from crossprop import probes as probes
 from crossprop._version import __version__ as __version__
 from crossprop.execution import keys as keys
 from crossprop.learners import Backprop as Backprop
+from crossprop.learners import BackpropReplay as BackpropReplay
 from crossprop.learners import Crossprop as Crossprop
 from crossprop.learners import CrosspropApprox as CrosspropApprox
 from crossprop.learners import CrosspropSum as CrosspropSum
 from crossprop.learners import Foresight as Foresight
 from crossprop.learners import Frozen as Frozen
+from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Outcome as Outcome
 from crossprop.learners import UnitRule as UnitRule

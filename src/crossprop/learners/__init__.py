@@ -16,6 +16,8 @@ from crossprop.learners.crossprop_approx import CrosspropApprox as CrosspropAppr
 from crossprop.learners.crossprop_sum import CrosspropSum as CrosspropSum
 from crossprop.learners.foresight import Foresight as Foresight
 from crossprop.learners.frozen import Frozen as Frozen
+from crossprop.learners.hindsight import BackpropReplay as BackpropReplay
+from crossprop.learners.hindsight import Hindsight as Hindsight
 from crossprop.registry import Registry
 
 LEARNERS: Registry[Learner] = Registry(
@@ -32,6 +34,9 @@ LEARNERS: Registry[Learner] = Registry(
         "rmsprop": partial(Backprop, optimizer="rmsprop"),
         "adam": partial(Backprop, optimizer="adam"),
         "foresight": Foresight,
+        "foresight-top": partial(Foresight, layers="top"),
+        "hindsight": Hindsight,
+        "backprop-replay": BackpropReplay,
         "frozen": Frozen,
     },
 )

@@ -1,0 +1,183 @@
+"""Hindsight, which credits every example once more some steps later, and its control, backprop with replay."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from crossprop import _checks as check
+from crossprop.learners.backprop import Backprop
+from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, UnitRule, hyperparameter
+from crossprop.learners.calling import compiled_method
+from crossprop.learners.optimizers import Optimizer
+from crossprop.learners.unit_major import Stack, answer, to_unit_major
+from crossprop.network import Network
+
+
+class LateState(NamedTuple):
+    """The weights and optimizers as in `State`, and the last examples in a ring."""
+
+    incoming: Any
+    outgoing: Float[Array, "features outputs"]
+    optimizer: tuple[Any, optax.OptState]
+    inputs: Float[Array, "delay inputs"]
+    kept: Float[Array, "delay outputs"]
+    """Errors (`Hindsight`) or targets (`BackpropReplay`)."""
+    seen: Int[Array, ""]
+    """How many examples came so far."""
+
+    @property
+    def plain(self) -> State:
+        """The weights and optimizers as backprop knows them."""
+        return State(self.incoming, self.outgoing, None, None, self.optimizer)
+
+    @property
+    def slot(self) -> Array:
+        """Where the oldest example is, and the next one goes."""
+        return self.seen % len(self.inputs)
+
+    def after(self, learned: State, again: State, x: Array, kept: Array) -> "LateState":
+        """The next state: `learned`, or `again` once the ring is full, with an example put into the ring."""
+        full = self.seen >= len(self.inputs)
+        incoming, outgoing, *_, optimizer = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
+        ring = self.inputs.at[self.slot].set(x), self.kept.at[self.slot].set(kept)
+        return LateState(incoming, outgoing, optimizer, *ring, self.seen + 1)
+
+
+def _initial(rule: Backprop, delay: int, key: Key[Array, ""]) -> LateState:
+    incoming, outgoing, *_, optimizer = rule.init(key)
+    ring = [jnp.zeros((delay, size), outgoing.dtype) for size in (rule.network.inputs, rule.network.outputs)]
+    return LateState(incoming, outgoing, optimizer, *ring, seen=jnp.zeros((), jnp.int32))
+
+
+class Hindsight(Learner):
+    r"""Backprop that credits every example once more, `delay` examples later, with its old error and the new weights.
+
+    After the step of backprop for example $t$, with $s = t - T$:
+
+    $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k(s) w_{jk} \phi'_j x_i(s)$$
+
+    Weights and slopes are those of now; only the error is the old one. The outgoing weights learn from every example
+    once. What crossprop and `Foresight` estimate, credit through the outgoing weights to come, is done here by waiting.
+    It also sees every example twice; `BackpropReplay` is the control for that.
+
+    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`, and
+
+    - `delay`: how many examples to wait ($T$), at least 1. The state keeps that many inputs and errors.
+
+    ```python
+    learner = Hindsight(Network(inputs=784, hidden=(64, 64), outputs=10, loss="softmax"), step_size=1e-2, delay=100)
+    ```
+
+    New here.
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    delay: int = eqx.field(static=True, default=100)
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+
+    def __check_init__(self):
+        check.integer("delay", self.delay, low=1)
+        self._backprop()
+
+    def _backprop(self) -> Backprop:
+        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size)
+
+    def init(self, key: Key[Array, ""]) -> LateState:
+        """The state before the first example; one key gives every learner of a network the same weights."""
+        return _initial(self._backprop(), self.delay, key)
+
+    @compiled_method
+    def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        """The linear outputs for one example, before any softmax."""
+        return self._backprop().predict(state.plain, x)
+
+    @compiled_method
+    def update(
+        self, state: LateState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
+    ) -> tuple[LateState, Outcome]:
+        """Learns from one example, and once more from the one `delay` examples ago."""
+        x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
+        learned, outcome = self._backprop().update(state.plain, x, y)
+        credited = _credited(self._backprop(), learned, state.inputs[state.slot], state.kept[state.slot])
+        return state.after(learned, credited, x, self.network.error(outcome.outputs, y)[1]), outcome
+
+    def weights(self, state: LateState) -> dict[str, Array]:
+        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
+        return self._backprop().weights(state.plain)
+
+
+def _credited(rule: Backprop, state: State, x: Array, delta: Array) -> State:
+    """The state with incoming weights that have followed `delta`, an error at the outputs; the outgoing ones stay."""
+    inputs = rule.network.with_constant(x)
+    outputs = lambda incoming: answer(Stack.of(rule), to_unit_major(state._replace(incoming=incoming)), inputs)
+    (direction,) = jax.vjp(outputs, state.incoming)[1](delta)
+    kept, outgoing_optimizer = state.optimizer
+    if not isinstance(state.incoming, tuple):
+        incoming, kept = _stepped(rule, direction, kept, state.incoming)
+    else:
+        moved = list(map(_stepped, rule.by_layer(), direction, kept, state.incoming))
+        incoming, kept = tuple(weights for weights, _ in moved), tuple(own for _, own in moved)
+    return state._replace(incoming=incoming, optimizer=(kept, outgoing_optimizer))
+
+
+def _stepped(rule: UnitRule, direction: Array, kept: Any, weights: Array) -> tuple[Array, Any]:
+    step, kept = rule.incoming_optimizer().update(-direction, kept, weights)
+    return weights + jnp.asarray(step), kept
+
+
+class BackpropReplay(Learner):
+    """Backprop on every example, then backprop on the one `delay` examples ago, with a fresh error.
+
+    It is the control for `Hindsight`: it sees the same examples at the same times, but learns from both as backprop
+    does.
+
+    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`, and
+
+    - `delay`: how many examples later one is replayed, at least 1. The state keeps that many inputs and targets.
+
+    ```python
+    learner = BackpropReplay(Network(inputs=784, hidden=(64, 64), outputs=10, loss="softmax"), step_size=1e-2)
+    ```
+    """
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    delay: int = eqx.field(static=True, default=100)
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+
+    def __check_init__(self):
+        check.integer("delay", self.delay, low=1)
+        self._backprop()
+
+    def _backprop(self) -> Backprop:
+        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size)
+
+    def init(self, key: Key[Array, ""]) -> LateState:
+        """The state before the first example; one key gives every learner of a network the same weights."""
+        return _initial(self._backprop(), self.delay, key)
+
+    @compiled_method
+    def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        """The linear outputs for one example, before any softmax."""
+        return self._backprop().predict(state.plain, x)
+
+    @compiled_method
+    def update(
+        self, state: LateState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
+    ) -> tuple[LateState, Outcome]:
+        """Learns from one example, and again from the one `delay` examples ago."""
+        x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
+        learned, outcome = self._backprop().update(state.plain, x, y)
+        again, _ = self._backprop().update(learned, state.inputs[state.slot], state.kept[state.slot])
+        return state.after(learned, again, x, y), outcome
+
+    def weights(self, state: LateState) -> dict[str, Array]:
+        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
+        return self._backprop().weights(state.plain)

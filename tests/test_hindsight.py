@@ -1,0 +1,129 @@
+"""Hindsight and backprop with replay equal their equations, written out in scalars of float64."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import crossprop as cp
+
+pytestmark = pytest.mark.usefixtures("quick_compilation", "x64")
+STEPS, DELAY = 100, 7
+
+
+class Adam:
+    """One weight's optimizer; with `decay` unset it is plain steps."""
+
+    def __init__(self, size, decay):
+        self.size, self.decay, self.m, self.v, self.count = size, decay, 0.0, 0.0, 0
+
+    def step(self, direction):
+        if not self.decay:
+            return self.size * direction
+        self.count += 1
+        self.m += 0.1 * (direction - self.m)
+        self.v += 0.001 * (direction * direction - self.v)
+        m, v = self.m / (1 - 0.9**self.count), self.v / (1 - 0.999**self.count)
+        return self.size * m / (math.sqrt(v) + 1e-8)
+
+
+class Scalars:
+    """A network of tanh units with biases and softmax outputs, as nested lists of floats."""
+
+    def __init__(self, matrices, sizes, adam):
+        self.matrices = [np.asarray(matrix).tolist() for matrix in matrices]
+        self.optimizers = [
+            [[Adam(size, adam) for _ in row] for row in matrix]
+            for matrix, size in zip(self.matrices, sizes, strict=True)
+        ]
+
+    def forward(self, x):
+        """What each matrix of weights sees, with its constant 1, and the outputs."""
+        seen = [[*x, 1.0]]
+        for matrix in self.matrices[:-1]:
+            z = [sum(seen[-1][i] * matrix[i][j] for i in range(len(matrix))) for j in range(len(matrix[0]))]
+            seen.append([*(math.tanh(each) for each in z), 1.0])
+        last = self.matrices[-1]
+        return seen, [sum(seen[-1][j] * last[j][k] for j in range(len(last))) for k in range(len(last[0]))]
+
+    def error(self, outputs, y):
+        total = sum(math.exp(each) for each in outputs)
+        return [target - math.exp(each) / total for target, each in zip(y, outputs, strict=True)]
+
+    def follow(self, seen, delta, hidden_only=False):
+        """One backward pass of an error at the outputs; every direction is from before any weight moves."""
+        directions = []
+        for at in reversed(range(len(self.matrices))):
+            matrix, below = self.matrices[at], seen[at]
+            directions.append([[below[i] * delta[j] for j in range(len(delta))] for i in range(len(below))])
+            through = [sum(matrix[i][j] * delta[j] for j in range(len(delta))) for i in range(len(below) - 1)]
+            delta = [error * (1 - phi * phi) for error, phi in zip(through, below, strict=False)]
+        for at, direction in enumerate(reversed(directions)):
+            if hidden_only and at == len(self.matrices) - 1:
+                continue
+            for i, row in enumerate(direction):
+                for j, each in enumerate(row):
+                    self.matrices[at][i][j] += self.optimizers[at][i][j].step(each)
+
+
+def transcription(rule, matrices, sizes, adam, x, y):
+    net, past, outputs = Scalars(matrices, sizes, adam), [], []
+    for t in range(len(x)):
+        seen, out = net.forward(x[t])
+        delta = net.error(out, y[t])
+        net.follow(seen, delta)
+        past.append(delta)
+        outputs.append(out)
+        if t >= DELAY:
+            seen, out = net.forward(x[t - DELAY])
+            if rule is cp.Hindsight:
+                net.follow(seen, past[t - DELAY], hidden_only=True)
+            else:
+                net.follow(seen, net.error(out, y[t - DELAY]))
+    return net.matrices, outputs
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("hidden", [3, (3, 4)], ids=str)
+@pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
+def test_it_equals_the_transcription_of_its_equations(rule, hidden, optimizer):
+    net = cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
+    learner = rule(net, 0.05, DELAY, optimizer, 0.03)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
+    state = learner.init(jax.random.key(1))
+    incoming = state.incoming if isinstance(hidden, tuple) else (state.incoming,)
+    sizes = [0.03] * len(incoming) + [0.05]
+    expected, outputs = transcription(
+        rule, (*incoming, state.outgoing), sizes, optimizer == "adam", x.tolist(), y.tolist()
+    )
+    found = []
+    for each in zip(x, y, strict=True):
+        state, outcome = learner.update(state, *each)
+        found.append(outcome.outputs)
+    np.testing.assert_allclose(np.array(found), np.array(outputs), rtol=1e-9, atol=1e-12)
+    incoming = state.incoming if isinstance(hidden, tuple) else (state.incoming,)
+    for one, other in zip((*incoming, state.outgoing), expected, strict=True):
+        np.testing.assert_allclose(one, np.array(other), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
+def test_before_the_delay_it_is_backprop(rule):
+    net = cp.Network(2, 3)
+    learner, plain = rule(net, 0.05, delay=5), cp.Backprop(net, 0.05)
+    state, other = learner.init(jax.random.key(0)), plain.init(jax.random.key(0))
+    for turn in range(6):
+        x, y = np.array([1.0, 0.5 - turn]), np.array([1.0])
+        state, other = learner.update(state, x, y)[0], plain.update(other, x, y)[0]
+        np.testing.assert_array_equal(state.incoming == other.incoming, turn < 5)
+
+
+@pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"delay": 0}, "delay must be at least 1, got 0"), ({"step_size": -1.0}, "step_size must be")],
+)
+def test_what_is_wrong_is_named(rule, options, message):
+    with pytest.raises(ValueError, match=message):
+        rule(cp.Network(2, 3), **{"step_size": 0.1} | options)
