@@ -348,7 +348,7 @@ def test_verdicts_are_json_with_null_for_what_is_unknown():
     text = json.dumps(plain, allow_nan=False)
     m4 = next(each for each in json.loads(text) if each["id"] == "M4")
     assert m4["numbers"][0]["low"] is None and isinstance(m4["numbers"][0]["mean"], float)
-    assert set(plain[0]) == {"id", "experiment", "claim", "rule", "verdict", "why", "parts", "numbers", "over"}
+    assert set(plain[0]) == {"id", "experiment", "claim", "rule", "verdict", "quote", "why", "parts", "numbers", "over"}
 
 
 @pytest.mark.parametrize("id", CLAIMS)

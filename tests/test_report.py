@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 import xarray
 
 from browser import LINES, Opened
-from crossprop.figures import LOOKS, OTHERS
+from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
+from crossprop.pages.facts import engine_words
+from crossprop.paper.plans import geoff_plan
 from crossprop.paper.verdicts import VERDICTS, Number, Verdict
-from crossprop.report import Part, Setting, write_report
+from crossprop.report import Headline, Part, Setting, Story, write_report
 
 EVIL = "<img src=x onerror=alert(1)>"
 ENDING = "</script><script>alert(2)</script><!-- "
@@ -82,7 +85,8 @@ def verdict_of(id: str, experiment: str, at: int) -> Verdict:
         f"claim {id}: crossprop reaches an asymptotic error similar to backprop's",
         f"rule {id}: the 95% interval of the paired relative difference lies within 10% in every task",
         VERDICTS[at % len(VERDICTS)],
-        f"why {id}: the difference is 12% in task A and smaller than 10% in tasks B and C.",
+        f"quote {id}: the difference is 12% in task A.",
+        f"Why {id}: the difference is 12% in task A and smaller than 10% in tasks B and C.",
         (f"part of {id}: no (crossprop minus backprop)",),
         numbers[: at % 3],
         "paired over 30 seeds",
@@ -93,16 +97,26 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
     """All that `write_report` takes."""
     settings = [
         Setting("step size", "0.0005", "0.0005"),
-        Setting("initial weights", "N(0, 1)", "not given", "as in the scripts <b>that</b> were published"),
+        Setting("initial weights", "N(0, 1)", None, "as in the scripts <b>that</b> were published"),
+        Setting("control", "frozen", "none", "for comparison"),
     ]
     seven = [*NINE[2:], "crossprop", "crossprop-0.5", "crossprop-one-projection"]
     geoff = records_of([first, *NINE[1:]], seeds)
     mnist = records_of(seven, 1, examples=60000, every=100, classes=True)
     ids = [*(f"G{at}" for at in range(1, 7)), "R1", *(f"M{at}" for at in range(1, 5)), "T1"]
     experiments = {"G": "geoff", "R": "geoff", "M": "mnist", "T": "features"}
+    notes = {first: "12% above backprop", "backprop": "gradient descent", "frozen": "never moves U"}
+    story = Story(
+        "A paper, reproduced",
+        "What the paper says, in a sentence.",
+        ["Of 12 claims, 3 hold.", "crossprop's error is 27% above backprop's [25, 29], in 30 of 30 seeds."],
+        Headline("geoff", "loss", "Three learners", notes),
+        {"seed": "one run"},
+    )
     return {
+        "story": story,
         "parts": [
-            Part("geoff", "GEOFF: a stream of changing targets", geoff, settings, 192.4),
+            Part("geoff", "GEOFF: a stream of changing targets", geoff, settings, 192.4, "A target that changes."),
             Part("mnist", "MNIST with shifting labels", mnist, settings, 12.3),
         ],
         "features": features_of(examples),
@@ -137,7 +151,8 @@ def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
         for word in (verdict.id, verdict.claim, verdict.rule, verdict.verdict, verdict.why, verdict.over):
             assert word.replace("'", "&#39;") in text
     assert "1.23 [0.99, 1.51]</span> squared error" in text
-    assert "0.0005" in text and text.count("differs</span>") == 2
+    assert "0.0005" in text and text.count("differs</span>") == 2 and text.count("not given</span>") == 2
+    assert "A target that changes." in text and "every number here comes out the same, bit for bit" in text
     assert "3 min 12 s" in text and "5 seeds" in text
     assert "crossprop reproduce --quick --out &#39;results &amp; more&#39;" in text
     assert "5,000 images" in text
@@ -146,13 +161,30 @@ def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
     assert all([line["name"] for line in chart["lines"]] == NINE for chart in parts["geoff"])
 
 
-def test_a_long_rule_and_many_numbers_are_folded_and_whole(tmp_path: Path) -> None:
+def test_the_conclusion_comes_first_then_the_chart_then_the_claims(tmp_path: Path) -> None:
+    text = own(written(tmp_path))
+    order = [
+        "Of 12 claims, 3 hold.",
+        "27% above backprop",
+        "Three learners",
+        "G1</th>",
+        "A target that changes.",
+        "rerun",
+    ]
+    places = [text.index(each, text.index("<main>")) for each in order]
+    assert places == sorted(places)
+    assert "[25,\N{NO-BREAK SPACE}29]" in text, "no line break divides an interval"
+
+
+def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
     rule = "a rule of many words & signs " * 20
     numbers = tuple(Number(f"number {at}", at + 0.5, float("nan"), float("nan"), "") for at in range(9))
-    verdicts = [Verdict("G1", "geoff", "claim", rule, "holds", "why", (), numbers, "")]
+    verdicts = [Verdict("G1", "geoff", "claim", rule, "holds", "quote", "why", (), numbers, "")]
     text = own(written(tmp_path, parts=[], features=None, verdicts=verdicts))
-    assert rule.replace("&", "&amp;") + "</details>" in text
-    assert "<summary>5 more</summary>" in text and all(f"number {at}: " in text for at in range(9))
+    folded = text[text.index("<details><summary>rule and numbers") :]
+    folded = folded[: folded.index("</details>")]
+    assert rule.replace("&", "&amp;") in folded and all(f"number {at}: " in folded for at in range(9))
+    assert "..." not in text and "…" not in text
 
 
 def test_configuration_is_escaped(tmp_path: Path) -> None:
@@ -160,7 +192,7 @@ def test_configuration_is_escaped(tmp_path: Path) -> None:
     everywhere["parts"] = [Part("geoff", EVIL, part.records, [Setting(EVIL, ENDING, EVIL, EVIL)], 1.0)
                            for part in everywhere["parts"][:1]]  # fmt: skip
     everywhere["verdicts"] = [
-        Verdict(EVIL, "geoff", EVIL, EVIL, EVIL, ENDING, (EVIL,), (Number(EVIL, 1, 0, 2, EVIL),), EVIL)
+        Verdict(EVIL, "geoff", EVIL, EVIL, EVIL, ENDING, ENDING, (EVIL,), (Number(EVIL, 1, 0, 2, EVIL),), EVIL)
     ]
     page = written(tmp_path, **everywhere | {"command": ENDING, "facts": {EVIL: ENDING}})
     assert "<img" not in own(page) and "alert(2)</script>" not in own(page)
@@ -213,8 +245,9 @@ def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
 
 
 def test_a_report_of_nothing_but_a_claim_is_written(tmp_path: Path) -> None:
-    text = own(written(tmp_path, parts=[], features=None, verdicts=[verdict_of("T1", "mnist", 3)], facts={}))
-    assert text.count("<tr id=") == 1 and "not run here" in text
+    nothing = {"story": Story("Title", ""), "parts": [], "features": None, "facts": {}}
+    text = own(written(tmp_path, **nothing, verdicts=[verdict_of("T1", "mnist", 3)]))
+    assert text.count("<tr id=") == 1
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,15 +264,92 @@ def test_a_failed_report_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
+# Colours: readable, and apart for every eye.
+
+
+def linear(text: str) -> np.ndarray:
+    """A colour in linear light."""
+    shares = np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(a: str, b: str) -> float:
+    """WCAG's contrast ratio."""
+    low, high = sorted(float(linear(each) @ [0.2126, 0.7152, 0.0722]) for each in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+def lab(light: np.ndarray) -> np.ndarray:
+    """CIELAB of linear light, D65."""
+    matrix = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+    share = np.array(matrix) @ np.clip(light, 0, 1) / [0.95047, 1, 1.08883]
+    root = np.where(share > 216 / 24389, np.cbrt(share), (24389 / 27 * share + 16) / 116)
+    return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])
+
+
+# What eyes without one kind of cone see: Machado, Oliveira and Fernandes (2009), at full severity.
+EYES = {
+    "all cones": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+PAPER = {"light": "#ffffff", "dark": "#14171b"}
+
+
 @pytest.mark.parametrize("colour", sorted({colour for colour, _ in LOOKS.values()} | set(OTHERS)))
 def test_every_colour_is_readable_on_the_dark_page(colour: str) -> None:
-    def luminance(text: str) -> float:
-        shares = np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)]) / 255
-        return float(
-            np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
-        )
+    assert contrast(charts.DARK.get(colour, colour), PAPER["dark"]) > 4.5
 
-    assert (luminance(charts.DARK.get(colour, colour)) + 0.05) / (luminance("#14171b") + 0.05) > 4.5
+
+@pytest.mark.parametrize("page", PAPER)
+@pytest.mark.parametrize("eye", EYES)
+def test_crossprop_backprop_and_the_control_are_apart_for_every_eye(page: str, eye: str) -> None:
+    colours = [charts.line_look(LOOKS[name])[page] for name in ("crossprop", "backprop", "frozen")]
+    assert all(contrast(colour, PAPER[page]) > 3 for colour in colours), "WCAG's least for graphics"
+    seen = [lab(np.array(EYES[eye]) @ linear(colour)) for colour in colours]
+    apart = [float(np.linalg.norm(seen[a] - seen[b])) for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert min(apart) > 25, f"{apart}: 2.3 is just noticeable, and lines are thin"
+
+
+def test_controls_are_marked_and_zeros_named_for_log_axes() -> None:
+    loss, incoming, outgoing = charts.curves(records_of(NINE, 2))
+    assert [line["name"] for line in loss["lines"] if line["control"]] == ["frozen"]
+    assert incoming["log"] and outgoing["log"]
+    assert (loss["zeros"], incoming["zeros"], outgoing["zeros"]) == ([], ["frozen"], [])
+
+
+def test_controls_lie_behind_and_thick_in_figures() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    panel(axes, records_of(["crossprop", "frozen"], 2), "incoming_drift")
+    crossprop, frozen = axes.lines[:2]
+    assert frozen.get_zorder() < crossprop.get_zorder() and frozen.get_linewidth() > 3 * crossprop.get_linewidth()
+    assert axes.get_yscale() == "log" and [text.get_text() for text in axes.texts if ": 0" in text.get_text()] == [
+        "frozen: 0"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("scan", "scan, for all learners"),
+        ('{"adam": "scan", "backprop": "scan"}', "scan, for all learners"),
+        (
+            '{"crossprop": "chunked", "adam": "scan", "rmsprop": "scan"}',
+            "chunked for crossprop; scan for adam and rmsprop",
+        ),
+    ],
+)
+def test_the_engine_is_words(engine: str, words: str) -> None:
+    assert engine_words(engine) == words
+
+
+def test_a_setting_that_the_paper_does_not_give_does_not_differ() -> None:
+    settings = {setting.name: setting for setting in geoff_plan("paper", 30, quick=False).settings}
+    assert settings["initial weights"].paper is None and not settings["initial weights"].differs
+    assert settings["control"].differs and not settings["step size"].differs
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +366,8 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
         page = opened.page
         given = contents(first=EVIL)
         opened.shot("wide-light")
+        labels = page.locator("figure.headline .annotation-text").all_text_contents()
+        assert [text for text in labels if "never moves U" in text] == ["frozennever moves U"]
         for part in given["parts"]:
             places = page.locator(f".curves[data-part={part.name}]").all()
             assert len(places) == (4 if "error" in part.records else 3)
@@ -267,17 +379,17 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
                 assert legend["x"] >= plot["x"] + plot["width"] - 1
                 names = place.locator(".legendtext").all_text_contents()
                 assert sorted(names) == sorted(map(str, part.records.learner.values))
-        first = page.locator(".curves").first
+        first = page.locator(".curves[data-part=geoff]").first
         first.locator(".legendtoggle").nth(1).click()
         for place in page.locator(".curves[data-part=geoff]").all():
             place.locator(LINES).nth(8).wait_for(state="detached")
             assert place.locator(LINES).count() == 8
             assert place.locator(".scatterlayer path.js-fill").count() == 8
         assert page.locator(".curves[data-part=mnist]").first.locator(LINES).count() == 10
-        page.locator("figure").first.locator("[data-scale=linear]").click()
-        assert first.evaluate("place => place.layout.yaxis.type") == "linear"
+        first.locator("xpath=..").locator("[data-scale=linear]").click()
+        page.wait_for_function("document.querySelector('.curves[data-part=geoff]').layout.yaxis.type === 'linear'")
         assert page.locator("table.claims tbody tr").count() == len(given["verdicts"])
-        assert page.locator("ul.summary li").count() == len(given["verdicts"])
+        assert page.locator("ul.conclusion li").count() == 2
         assert page.locator(".cloud .scatterlayer .trace").count() == 40
         page.locator(".labels button").nth(3).click()
         assert page.locator(".cloud .scatterlayer .trace").count() == 36
@@ -286,12 +398,43 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
         assert opened.wrong == []
 
 
+def test_browser_draws_controls_behind_and_zooms_charts_together(chromium: Any, report: Path) -> None:
+    order = (
+        "place => place.data.filter((trace) => trace.meta === 'curve').map((trace) => [trace.name, trace.line.width])"
+    )
+    ticks = """place => [...place.querySelectorAll('.yaxislayer-above text')]
+        .map((text) => text.getBoundingClientRect()).map((box) => [box.top, box.bottom]).sort((a, b) => a[0] - b[0])"""
+    with Opened(chromium, report) as opened:
+        page = opened.page
+        for place in page.locator(".curves").all():
+            drawn = place.evaluate(order)
+            assert drawn[0][0] == "frozen" and drawn[0][1] > 3 * drawn[1][1]
+        for place in page.locator(".curves").all():
+            boxes = place.evaluate(ticks)
+            assert 3 <= len(boxes) <= 14
+            assert all(above[1] <= below[0] + 3 for above, below in itertools.pairwise(boxes)), "labels collide"
+        first = page.locator(".curves[data-part=geoff]").first
+        first.evaluate("place => Plotly.relayout(place, {'xaxis.range': [2000, 4000]})")
+        zoomed = """part => [...document.querySelectorAll(`.curves[data-part=${part}]`)].every(
+            (place) => place.layout.xaxis.range.join() === '2000,4000')"""
+        page.wait_for_function(zoomed, arg="geoff")
+        assert not page.evaluate(zoomed, "mnist")
+        first.evaluate("place => Plotly.relayout(place, {'yaxis.range': [1.2, 1.25]})")
+        page.wait_for_function(
+            "document.querySelector('.curves[data-part=geoff]').layout.yaxis.tickvals.length > 2", timeout=5000
+        )
+        assert opened.wrong == []
+
+
 def test_browser_on_a_phone(chromium: Any, report: Path) -> None:
     with Opened(chromium, report, width=390, touch=True) as opened:
         opened.shot("narrow-light")
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert opened.page.locator("ul.keys").is_visible(), "names and notes of the first chart, which has no legend"
+        wide = "table => [table.scrollWidth, getComputedStyle(table.parentElement).overflowX]"
+        assert opened.page.locator("table.numeric").evaluate(wide)[1] == "auto"
         assert not opened.page.locator("nav").is_visible()
-        for place in opened.page.locator(".curves").all():
+        for place in opened.page.locator(".curves:not([data-part=headline])").all():
             legend, plot = place.locator(".legend").bounding_box(), place.locator(".nsewdrag").bounding_box()
             assert legend["y"] > plot["y"] + plot["height"]
             box = place.bounding_box()

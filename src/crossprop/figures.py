@@ -27,9 +27,12 @@ LOOKS = {
     "momentum": ("#cb181d", "-"),
     "rmsprop": ("#cb181d", "--"),
     "adam": ("#fb6a4a", "-"),
-    "frozen": ("#a8a8a8", "-"),
+    "frozen": ("#8f8f8f", "-"),
 }
 OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
+
+CONTROLS = ("frozen",)
+"""Credit rules that others are compared with: drawn behind them, thick and grey."""
 
 STYLES = {"sgd": "-", "momentum": "--", "rmsprop": ":", "adam": "-."}
 
@@ -49,6 +52,17 @@ def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
         look = (LOOKS[info.rule][0], STYLES[info.optimizer]) if _is_known(info) else None
         found[name] = look if look and look not in found.values() else next(others)
     return {name: found[name] for name in learners}
+
+
+def is_control(info: LearnerInfo) -> bool:
+    """Whether a learner is a control."""
+    return info.rule in CONTROLS
+
+
+def line_style(info: LearnerInfo) -> dict[str, float]:
+    """The width and the place in depth of a learner's line: controls lie below the others and are wider, so that a
+    learner that does no better stays visible on them."""
+    return {"linewidth": 4.5, "alpha": 0.65, "zorder": 1.5} if is_control(info) else {"linewidth": 1.3, "zorder": 2}
 
 
 def _is_known(info: LearnerInfo) -> bool:
@@ -79,14 +93,17 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     estimate = mean_interval(transform(records[name].transpose("seed", "learner", "step").values))
     for index, learner in enumerate(map(str, records.learner.values)):
         colour, style = found[learner]
-        # The control is drawn below the others and wider, so that a learner that does no better stays visible on it.
-        below = {"linewidth": 3, "zorder": 1.5} if infos[learner].rule == "frozen" else {"linewidth": 1.3}
-        axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **below)
+        axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **line_style(infos[learner]))
         axes.fill_between(step, estimate.low[index], estimate.high[index], color=colour, alpha=0.15, linewidth=0)
     _mark_tasks(axes, schema.marks(step, records.task.values), first=int(step[0]))
     variable = schema.describe(records, name)
     if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
+        zero = [str(name) for name, mean in zip(records.learner.values, estimate.mean, strict=True) if not mean.any()]
+        if zero:
+            axes.text(
+                0.99, 0.02, f"{', '.join(zero)}: 0", transform=axes.transAxes, ha="right", color="#777777", fontsize=8
+            )
     axes.set_title(variable.title, fontsize=10, pad=16)
     axes.set_xlabel("examples")
     axes.locator_params(axis="x", nbins=6)

@@ -1,6 +1,7 @@
 """Numbers and names as text, for sentences, tables and pages."""
 
 import math
+import re
 from collections.abc import Sequence
 
 
@@ -28,6 +29,11 @@ def fixed(value: float, places: int) -> str:
 def minus_signs(text: str) -> str:
     """Numbers with typographic minus signs instead of hyphens."""
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def unbroken(text: str) -> str:
+    """The text with intervals, such as `[25, 29]`, that no line break divides."""
+    return re.sub(r" \[[^\]]*\]", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def listed(words: Sequence[str]) -> str:

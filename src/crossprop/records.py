@@ -43,8 +43,8 @@ VARIABLES = {
     for variable in (
         Variable("loss", "squared error", averaged=True, log=True),
         Variable("error", "share misclassified", "fraction of examples", averaged=True),
-        Variable("incoming_drift", "change of incoming weights, |U − U₀|"),
-        Variable("outgoing_drift", "change of outgoing weights, |W − W₀|"),
+        Variable("incoming_drift", "change of incoming weights, |U − U₀|", log=True),
+        Variable("outgoing_drift", "change of outgoing weights, |W − W₀|", log=True),
     )
 }
 DRIFT = "drift_"
@@ -56,7 +56,7 @@ def describe(records: Container[str], name: str) -> Variable:
     if name == "loss" and "error" in records:
         return replace(VARIABLES["loss"], title="cross-entropy", unit="nats")
     if name.startswith(DRIFT):
-        return Variable(name, f"change of {name.removeprefix(DRIFT).replace('_', ' ')}")
+        return Variable(name, f"change of {name.removeprefix(DRIFT).replace('_', ' ')}", log=True)
     return VARIABLES.get(name) or Variable(name, name.replace("_", " "))
 
 

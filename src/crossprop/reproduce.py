@@ -1,7 +1,6 @@
 """`crossprop reproduce`: reruns the paper, redraws its figures, decides its claims, and writes a report."""
 
 import json
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +17,15 @@ from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.engines import ENGINES
-from crossprop.execution import cores
 from crossprop.figures import paper_curves, paper_maps
+from crossprop.formats import listed, plural
+from crossprop.pages.facts import engine_words, machine
 from crossprop.paper.claims import decide
 from crossprop.paper.features import Mapping
 from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
+from crossprop.paper.story import INTRO, TERMS, TITLE, conclusions, notes
 from crossprop.paper.verdicts import Verdict, to_json
-from crossprop.report import Part, write_report
+from crossprop.report import Headline, Part, Story, write_report
 from crossprop.running import experiment, run
 from crossprop.store import check_replaceable, read_records, write_records
 from crossprop.streams import LabelShift
@@ -129,6 +130,7 @@ class Reproduction:
             path.write_text(json.dumps(self._claims(verdicts, command), indent=1, allow_nan=False))
         write_report(
             self.out / "report.html",
+            story=self._story(plans, verdicts),
             parts=[self._part(plan, records[plan.name]) for plan in plans],
             features=records.get("features"),
             verdicts=verdicts,
@@ -140,21 +142,24 @@ class Reproduction:
         return verdicts
 
     def _part(self, plan: Plan, records: "xarray.Dataset") -> Part:
-        return Part(plan.name, plan.title, records, plan.settings, records.attrs["seconds"])
+        return Part(plan.name, plan.title, records, plan.settings, records.attrs["seconds"], plan.about)
+
+    def _story(self, plans: list[Plan], verdicts: list[Verdict]) -> Story:
+        what = "this small version" if self.quick else "this rerun"
+        seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
+        said = conclusions(verdicts, f"{what}{', with ' * bool(seeds)}{listed(seeds)}")
+        top = Headline("geoff", "loss", "Crossprop, backprop and the control on GEOFF", notes(verdicts))
+        return Story(TITLE, INTRO, said, top, TERMS)
 
     def _claims(self, verdicts: list[Verdict], command: str) -> dict[str, Any]:
         about = {"crossprop": __version__, "preset": self.preset, "quick": self.quick, "command": command}
         return about | {"claims": to_json(verdicts)}
 
     def _facts(self, records: dict[str, "xarray.Dataset"], data: DataSet | None) -> dict[str, str]:
-        facts = {
-            "crossprop": __version__,
-            "jax": jax.__version__,
-            "python": platform.python_version(),
-            "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
-            "preset": self.preset,
-        }
-        facts |= {f"engine, {name}": each.attrs["engine"] for name, each in records.items() if "engine" in each.attrs}
+        facts = machine() | {"preset": self.preset}
+        for name, each in records.items():
+            if "engine" in each.attrs:
+                facts[f"engine, {name}"] = engine_words(each.attrs["engine"])
         if data is not None:
             full = "the full MNIST" if data.name == "mnist" else "5,000 embedded images of MNIST"
             facts["data set"] = f"{full}, {len(data.y):,} training images"

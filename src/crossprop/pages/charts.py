@@ -2,12 +2,13 @@
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.figures import Look, looks
+from crossprop.figures import Look, is_control, looks
 from crossprop.records import Variable, switches
 from crossprop.statistics import mean_interval
 
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
 POINTS = 400
 DIGITS = 4
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
-# Dark blues and reds are unreadable on a dark page: the same hues, with the dark shades exchanged for light ones.
+# On a dark page, the same hues in brighter shades; crossprop, backprop and the control stay apart when simulated
+# for colour-blind eyes.
 DARK = {
-    "#08306b": "#c6dbef",
-    "#4292c6": "#4fa3dc",
+    "#08306b": "#4b9bff",
+    "#4292c6": "#a9d6ff",
     "#41b6c4": "#5fd0dd",
-    "#02818a": "#35c2a9",
-    "#67000d": "#ffc4bd",
-    "#cb181d": "#f4575c",
-    "#fb6a4a": "#ff9d6b",
-    "#737373": "#a3a3a3",
+    "#02818a": "#2fae95",
+    "#67000d": "#ff5252",
+    "#cb181d": "#ff9b7d",
+    "#fb6a4a": "#ffd2b8",
+    "#8f8f8f": "#7d838a",
+    "#2171b5": "#6db1ff",
+    "#a50f15": "#ff6b6b",
     "#238b45": "#5fcf86",
     "#6a51a3": "#b39ddb",
     "#d94801": "#ff8a4a",
@@ -45,8 +49,9 @@ def _chart(records: "xarray.Dataset", variable: Variable, starts: np.ndarray) ->
     seeds = int(records.sizes["seed"])
     estimate = mean_interval(_grouped(records, variable, starts, ends))
     lines = []
-    for at, (name, look) in enumerate(looks(schema.learner_infos(records)).items()):
-        line = {"name": name} | line_look(look) | {"mean": rounded(estimate.mean[at])}
+    infos = schema.learner_infos(records)
+    for at, (name, look) in enumerate(looks(infos).items()):
+        line = {"name": name} | line_look(look, is_control(infos[name])) | {"mean": rounded(estimate.mean[at])}
         if seeds > 1:
             line |= {"low": rounded(estimate.low[at]), "high": rounded(estimate.high[at])}
         lines.append(line)
@@ -56,6 +61,7 @@ def _chart(records: "xarray.Dataset", variable: Variable, starts: np.ndarray) ->
         "title": variable.title,
         "log": variable.log,
         "lines": lines,
+        "zeros": [line["name"] for line in lines if not any(line["mean"])],
         "step": [int(at) for at in step[ends]],
         "seeds": seeds,
         "switches": [mark.start for mark in marks if mark.start],
@@ -72,10 +78,17 @@ def _grouped(records: "xarray.Dataset", variable: Variable, starts: np.ndarray, 
     return np.add.reduceat(values * lengths, starts, axis=-1) / np.add.reduceat(lengths, starts)
 
 
-def line_look(look: Look) -> dict[str, Any]:
-    """The colours of a line on the light and the dark page, and its dashes, as the page's script takes them."""
+def line_look(look: Look, control: bool = False) -> dict[str, Any]:
+    """The colours of a line on the light and the dark page, its dashes, and whether it lies behind the others, as the
+    page's script takes them."""
     colour, style = look
-    return {"light": colour, "dark": DARK.get(colour, colour), "dash": DASHES[style]}
+    return {"light": colour, "dark": DARK.get(colour, colour), "dash": DASHES[style], "control": control}
+
+
+def headline(chart: dict[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
+    """A chart with a few of its lines, each with a note beside its end."""
+    lines = [line | {"note": notes[line["name"]]} for line in chart["lines"] if line["name"] in notes]
+    return chart | {"lines": lines}
 
 
 def examples_per_point(records: "xarray.Dataset") -> int:

@@ -37,8 +37,10 @@
     };
   }
 
-  /* The legend is next to the plot if there is room, else below it with one row per learner: never on top of it. */
-  function legend(chart) {
+  /* The legend is next to the plot if there is room, else below it with one row per learner: never on top of it. A
+     chart with labels beside its lines has none. */
+  function legend(chart, labelled = false) {
+    if (labelled && narrow.matches) return { height: 330, "margin.r": 10, "margin.b": 56, "margin.l": 42, "margin.t": 56, "yaxis.title.text": "", hovermode: "closest" };
     if (!narrow.matches) {
       return {
         height: 400, "margin.r": 190, "margin.b": 60, "margin.l": 58, "margin.t": 26, "legend.orientation": "v",
@@ -53,6 +55,11 @@
       "yaxis.title.text": "", hovermode: "closest",
     };
   }
+
+  /* The lines in drawing order: controls lie behind the others. */
+  const behindFirst = (lines) => [...lines.filter((line) => line.control), ...lines.filter((line) => !line.control)];
+  const rank = (chart, line) => chart.lines.indexOf(line);
+  const stroke = (line) => ({ color: colour(line), dash: line.dash, width: line.control ? 6 : 1.8 });
 
   function band(chart, line) {
     const known = chart.step.map((_, at) => at).filter((at) => line.low[at] !== null && line.high[at] !== null);
@@ -69,47 +76,142 @@
     const ranged = Boolean(line.low);
     return {
       x: chart.step, y: line.mean, name: plain(line.name), legendgroup: line.name, mode: "lines", connectgaps: false,
-      line: { color: colour(line), dash: line.dash, width: 1.8 }, meta: "curve",
+      line: stroke(line), opacity: line.control ? 0.6 : 1, meta: "curve", legendrank: 1000 + rank(chart, line),
       customdata: ranged ? line.low.map((low, at) => [low, line.high[at]]) : undefined,
       hovertemplate: ranged ? "%{y:.3~g} [%{customdata[0]:.3~g}, %{customdata[1]:.3~g}]" : "%{y:.3~g}",
     };
   }
 
+  /* Ticks of a log axis between two powers of ten, as far apart as their labels need: 1, 2, 5, 10 or 1, 10, 100, or
+     evenly spaced where the axis spans little. */
+  function logTicks([low, high], room) {
+    const most = Math.max(2, Math.floor(room / 26)), ends = [10 ** low, 10 ** high];
+    const choices = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
+    for (const [at, digits] of [...choices, ...Array(30).fill([1])].entries()) {
+      const every = Math.max(1, at - choices.length + 2), ticks = [];
+      for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) {
+        if (power % every === 0) ticks.push(...digits.map((digit) => digit * 10 ** power));
+      }
+      const inside = ticks.filter((tick) => tick >= ends[0] * 0.9999 && tick <= ends[1] * 1.0001);
+      const close = inside.some((tick, place) => place && (room * Math.log10(tick / inside[place - 1])) / (high - low) < 17);
+      if (inside.length <= most && !close) return inside.length > 1 ? inside : evenTicks(ends, most);
+    }
+    return evenTicks(ends, most);
+  }
+
+  function evenTicks([low, high], most) {
+    const rough = (high - low) / Math.min(most, 6), power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((digit) => digit * power).find((each) => each >= rough);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+  }
+
+  const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+  function tickText(value) {
+    if (value >= 1e-3 && value < 1e5) return Number(value.toPrecision(6)).toLocaleString("en");
+    const power = Math.floor(Math.log10(value) + 1e-9), digit = Number((value / 10 ** power).toPrecision(3));
+    const raised = "10" + [...String(power)].map((sign) => RAISED[sign]).join("");
+    return digit === 1 ? raised : `${digit}·${raised}`;
+  }
+
+  function logAxis(place) {
+    const axis = place._fullLayout.yaxis;
+    if (axis.type !== "log") return { "yaxis.tickmode": "auto", "yaxis.tickvals": null, "yaxis.ticktext": null };
+    const ticks = logTicks(axis.range, axis._length);
+    return { "yaxis.tickmode": "array", "yaxis.tickvals": ticks, "yaxis.ticktext": ticks.map(tickText) };
+  }
+
+  /* Keeps the ticks of a log axis readable after the first drawing, a zoom, or a change of scale. */
+  function retick(place) {
+    const wanted = logAxis(place), now = place.layout.yaxis;
+    const same = JSON.stringify([now.tickmode, now.tickvals]) === JSON.stringify([wanted["yaxis.tickmode"], wanted["yaxis.tickvals"]]);
+    return same ? Promise.resolve() : Plotly.relayout(place, wanted);
+  }
+
+  const wrapped = (text, width) => text.split(" ").reduce((lines, word) => {
+    if (lines.length && (lines.at(-1) + " " + word).length <= width) lines[lines.length - 1] += " " + word;
+    else lines.push(word);
+    return lines;
+  }, []);
+
+  /* Names and notes beside the ends of the lines, moved apart so that none covers another. */
+  function endLabels(place, chart) {
+    if (narrow.matches) return [];
+    const axis = place._fullLayout.yaxis, log = axis.type === "log";
+    const labels = chart.lines.map((line) => {
+      const last = line.mean.filter((value) => value !== null).at(-1);
+      const lines = wrapped(plain(line.note), 26), tall = 17 * (lines.length + 1);
+      const share = ((log ? Math.log10(last) : last) - axis.range[0]) / (axis.range[1] - axis.range[0]);
+      return { line, lines, tall, centre: (1 - share) * axis._length };
+    }).sort((a, b) => a.centre - b.centre);
+    let bottom = -Infinity;
+    for (const label of labels) {
+      label.centre = Math.max(label.centre, bottom + label.tall / 2 + 4);
+      bottom = label.centre + label.tall / 2;
+    }
+    const over = Math.max(0, bottom - axis._length);
+    return labels.map(({ line, lines, centre }) => ({
+      x: 1.015, xref: "paper", xanchor: "left", y: 1 - (centre - over) / axis._length, yref: "paper", yanchor: "middle", showarrow: false,
+      align: "left", text: [`<b>${plain(line.name)}</b>`, ...lines].join("<br>"), font: { size: 12.5, color: line.control ? css("--muted") : colour(line) },
+    }));
+  }
+
   function drawCurves(place) {
     const chart = data.parts[place.dataset.part][Number(place.dataset.chart)];
-    const banded = chart.lines.filter((line) => line.low);
-    const traces = [...banded.map((line) => band(chart, line)), ...chart.lines.map((line) => curve(chart, line))];
+    const ordered = behindFirst(chart.lines), banded = ordered.filter((line) => line.low);
+    const traces = [...banded.map((line) => band(chart, line)), ...ordered.map((line) => curve(chart, line))];
+    const labelled = chart.lines.some((line) => line.note !== undefined);
     const colours = () => ({
-      "line.color": [...banded, ...chart.lines].map(colour),
-      fillcolor: [...banded, ...chart.lines].map((line) => faint(colour(line))),
+      "line.color": [...banded, ...ordered].map(colour),
+      fillcolor: [...banded, ...ordered].map((line) => faint(colour(line))),
     });
     const note = `${chart.seeds} seed${chart.seeds > 1 ? "s" : ""}${data.quick ? " · quick version" : ""}`;
+    const tasks = chart.tasks.map((task, at) => ({
+      x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.label, font: { size: 12 },
+    }));
     const layout = {
-      font: { family: "system-ui, sans-serif", size: 12 },
-      xaxis: { title: { text: `examples (${note})`, standoff: 8 }, range: [0, chart.step.at(-1)], showline: true, tickformat: ",d", nticks: 7 },
+      font: { family: "system-ui, sans-serif", size: 12 }, showlegend: !labelled,
+      xaxis: { title: { text: `examples (${note})`, standoff: 8 }, range: [0, chart.step.at(-1)], showline: true, tickformat: ",d", nticks: narrow.matches ? 5 : 7 },
       yaxis: { title: { text: chart.title }, type: chart.log ? "log" : "linear", showline: true, exponentformat: "power", minexponent: 5 },
       legend: { xanchor: "left", tracegroupgap: 0, maxheight: 2000, font: { size: 11.5 } },
       hoverlabel: { font: { size: 11 } },
       shapes: chart.switches.map((at) => ({
         type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", layer: "below", line: { color: "#8a929b", width: 1, dash: "dot" },
       })),
-      annotations: chart.tasks.map((task, at) => ({
-        x: task.at, y: 1.005, yref: "paper", yanchor: "bottom", showarrow: false, text: (at ? "" : "task ") + task.label,
-        font: { size: 12 }, meta: "task",
-      })),
+      annotations: tasks,
     };
-    const themed = () => ({ ...theme(), ...legend(chart) });
-    const switches = [...place.closest("figure").querySelectorAll("[data-scale]")];
+    const themed = () => ({ ...theme(), ...legend(chart, labelled) });
+    const finish = async () => {
+      await retick(place);
+      if (labelled) await Plotly.relayout(place, { annotations: [...tasks, ...endLabels(place, chart)] });
+    };
+    const figure = place.closest("figure"), switches = [...figure.querySelectorAll("[data-scale]")];
+    const zeros = figure.querySelector(".zeros");
     for (const button of switches) {
-      button.addEventListener("click", () => {
+      button.addEventListener("click", async () => {
         for (const other of switches) other.setAttribute("aria-pressed", String(other === button));
-        Plotly.relayout(place, { "yaxis.type": button.dataset.scale, "yaxis.autorange": true });
+        if (zeros) zeros.hidden = button.dataset.scale !== "log";
+        await Plotly.relayout(place, { "yaxis.type": button.dataset.scale, "yaxis.autorange": true });
+        await finish();
       });
     }
-    return Plotly.newPlot(place, traces, nested(layout, themed()), CONFIG).then(() => {
+    return Plotly.newPlot(place, traces, nested(layout, themed()), CONFIG).then(async () => {
+      await finish();
       for (const event of ["plotly_restyle", "plotly_update"]) place.on(event, () => follow(place));
-      return () => Plotly.update(place, colours(), themed());
+      place.on("plotly_relayout", (change) => { zoomTogether(place, change); retick(place); });
+      return async () => { await Plotly.update(place, colours(), themed()); await finish(); };
     });
+  }
+
+  /* Shows in all charts of an experiment the examples that one of them was zoomed to. */
+  function zoomTogether(leader, change) {
+    if (!Object.keys(change).some((name) => name.startsWith("xaxis."))) return;
+    const range = leader.layout.xaxis.range.map(Number);
+    for (const place of document.querySelectorAll(".curves")) {
+      if (place === leader || place.dataset.part !== leader.dataset.part || !place.data) continue;
+      const there = place.layout.xaxis.range.map(Number);
+      if (range.some((end, at) => end !== there[at])) Plotly.relayout(place, { "xaxis.range": [...range], "xaxis.autorange": false });
+    }
   }
 
   /* Hides in all charts of an experiment what was hidden in one: their traces are the same, in the same order. */
@@ -153,11 +255,11 @@
 
   /* Lines along an axis of a sweep; diverged settings are marked at the top of the plot. */
   function drawLines(place) {
-    const chart = data.lines[Number(place.dataset.chart)];
+    const chart = data.lines[Number(place.dataset.chart)], ordered = behindFirst(chart.lines);
     const x = (line, at) => (chart.numbers ? line.x[at] : line.labels[at]);
-    const curves = chart.lines.map((line) => ({
+    const curves = ordered.map((line) => ({
       x: line.x.map((_, at) => x(line, at)), y: line.mean, name: plain(line.name), legendgroup: line.name, mode: "lines+markers",
-      line: { color: colour(line), dash: line.dash, width: 1.8 }, marker: { size: 5 },
+      line: stroke(line), marker: { size: line.control ? 9 : 5 }, opacity: line.control ? 0.6 : 1, legendrank: 1000 + rank(chart, line),
       error_y: {
         type: "data", symmetric: false, thickness: 1, width: 2,
         array: line.high.map((high, at) => (high === null ? 0 : high - line.mean[at])),
@@ -166,7 +268,7 @@
       customdata: line.low.map((low, at) => [low, line.high[at], line.labels[at]]),
       hovertemplate: "%{y:.4~g} [%{customdata[0]:.4~g}, %{customdata[1]:.4~g}]",
     }));
-    const gone = chart.lines.map((line) => ({
+    const gone = ordered.map((line) => ({
       x: line.diverged.map((at) => x(line, at)), y: line.diverged.map(() => 1), yaxis: "y2", name: plain(line.name) + " diverged",
       legendgroup: line.name, showlegend: false, mode: "markers", marker: { symbol: "x-thin", size: 8, line: { width: 2, color: colour(line) } },
       hovertemplate: "diverged", cliponaxis: false,
@@ -184,7 +286,7 @@
     }
     const themed = () => ({ ...theme(), ...legend(chart) });
     return Plotly.newPlot(place, [...curves, ...gone], nested(layout, themed()), CONFIG).then(() => () => {
-      Plotly.update(place, { "line.color": [...chart.lines, ...chart.lines].map(colour), "marker.line.color": [...chart.lines, ...chart.lines].map(colour) }, themed());
+      Plotly.update(place, { "line.color": [...ordered, ...ordered].map(colour), "marker.line.color": [...ordered, ...ordered].map(colour) }, themed());
     });
   }
 

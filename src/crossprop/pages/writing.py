@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossprop._files import atomic_write
-from crossprop.formats import duration, interval, upper_first
+from crossprop.formats import duration, interval, unbroken, upper_first
 
 
 def write_page(path: Path, template: str, *, data: Any, **context: Any) -> None:
@@ -53,7 +53,7 @@ def _environment() -> Any:
     )
     # `tojson` escapes `<`, so no text in the data can end the script element.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    environment.filters |= {"duration": duration, "upper_first": upper_first}
+    environment.filters |= {"duration": duration, "unbroken": unbroken, "upper_first": upper_first}
     environment.globals["interval"] = interval
     return environment
 

@@ -68,7 +68,7 @@ OWN_CLAIMS = (
     Claim(
         "R1",
         "geoff",
-        f"On GEOFF, {texts.LEARNS}",
+        f"Ours, not the paper's: on GEOFF, {texts.LEARNS}",
         texts.FROZEN.format(learners="crossprop and crossprop-approx (eta 0)", error="Its squared error"),
         lambda records: rules.learns_features(Runs(records), CROSSPROP["geoff"], (LOSS,)),
     ),

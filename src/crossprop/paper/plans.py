@@ -22,17 +22,31 @@ GEOFF_LEARNERS = (
     "adam",
     "frozen",
 )
+GEOFF_IS = (
+    "Generic online feature finding: the target is the output of a random network, half of whose outgoing weights are "
+    "redrawn at each switch. Features that were useful before a switch are useful after it."
+)
+MNIST_IS = (
+    "Handwritten digits, each shown once a task. At each switch every label is shifted by one: the images stay the "
+    "same, so their features stay useful."
+)
 EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A row of the table of settings; `why` is the reason for a deviation from the paper."""
+    """A row of the table of settings. `paper` is None if the paper does not give it; `why` is the reason for a choice,
+    or for a deviation from the paper."""
 
     name: str
     value: str
-    paper: str
+    paper: str | None
     why: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the setting is other than the paper's."""
+        return self.paper is not None and bool(self.why)
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,7 @@ class Plan:
     seeds: int
     record_every: int
     settings: tuple[Setting, ...]
+    about: str
 
     @property
     def seed_list(self) -> list[int]:
@@ -70,7 +85,8 @@ def geoff_plan(preset: str, seeds: int, quick: bool) -> Plan:
         Setting("hidden units", str(network.hidden), "500 tanh", small),
         *_shared_settings(scripts),
     )
-    return Plan("geoff", "GEOFF", _learners(network, GEOFF_LEARNERS, scripts), stream, seeds, 50, settings)
+    learners = _learners(network, GEOFF_LEARNERS, scripts)
+    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS)
 
 
 def mnist_plan(preset: str, seeds: int, quick: bool, data: DataSet, exact: bool) -> Plan:
@@ -97,7 +113,8 @@ def mnist_plan(preset: str, seeds: int, quick: bool, data: DataSet, exact: bool)
         Setting("exact crossprop", "with ten outputs, and projected" if exact else "no", "no", "new here" * exact),
         *_shared_settings(scripts),
     )
-    return Plan("mnist", "MNIST", _learners(network, names, scripts), stream, seeds, 50 if quick else 500, settings)
+    every = 50 if quick else 500
+    return Plan("mnist", "MNIST", _learners(network, names, scripts), stream, seeds, every, settings, MNIST_IS)
 
 
 def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: bool) -> dict[str, Learner]:
@@ -122,7 +139,7 @@ def feature_learners(network: Network) -> dict[str, Learner]:
 def _shared_settings(scripts: bool) -> tuple[Setting, ...]:
     return (
         Setting("biases", "on" if scripts else "off", "off", _scripts(scripts, "as in the authors' scripts")),
-        Setting("initial weights", "normal, scale 1", "not given", "as in the authors' scripts"),
+        Setting("initial weights", "normal, scale 1", None, "as in the authors' scripts"),
         Setting("step size", f"{STEP_SIZE} for all", f"{STEP_SIZE} for all"),
         Setting(
             "eta in the memory of crossprop-approx", *(("0", "eta", "as in scripts") if scripts else ("eta", "eta"))

@@ -140,14 +140,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim: its rule, the reason in plain words, how each part was decided, the numbers, and what
-    they are taken over."""
+    """The verdict on a claim: its rule, the reason in plain words, of which `quote` is the sentence to quote, how each
+    part was decided, the numbers, and what they are taken over."""
 
     id: str
     experiment: str
     claim: str
     rule: str
     verdict: str
+    quote: str
     why: str
     parts: tuple[str, ...]
     numbers: tuple[Number, ...]
@@ -173,8 +174,8 @@ def verdict_of(parts: Sequence[bool | None]) -> str:
     return NOT_SHOWN if 2 * (true + undecided) >= len(parts) else DOES_NOT
 
 
-def reason(parts: Sequence[Part], note: str = "") -> str:
-    """Why the verdict is what it is, in one or two sentences.
+def reason(parts: Sequence[Part], note: str = "") -> tuple[str, str]:
+    """Why the verdict is what it is: the sentence to quote, and what else there is to say.
 
     The first part that speaks for the claim is quoted if it holds, the first that speaks against it if it does not, and
     one of each if it holds in part.
@@ -183,21 +184,20 @@ def reason(parts: Sequence[Part], note: str = "") -> str:
     against = [part for wanted in (False, None) for part in parts if part.true is wanted]
     verdict = verdict_of([part.true for part in parts])
     if verdict == HOLDS:
-        text = true[0].sentence
+        quote = true[0].sentence
     elif verdict == IN_PART:
         same = true[0].decisive.number == against[0].decisive.number
-        text = f"{true[0].sentence}; " + ("that is less than claimed" if same else f"but {against[0].sentence}")
+        quote = f"{true[0].sentence}; " + ("that is less than claimed" if same else f"but {against[0].sentence}")
     elif verdict == DOES_NOT:
-        text = against[0].sentence
+        quote = against[0].sentence
     else:
-        text = next(part for part in parts if part.true is None).sentence
-    text += f"; {note}" * bool(note) + "."
-    if verdict == NOT_SHOWN:
-        text += " The interval includes what is claimed and what is not."
+        quote = next(part for part in parts if part.true is None).sentence
+    quote += f"; {note}" * bool(note) + "."
+    more = " The interval includes what is claimed and what is not." * (verdict == NOT_SHOWN)
     if len(parts) > 2:
         count = f"All {len(parts)}" if verdict == HOLDS else f"{len(true) or 'None'} of {len(parts)}"
-        text += f" {count} parts are as claimed."
-    return text
+        more += f" {count} parts are as claimed."
+    return quote, more
 
 
 def verdict_on(claim: Claim, records: "xarray.Dataset") -> Verdict:
@@ -206,16 +206,19 @@ def verdict_on(claim: Claim, records: "xarray.Dataset") -> Verdict:
     try:
         found = claim.judge(records)
     except CannotDecide as problem:
-        return Verdict(*about, CANNOT, f"{problem}.", (), (), "nothing: the records lack what the claim needs")
+        return Verdict(
+            *about, CANNOT, f"{problem}.", f"{problem}.", (), (), "nothing: the records lack what the claim needs"
+        )
     words = {True: "yes", False: "no", None: "undecided"}
     parts = tuple(f"{part.says}: {words[part.true]} ({part.decisive.number.label})" for part in found.parts)
     findings = [*(finding for part in found.parts for finding in part.findings), *found.shown]
     numbers = {finding.number.label: finding.number for finding in findings}
-    verdict, why = verdict_of([part.true for part in found.parts]), reason(found.parts, found.note)
-    return Verdict(*about, verdict, why, parts, tuple(numbers.values()), _over(claim, records, found.pairs))
+    verdict, (quote, more) = verdict_of([part.true for part in found.parts]), reason(found.parts, found.note)
+    over = _over(records, found.pairs)
+    return Verdict(*about, verdict, quote, quote + more, parts, tuple(numbers.values()), over)
 
 
-def _over(claim: Claim, records: "xarray.Dataset", pairs: int) -> str:
+def _over(records: "xarray.Dataset", pairs: int) -> str:
     if "seed" not in records.sizes:
         return f"paired over {plural(pairs, 'example')} of one run"
     if records.sizes["seed"] > 1:

@@ -1,18 +1,19 @@
-"""`report.html`: a reproduction of the paper on one self-contained page."""
+"""`report.html`: a paper rerun, on one self-contained page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.paper.plans import Setting
 from crossprop.paper.verdicts import Verdict
-from crossprop.report.sections import MEASURES, Part, sections_of
+from crossprop.report.sections import MEASURES, Headline, Part, Story, sections_of
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Part", "Setting", "Verdict", "write_report"]
+__all__ = ["Headline", "Part", "Setting", "Story", "Verdict", "write_report"]
 
 QUICK = "quick version: small, not the paper's full settings"
 
@@ -20,6 +21,7 @@ QUICK = "quick version: small, not the paper's full settings"
 def write_report(
     path: Path,
     *,
+    story: Story,
     parts: Sequence[Part],
     features: "xarray.Dataset | None",
     verdicts: Sequence[Verdict],
@@ -31,24 +33,27 @@ def write_report(
 
     **Arguments:**
 
+    - `story`: the title, the introduction, the conclusions, the chart at the top, and the words that need explaining.
     - `parts`: the experiments with curves, in the page's order.
     - `features`: `tsne`, `neighbours` and `silhouette` of each `representation` by `example`, with `label`.
-    - `verdicts`: the verdicts on the claims, in the summary's order.
+    - `verdicts`: the verdicts on the claims, in the order of their table.
     - `command`: the command that writes this report.
     - `quick`: whether this is the small version; every figure and table then says so.
     - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
     """
-    sections = sections_of(parts, features, verdicts)
+    sections = sections_of(story, parts, features, verdicts)
     write_page(
         path,
         "report/report.html.jinja",
         data=sections.data | {"quick": quick},
-        title="Crossprop, reproduced",
+        title=story.title,
         contents=sections.contents,
         banner=QUICK if quick else "",
+        story=story,
         sections=sections,
         measures=list(MEASURES.values()),
         command=command,
         facts=facts,
+        same=SAME,
         quick=quick,
     )

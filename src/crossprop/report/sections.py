@@ -1,15 +1,15 @@
 """What the template of the report shows, as plain data."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop.pages.charts import curves, examples_per_point
+from crossprop.pages.charts import curves, examples_per_point, headline
 from crossprop.paper.plans import Setting
-from crossprop.paper.verdicts import Verdict
+from crossprop.paper.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.report.clouds import clouds
 from crossprop.statistics import mean_interval
 
@@ -18,25 +18,44 @@ if TYPE_CHECKING:
 
 FEATURES = "features"
 MEASURES = {"neighbours": "Same label among the 10 nearest", "silhouette": "Silhouette"}
-PILLS = {
-    "holds": "yes",
-    "holds in part": "part",
-    "does not hold": "no",
-    "not shown": "open",
-    "cannot be decided here": "open",
-}
+PILLS = {HOLDS: "yes", IN_PART: "part", DOES_NOT: "no", NOT_SHOWN: "open", CANNOT: "open"}
 """The CSS class of each verdict, in the order of the summary."""
+HEADLINE = "headline"
+"""The name of the chart at the top, among the charts of the parts."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The chart at the top: a few learners of one part, with a note beside each."""
+
+    part: str
+    variable: str
+    title: str
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a report says besides its numbers: title, introduction, conclusions to quote, and words explained."""
+
+    title: str
+    intro: str
+    conclusions: Sequence[str] = ()
+    headline: Headline | None = None
+    terms: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Part:
-    """An experiment: its records as `crossprop.run` returns them, its settings, and how many seconds it took."""
+    """An experiment: its records as `crossprop.run` returns them, its settings, how many seconds it took, and what it
+    is about, in a sentence or two."""
 
     name: str
     title: str
     records: "xarray.Dataset"
     settings: Sequence[Setting]
     seconds: float
+    about: str = ""
 
 
 class ShownClaim(NamedTuple):
@@ -48,7 +67,7 @@ class ShownClaim(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """The section of a part: how it was run, its charts, and its claims."""
+    """The section of a part: how it was run, and its charts."""
 
     part: Part
     learners: int
@@ -58,7 +77,6 @@ class Experiment(NamedTuple):
     diverged: dict[str, int]
     """How many seeds diverged, for the learners of which some did."""
     charts: list[dict[str, Any]]
-    claims: list[ShownClaim]
 
 
 class FeatureMaps(NamedTuple):
@@ -76,51 +94,57 @@ class Sections(NamedTuple):
     claims: list[ShownClaim]
     tally: list[tuple[str, str, int]]
     """How many claims have each verdict: the verdict, the CSS class of its pill, the count."""
+    headline: dict[str, Any] | None
     experiments: list[Experiment]
     features: FeatureMaps | None
-    feature_claims: list[ShownClaim]
-    other_claims: list[ShownClaim]
-    """Claims about experiments that are not in this report."""
 
     @property
     def contents(self) -> list[tuple[str, str]]:
         """Anchors and titles of the sections."""
-        entries = [("summary", "What holds")]
+        entries = [("conclusion", "Conclusion"), ("claims", "The claims")]
         entries += [(each.part.name, each.part.title) for each in self.experiments]
-        if self.features or self.feature_claims:
+        if self.features:
             entries.append((FEATURES, "Features"))
-        if self.other_claims:
-            entries.append(("others", "Other claims"))
         return [*entries, ("rerun", "Run it again")]
 
     @property
     def data(self) -> dict[str, Any]:
         """What the page's script draws."""
         charts = {each.part.name: each.charts for each in self.experiments}
+        if self.headline:
+            charts[HEADLINE] = [self.headline]
         return {"parts": charts, "clouds": self.features.maps if self.features else []}
 
 
-def sections_of(parts: Sequence[Part], features: "xarray.Dataset | None", verdicts: Sequence[Verdict]) -> Sections:
-    """One section per part, one for the features, and one for claims that belong to neither."""
+def sections_of(
+    story: Story, parts: Sequence[Part], features: "xarray.Dataset | None", verdicts: Sequence[Verdict]
+) -> Sections:
+    """The conclusion and its chart, the table of claims, one section per part, and one for the features."""
     claims = [
         ShownClaim(f"claim-{number}", PILLS.get(verdict.verdict, "open"), verdict)
         for number, verdict in enumerate(verdicts, start=1)
     ]
     counts = Counter(verdict.verdict for verdict in verdicts)
     order = [*PILLS, *sorted(set(counts) - set(PILLS))]
-    names = [*(part.name for part in parts), FEATURES]
-    about = {name: [claim for claim in claims if claim.verdict.experiment == name] for name in names}
+    experiments = [_experiment(part) for part in parts]
     return Sections(
         claims=claims,
         tally=[(name, PILLS.get(name, "open"), counts[name]) for name in order if counts[name]],
-        experiments=[_experiment(part, about[part.name]) for part in parts],
+        headline=_headline(story.headline, experiments),
+        experiments=experiments,
         features=None if features is None else _feature_maps(features),
-        feature_claims=about[FEATURES],
-        other_claims=[claim for claim in claims if claim.verdict.experiment not in names],
     )
 
 
-def _experiment(part: Part, claims: list[ShownClaim]) -> Experiment:
+def _headline(wanted: Headline | None, experiments: Sequence[Experiment]) -> dict[str, Any] | None:
+    """The chart at the top, or None if the report has no such part."""
+    if wanted is None:
+        return None
+    charts = [chart for each in experiments if each.part.name == wanted.part for chart in each.charts]
+    return next((headline(chart, wanted.notes) for chart in charts if chart["variable"] == wanted.variable), None)
+
+
+def _experiment(part: Part) -> Experiment:
     records = part.records
     diverged = {}
     if "diverged_at" in records:
@@ -134,7 +158,6 @@ def _experiment(part: Part, claims: list[ShownClaim]) -> Experiment:
         per_point=examples_per_point(records),
         diverged={name: count for name, count in diverged.items() if count},
         charts=curves(records),
-        claims=claims,
     )
 
 

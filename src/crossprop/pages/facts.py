@@ -1,0 +1,61 @@
+"""What pages say about how their numbers were made: engine, machine, versions, streams and networks in words."""
+
+import json
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from crossprop._version import __version__
+from crossprop.execution import cores
+from crossprop.formats import listed
+
+SAME = (
+    "Run again with the same engine, the same kind of device and the same versions of crossprop and JAX, every number "
+    "here comes out the same, bit for bit. With another engine, device or version, sums are rounded in another order: "
+    "single windows of a run then differ, means over seeds move by a small part of their intervals, and a verdict "
+    "changes only if it was close."
+)
+"""Which numbers are the same where."""
+
+
+def engine_words(engine: str) -> str:
+    """The `engine` of records in words: it is a name, or a JSON object of names by learner."""
+    if not engine.startswith("{"):
+        return f"{engine}, for all learners"
+    by_engine: dict[str, list[str]] = {}
+    for learner, name in json.loads(engine).items():
+        by_engine.setdefault(name, []).append(learner)
+    if len(by_engine) == 1:
+        return f"{next(iter(by_engine))}, for all learners"
+    return "; ".join(f"{name} for {listed(learners)}" for name, learners in by_engine.items())
+
+
+def machine() -> dict[str, str]:
+    """The device and the versions that this process has."""
+    return {
+        "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
+        "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
+    }
+
+
+def described(configuration: Any, but: tuple[str, ...] = ()) -> str:
+    """A stream, network or learner in words, from its configuration: its type, then its arguments except those in
+    `but`."""
+    if not isinstance(configuration, Mapping):
+        return str(configuration)
+    fields = {name: value for name, value in configuration.items() if name not in ("type", *but)}
+    words = [f"{name.replace('_', ' ')} {_word(value)}" for name, value in fields.items() if _word(value)]
+    kind = str(configuration.get("type", "")).rpartition(".")[2]
+    return f"{kind}: {', '.join(words)}" if words and kind else kind or ", ".join(words)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return str(value.get("name", ""))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
