@@ -10,6 +10,8 @@ UNCHECKED = (
     "crossprop.running.run",
     "crossprop.passes.live",
     "crossprop.passes.predict",
+    "crossprop.oracle.follow",
+    "crossprop.oracle.directions",
     "crossprop.sweeps.sweep",
     "crossprop.sweeps.spec.",
     "crossprop.sweeps.grid.logspace",

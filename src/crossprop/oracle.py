@@ -1,0 +1,423 @@
+r"""The oracle: the exact meta-gradient beside a learner, to judge the direction of its incoming weights by.
+
+The outgoing weights W that a learner has now depend on the features that it had in the past, and so on the incoming
+weights U of that time. Backprop's gradient at example t leaves this out. The meta-gradient does not. Shift every past U
+by the same $\epsilon$, and let $W_t(\epsilon)$ follow the learner's own update of W from the first example on:
+
+$$-\frac{d}{d\epsilon} \ell_t(U_t + \epsilon, W_t(\epsilon)) = -\frac{\partial \ell_t}{\partial U}
+- \frac{\partial \ell_t}{\partial W} J_t \qquad J_t = \frac{d W_t}{d\epsilon}$$
+
+The first term, *direct*, is backprop's direction. The second, *memory*, is what crossprop estimates. $U_t$ are the
+incoming weights that the learner really had at t. $J$ is computed by forward-mode differentiation of the whole update,
+whatever the optimizer: delta depends on W, W on U, and the optimizer's averages on both. $\ell$ is the loss that the
+learner descends, half of the squared error or the cross-entropy, and every direction is one of descent.
+
+In a network of several hidden layers, U is the incoming weights of all of them: all are held fixed in the past, W alone
+follows its update, and each layer has its part of the meta-gradient. The *own* part of memory goes through a unit's own
+outgoing weights, $\phi_j \sum_k \delta_k\, d w_{jk} / d u_{ij}$, and *cross* through those of all other units; both are
+defined for the top hidden layer alone, since the units below it have no row of W.
+
+J has as many numbers as U times W (times three with adam), so this is for small networks.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from crossprop import _checks as check
+from crossprop.configuration import configuration
+from crossprop.engines.recorder import window_ends
+from crossprop.execution import keys
+from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.calling import check_state
+from crossprop.network import Network, float_type
+from crossprop.passes import checked_examples
+from crossprop.records import info_coordinates, learner_info
+from crossprop.running import check_fit, checked_learners, checked_seeds, experiment, provenance
+from crossprop.streams.base import Stream
+from crossprop.streams.iterator import Iterator as IteratorStream
+
+if TYPE_CHECKING:
+    import xarray
+
+PARTS = ("whole", "direct", "memory", "own", "cross")
+"""The meta-gradient and its parts."""
+MEMORY_LIMIT = 2**32
+"""Bytes that the derivatives may take unless told otherwise."""
+
+Layers = tuple[Array, ...]
+
+
+class Directions(NamedTuple):
+    """The learner's direction of U before its optimizer, and the meta-gradient: one matrix per hidden layer in each."""
+
+    learner: Layers
+    direct: Layers
+    memory: Layers
+    own: Float[Array, "*examples fan_in hidden"]
+    """Of the top hidden layer alone."""
+
+    @property
+    def whole(self) -> Layers:
+        """The meta-gradient."""
+        return tuple(jnp.add(*parts) for parts in zip(self.direct, self.memory, strict=True))
+
+
+class Derivative(NamedTuple):
+    """The derivative of W and of the numbers in its optimizer's state by one layer's incoming weights: leaves of shape
+    `(fan_in, hidden, ...)`."""
+
+    outgoing: Any
+    optimizer: Any
+
+
+def directions(learner: UnitRule, state: State, x: Any, y: Any, *, memory_limit: float = MEMORY_LIMIT) -> Directions:
+    """The learner's direction and the meta-gradient at every one of some examples, which it learns one by one.
+
+    **Arguments:**
+
+    - `learner`, `state`, `x`, `y`: as for `live`. The past begins with this state.
+    - `memory_limit`: bytes that the result and the derivatives may take.
+
+    **Returns:** `Directions`, whose matrices have the shapes `(examples, fan_in, hidden)`.
+
+    ```python
+    learner = Crossprop(Network(inputs=3, hidden=4), step_size=0.01)
+    found = directions(learner, learner.init(jax.random.key(0)), np.eye(3), np.ones(3))
+    found.memory[0].shape  # (3, 3, 4)
+    ```
+    """
+    _check_learner("learner", learner)
+    x, y = checked_examples(learner, x, y)
+    _check_memory(learner, memory_limit, len(x))
+    return _directions(learner, state, x, y)
+
+
+@jax.jit
+def _directions(learner: UnitRule, state: State, x: Array, y: Array) -> Directions:
+    check_state(learner, state)
+
+    def example(carry: Any, xy: Any) -> Any:
+        state, derivatives = carry
+        found, derivatives = _advance(learner, state, derivatives, *xy)
+        return (learner.update(state, *xy)[0], derivatives), found(learner, state)
+
+    return jax.lax.scan(example, (state, _no_derivatives(learner, state)), (x, y))[1]
+
+
+def follow(
+    learners: UnitRule | Mapping[str, UnitRule],
+    stream: Stream,
+    seeds: int | Sequence[int] = 1,
+    record_every: int = 50,
+    *,
+    steps: int | None = None,
+    along: UnitRule | None = None,
+    memory_limit: float = MEMORY_LIMIT,
+) -> "xarray.Dataset":
+    """Runs learners as `run` does, with the meta-gradient beside each, and compares their directions with it.
+
+    **Arguments:**
+
+    - `learners`, `stream`, `seeds`, `record_every`, `steps`: as for `run`; the learners are unit rules.
+    - `along`: unset, every learner is followed on its own run. Given a learner with the same network, its run is the
+      only one: the others see its weights at every example, keep a memory of their own, and say in which direction they
+      would go. So they are compared at the same weights.
+    - `memory_limit`: bytes that the derivatives may take; a network that needs more is refused.
+
+    **Returns:** an `xarray.Dataset` with the dims `learner`, `seed`, `step`, `layer` ("all", then "1" for the first
+    hidden layer, "2" ...) and `part` (of the meta-gradient: whole, direct, memory; own and cross, of the top layer).
+    `cosine`: of the learner's direction with a part, the mean over the examples of a window at which neither is zero;
+    `summed_cosine`: of their sums over the window. `added_cosine`, `summed_added_cosine`: the same for what the learner
+    adds to backprop, its direction minus the direct part. `memory_cosine`: of a part with the memory part. `norm`: of a
+    part; `direction_norm`: of the learner's direction. `loss`: as in `run`. All but the sums are means over the window.
+
+    ```python
+    net = Network(inputs=20, hidden=32)
+    found = follow({"crossprop": Crossprop(net, 5e-4), "backprop": Backprop(net, 5e-4)}, Geoff(), record_every=500)
+    found.cosine.sel(part="memory", layer="all")
+    ```
+    """
+    named: dict[str, Any] = checked_learners(learners)
+    chosen = checked_seeds(seeds)
+    check.integer("record_every", record_every, low=1, high=2**31 - 1)
+    check_fit(named, stream)
+    if isinstance(stream, IteratorStream):
+        raise TypeError("stream must be one that can be dealt again for every learner, not a crossprop.Iterator")
+    if steps is not None:
+        check.integer("steps", steps, low=1, high=stream.steps)
+    elif stream.steps is None:
+        raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+    if along is not None:
+        _check_learner("along", along)
+    for name, learner in named.items():
+        _check_learner(f"learners[{name!r}]", learner)
+        _check_memory(learner if along is None else along, memory_limit)
+        if along is not None and configuration(learner.network) != configuration(along.network):
+            raise ValueError(
+                f"learners[{name!r}].network must be the network of along, {along.network!r}, got {learner.network!r}"
+            )
+    _check_depths(named)
+    count = int(steps or stream.steps or 0)
+    rows: list[dict[str, np.ndarray]] = []
+    for seed in chosen:
+        if along is not None:
+            rows.append(_run(along, named, stream, seed, count, record_every))
+        else:
+            each = [_run(one, {name: one}, stream, seed, count, record_every) for name, one in named.items()]
+            rows.append({variable: np.concatenate([row[variable] for row in each]) for variable in each[0]})
+    found = _dataset(rows, named, stream, chosen, count, record_every)
+    return found.assign_attrs(steps=json.dumps(count), along=json.dumps(along and configuration(along)))
+
+
+def _run(
+    along: UnitRule, learners: Mapping[str, UnitRule], stream: Stream, seed: int, steps: int, record_every: int
+) -> dict[str, np.ndarray]:
+    """The records of one run, `(learner, step, ...)`."""
+    stream_key, initial_key = keys(seed)
+    _, x, y = stream.deal(stream.begin(stream_key), steps)
+    x, y = (np.asarray(values, float_type()) for values in (x, y))
+    state, followers = along.init(initial_key), tuple(learners.values())
+    carry = (state, _no_derivatives(along, state), tuple(each.init(initial_key) for each in followers))
+    windows = []
+    for end in window_ends(steps, record_every):
+        rows = slice((end - 1) // record_every * record_every, end)
+        carry, window = _window(along, followers, carry, x[rows], y[rows])
+        windows.append(jax.tree.map(np.asarray, window))
+    return {variable: np.stack([window[variable] for window in windows], axis=1) for variable in windows[0]}
+
+
+@partial(jax.jit, donate_argnums=2)
+def _window(
+    along: UnitRule, learners: tuple[UnitRule, ...], carry: Any, x: Array, y: Array
+) -> tuple[Any, dict[str, Array]]:
+    def example(carry: Any, xy: Any) -> Any:
+        (state, derivatives, states), sums = carry
+        found, derivatives = _advance(along, state, derivatives, *xy)
+        states = [
+            each._replace(incoming=state.incoming, outgoing=state.outgoing) for each in states
+        ]  # each keeps a memory of its own
+        credits = [found(learner, each) for learner, each in zip(learners, states, strict=True)]
+        states = tuple(learner.update(each, *xy)[0] for learner, each in zip(learners, states, strict=True))
+        sums = [jax.tree.map(jnp.add, *pair) for pair in zip(sums, credits, strict=True)]
+        state, outcome = along.update(state, *xy)
+        measures = [_measures(each) | {"loss": outcome.loss} for each in credits]
+        return ((state, derivatives, states), sums), measures
+
+    blank = [jax.tree.map(jnp.zeros_like, _zero_directions(carry[0])) for _ in learners]
+    (carry, sums), measures = jax.lax.scan(example, (carry, blank), (x, y))
+    rows = [
+        {name: jnp.nanmean(values, axis=0) for name, values in each.items()}
+        | {f"summed_{name}": _measures(total)[name] for name in ("cosine", "added_cosine")}
+        for each, total in zip(measures, sums, strict=True)
+    ]
+    return carry, jax.tree.map(lambda *each: jnp.stack(each), *rows)
+
+
+def _advance(learner: UnitRule, state: State, derivatives: tuple[Derivative, ...], x: Array, y: Array) -> Any:
+    """What the directions at this example are, as a function of a learner and its state; and the derivatives after
+    this example's update of W."""
+    network, matrices = learner.network, _matrices(state)
+    x, y = (values.astype(state.outgoing.dtype) for values in (x, y))
+    shifts = tuple(jnp.zeros_like(matrix[0]) for matrix in matrices)
+    optimizer, fixed = eqx.partition(_outgoing_optimizer(state), eqx.is_inexact_array)
+
+    def outputs_of(shifts: Layers, outgoing: Array) -> tuple[Array, Any]:
+        inputs = _inputs(network, matrices, shifts, x)
+        return network.outputs_of(inputs[-1], outgoing.T), inputs
+
+    def next_outgoing(shifts: Layers, outgoing: Array, optimizer: Any) -> Derivative:
+        outputs, inputs = outputs_of(shifts, outgoing)
+        loss, delta = network.error(outputs, y)
+        move, after = learner.outgoing_optimizer().update(
+            -delta[:, None] * inputs[-1][None, :], eqx.combine(optimizer, fixed), outgoing.T, value=loss
+        )
+        return Derivative(outgoing + jnp.asarray(move).T, eqx.filter(after, eqx.is_inexact_array))
+
+    outputs, pull, inputs = jax.vjp(outputs_of, shifts, state.outgoing, has_aux=True)
+    errors, readout = pull(network.error(outputs, y)[1])
+    after, push = jax.linearize(next_outgoing, shifts, state.outgoing, optimizer)
+    still = jax.tree.map(jnp.zeros_like, (state.outgoing, optimizer))
+    defined = lambda tangent: jax.tree.map(_defined, tangent, after)
+
+    def next_derivative(at: int, derivative: Derivative) -> Derivative:
+        one_hot = jnp.eye(len(shifts[at]), dtype=x.dtype)
+        by_shift = jax.vmap(lambda row: defined(push((*shifts[:at], row, *shifts[at + 1 :]), *still)))(one_hot)
+        kept = jax.vmap(jax.vmap(lambda each: defined(push(shifts, *each))))(derivative)
+        return jax.tree.map(lambda old, new: old + inputs[at].reshape(-1, *[1] * new.ndim) * new[None], kept, by_shift)
+
+    direct = tuple(jnp.outer(*pair) for pair in zip(inputs, errors, strict=False))
+    memory = tuple(jnp.tensordot(each.outgoing, readout, 2) for each in derivatives)
+    units = len(errors[-1])
+    own = jnp.einsum("ijjk,jk->ij", derivatives[-1].outgoing[:, :, :units], readout[:units])
+    found = lambda learner, state: Directions(_direction(learner, state, x, y), direct, memory, own)
+    return found, tuple(next_derivative(at, each) for at, each in enumerate(derivatives))
+
+
+def _defined(tangent: Array, value: Array) -> Array:
+    """Adam's and RMSProp's root has no slope at 0, where the gradient of a weight has been 0 so far, by a dead unit for
+    example. There the derivative of the gradient is 0 too, and so is the step's."""
+    return jnp.where(jnp.isnan(tangent) & jnp.isfinite(value), 0, tangent)
+
+
+def _inputs(network: Network, matrices: Layers, shifts: Layers, x: Array) -> list[Array]:
+    """What every layer sees, the output layer last, with its constant; `shifts` are added to the pre-activations."""
+    inputs = [network.with_constant(x)]
+    for layer, matrix, shift in zip(network.layers(), matrices, shifts, strict=True):
+        units = layer.activate(layer.weigh(inputs[-1], matrix) + shift)
+        inputs.append(layer.with_constant(units.phi))
+    return inputs
+
+
+def _capture(step_size: Any) -> optax.GradientTransformation:
+    """An optimizer that moves nothing and whose state is the last gradient."""
+    zeros = lambda params: jax.tree.map(jnp.zeros_like, params)
+    return optax.GradientTransformation(zeros, lambda updates, state, params=None: (zeros(updates), updates))
+
+
+def _direction(learner: UnitRule, state: State, x: Array, y: Array) -> Layers:
+    """Where the learner wants its incoming weights to go, before its optimizer; zeros if it does not move them."""
+    bare = replace(learner, optimizer=_capture)
+    shapes = jax.eval_shape(bare.init, jax.random.key(0)).optimizer
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, state.outgoing.dtype), shapes)
+    after, _ = bare.update(state._replace(optimizer=blank), x, y)
+    return tuple(jax.tree.map(jnp.negative, _incoming_optimizers(after)))
+
+
+def _matrices(state: State) -> Layers:
+    """The incoming weights of every hidden layer."""
+    return state.incoming if isinstance(state.incoming, tuple) else (state.incoming,)
+
+
+def _outgoing_optimizer(state: State) -> Any:
+    return state.optimizer[-1]
+
+
+def _incoming_optimizers(state: State) -> tuple[Any, ...]:
+    first: Any = state.optimizer[0]
+    return first if isinstance(state.incoming, tuple) else (first,)
+
+
+def _no_derivatives(learner: UnitRule, state: State) -> tuple[Derivative, ...]:
+    """Before the first example nothing depends on U."""
+    numbers = Derivative(state.outgoing, eqx.filter(_outgoing_optimizer(state), eqx.is_inexact_array))
+    zeros = lambda matrix: jax.tree.map(lambda leaf: jnp.zeros((*matrix.shape, *leaf.shape), leaf.dtype), numbers)
+    return tuple(zeros(matrix) for matrix in _matrices(state))
+
+
+def _zero_directions(state: State) -> Directions:
+    matrices = _matrices(state)
+    return Directions(matrices, matrices, matrices, matrices[-1])
+
+
+def _measures(found: Directions) -> dict[str, Array]:
+    """Cosines and norms, `(layer, part)`: of all layers together, then of each."""
+    nothing = tuple(jnp.full_like(part, jnp.nan) for part in found.memory[:-1])
+    parts = {
+        "whole": found.whole,
+        "direct": found.direct,
+        "memory": found.memory,
+        "own": (*nothing, found.own),
+        "cross": (*nothing, found.memory[-1] - found.own),
+    }
+    added = tuple(_added(*pair) for pair in zip(found.learner, found.direct, strict=True))
+    groups = [slice(None), *(slice(at, at + 1) for at in range(len(found.memory)))]
+    table = lambda measure: jnp.stack(
+        [jnp.stack([measure(part[rows], rows) for part in parts.values()]) for rows in groups]
+    )
+    return {
+        "cosine": table(lambda part, rows: _cosine(found.learner[rows], part)),
+        "added_cosine": table(lambda part, rows: _cosine(added[rows], part)),
+        "norm": table(lambda part, rows: jnp.sqrt(_dot(part, part))),
+        "memory_cosine": table(lambda part, rows: _cosine(found.memory[rows], part)),
+        "direction_norm": jnp.stack([jnp.sqrt(_dot(found.learner[rows], found.learner[rows])) for rows in groups]),
+    }
+
+
+def _added(direction: Array, direct: Array) -> Array:
+    """What a learner adds to backprop; a difference by rounding is none."""
+    added = direction - direct
+    return jnp.where(jnp.vdot(added, added) > 1e-10 * jnp.vdot(direct, direct), added, 0)
+
+
+def _dot(one: Layers, other: Layers) -> Array:
+    return sum((jnp.vdot(a, b) for a, b in zip(one, other, strict=True)), jnp.zeros(()))
+
+
+def _cosine(one: Layers, other: Layers) -> Array:
+    """NaN where one of them is zero."""
+    return _dot(one, other) / jnp.sqrt(_dot(one, one) * _dot(other, other))
+
+
+def _dataset(
+    rows: list[dict[str, np.ndarray]],
+    learners: dict[str, Any],
+    stream: Stream,
+    seeds: list[int],
+    steps: int,
+    record_every: int,
+) -> "xarray.Dataset":
+    import xarray
+
+    ends = window_ends(steps, record_every)
+    layers = rows[0]["cosine"].shape[2] - 1
+    dims = ("learner", "seed", "step", "layer", "part")
+    data = {
+        variable: (dims[: first.ndim + 1], np.stack([row[variable] for row in rows], axis=1))
+        for variable, first in rows[0].items()
+    }
+    return xarray.Dataset(
+        data,
+        coords={
+            "learner": list(learners),
+            "seed": seeds,
+            "step": ends,
+            "layer": ["all", *(str(at + 1) for at in range(layers))],
+            "part": list(PARTS),
+            "task": ("step", np.asarray(stream.task(ends - 1))),
+        }
+        | info_coordinates({name: learner_info(configuration(learner)) for name, learner in learners.items()}),
+        attrs=experiment(learners, stream, seeds, record_every) | provenance(dict.fromkeys(learners, "oracle")),
+    )
+
+
+def _check_learner(name: str, learner: Any) -> None:
+    if not isinstance(learner, UnitRule):
+        raise TypeError(f"{name} must be a unit rule such as crossprop.Crossprop(net, 1e-3), got {learner!r}")
+    if learner.network.hidden == ():
+        raise ValueError(f"{name} must have a hidden layer: a linear unit has no incoming weights, got hidden=()")
+
+
+def _check_depths(learners: Mapping[str, Learner]) -> None:
+    depths = {name: len(np.atleast_1d(np.asarray(learner.network.hidden))) for name, learner in learners.items()}
+    if len(set(depths.values())) > 1:
+        raise ValueError(f"learners must have as many hidden layers as each other, got {depths}")
+
+
+def _check_memory(learner: UnitRule, limit: float, examples: int = 0) -> None:
+    """The derivatives, which are there twice while they are updated, and the directions at some examples fit."""
+    check.scalar("memory_limit", limit, above=0)
+
+    def kept(key: Array) -> Any:
+        state = learner.init(key)
+        return 2 * [_no_derivatives(learner, state)], examples * [_zero_directions(state)]
+
+    leaves = jax.tree.leaves(jax.eval_shape(kept, jax.random.key(0)))
+    needed = sum(math.prod(leaf.shape) for leaf in leaves) * float_type().itemsize
+    if needed > limit:
+        network = learner.network
+        raise ValueError(
+            f"memory_limit must be at least {needed / 2**30:.3g} GiB for the derivatives of W by U with "
+            f"inputs={network.inputs}, hidden={network.hidden}, outputs={network.outputs}, got {limit / 2**30:.3g} "
+            "GiB: take a smaller network, or raise it"
+        )
