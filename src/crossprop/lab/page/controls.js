@@ -1,0 +1,144 @@
+/* Form controls made from the catalogue: a slider with a number for what a compiled program takes as it is, other inputs
+   for the rest. Each has `element`, `get()` and `set(value)`; a value that equals the default need not be in a setting. */
+
+import { element, plain } from "./chart.js";
+
+const PLACES = 240;
+let serial = 0;
+
+const words = (name) => name.replaceAll("_", " ");
+const short = (value) => (value === 0 ? 0 : Number(value.toPrecision(3)));
+
+/* From a slider's place, 0 to PLACES, to its number and back. */
+function ruler(spec) {
+  const { low, high, scale, zero } = spec;
+  if (scale === "linear") {
+    return { value: (place) => short(low + ((high - low) * place) / PLACES), place: (value) => ((value - low) / (high - low)) * PLACES };
+  }
+  if (scale === "symlog") {
+    const unit = high / 1000, reach = Math.log1p(high / unit), half = PLACES / 2;
+    return {
+      value: (place) => short(Math.sign(place - half) * unit * Math.expm1((Math.abs(place - half) / half) * reach)),
+      place: (value) => half + (Math.sign(value) * Math.log1p(Math.abs(value) / unit) * half) / reach,
+    };
+  }
+  const span = Math.log(high / low);
+  return {
+    value: (place) => (zero && place <= 0 ? 0 : short(low * Math.exp((span * place) / PLACES))),
+    place: (value) => (value <= 0 ? 0 : (Math.log(value / low) / span) * PLACES),
+  };
+}
+
+function slider(spec, owner, change) {
+  const id = `control-${(serial += 1)}`, scale = ruler(spec), name = words(spec.name);
+  const range = element("input", { type: "range", id, min: 0, max: PLACES, step: 1 });
+  const number = element("input", { type: "number", step: "any", className: "exact" });
+  number.setAttribute("aria-label", `${owner} ${name}, exact`);
+  const title = element("label", { htmlFor: id }, element("span", { className: "hidden-text", textContent: `${owner} ` }), name);
+  const row = element("div", { className: "control slider" }, title, number, range);
+  let value = null;
+  const show = () => {
+    range.value = String(Math.max(0, Math.min(PLACES, Math.round(scale.place(value)))));
+    range.setAttribute("aria-valuetext", plain(value));
+    if (document.activeElement !== number) number.value = String(value);
+  };
+  const put = (given) => { value = given; show(); };
+  range.addEventListener("input", () => { put(scale.value(Number(range.value))); change(); });
+  number.addEventListener("change", () => {
+    if (number.value !== "" && Number.isFinite(number.valueAsNumber)) value = number.valueAsNumber;
+    number.value = String(value);
+    show();
+    change();
+  });
+  put(spec.default ?? (spec.scale === "linear" ? 0.5 : 5e-4));
+  return { element: row, get: () => value, set: put };
+}
+
+/* An argument that may stay unset: a box to set it, and then its slider. */
+function optional(spec, owner, change) {
+  const inner = slider(spec, owner, change), name = words(spec.name);
+  const box = element("input", { type: "checkbox" });
+  const head = element("label", { className: "check" }, box, element("span", { className: "hidden-text", textContent: `${owner}: ` }), `own ${name}`);
+  const sync = () => { inner.element.hidden = !box.checked; };
+  box.addEventListener("change", () => { sync(); change(); });
+  sync();
+  return {
+    element: element("div", { className: "optional" }, head, inner.element),
+    get: () => (box.checked ? inner.get() : null),
+    set: (value) => {
+      box.checked = value !== null && value !== undefined;
+      if (box.checked) inner.set(value);
+      sync();
+    },
+  };
+}
+
+function field(spec, owner, input, change, read, write) {
+  input.id = `control-${(serial += 1)}`;
+  const title = element("label", { htmlFor: input.id }, element("span", { className: "hidden-text", textContent: `${owner} ` }), words(spec.name));
+  input.addEventListener("change", () => change());
+  write(spec.default);
+  return { element: element("div", { className: `control ${spec.kind}` }, title, input), get: read, set: (value) => write(value === undefined ? spec.default : value) };
+}
+
+function choice(spec, owner, change) {
+  const input = element("select", {}, ...spec.choices.map((name) => new Option(name)));
+  return field(spec, owner, input, change, () => input.value, (value) => { input.value = value; });
+}
+
+function flag(spec, owner, change) {
+  const input = element("input", { type: "checkbox" });
+  return field(spec, owner, input, change, () => input.checked, (value) => { input.checked = value; });
+}
+
+function text(spec, owner, change) {
+  const input = element("input", { type: "text", spellcheck: false });
+  return field(spec, owner, input, change, () => input.value, (value) => { input.value = Array.isArray(value) ? value.join(", ") : value; });
+}
+
+function whole(spec, owner, change) {
+  const input = element("input", { type: "number", step: 1, min: spec.low ?? 0 });
+  if (spec.high !== null && spec.high !== undefined) input.max = spec.high;
+  if (spec.optional) input.placeholder = spec.placeholder ?? "unset";
+  return field(spec, owner, input, change, () => (input.value === "" ? spec.default : input.valueAsNumber), (value) => { input.value = value ?? ""; });
+}
+
+/* One number of hidden units, or several layers: "100" or "64, 64". */
+function sizes(spec, owner, change) {
+  const input = element("input", { type: "text", inputMode: "numeric", spellcheck: false });
+  const read = () => {
+    const numbers = input.value.split(/[\s,;x×]+/).filter(Boolean).map(Number);
+    return numbers.length === 1 ? numbers[0] : numbers;
+  };
+  return field(spec, owner, input, change, read, (value) => { input.value = Array.isArray(value) ? value.join(", ") : value; });
+}
+
+const KINDS = { choice, flag, text, whole, sizes };
+
+export function control(spec, owner, change) {
+  if (spec.kind !== "slider") return KINDS[spec.kind](spec, owner, change);
+  return (spec.optional ? optional : slider)(spec, owner, change);
+}
+
+/* Controls for all arguments of one thing. `values()` has those that differ from their defaults. */
+export class Panel {
+  constructor(specs, owner, change, keep = []) {
+    this.specs = specs;
+    this.keep = keep;
+    this.controls = new Map(specs.map((spec) => [spec.name, control(spec, owner, () => change(spec))]));
+  }
+
+  values() {
+    const differs = (spec, value) => JSON.stringify(value) !== JSON.stringify(spec.default);
+    const all = this.specs.map((spec) => [spec, this.controls.get(spec.name).get()]);
+    return Object.fromEntries(all.filter(([spec, value]) => this.keep.includes(spec.name) || differs(spec, value)).map(([spec, value]) => [spec.name, value]));
+  }
+
+  set(values) {
+    for (const [name, one] of this.controls) if (name in values) one.set(values[name]);
+  }
+
+  elements(isMain) {
+    return this.specs.filter(isMain).map((spec) => this.controls.get(spec.name).element);
+  }
+}

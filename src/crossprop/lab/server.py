@@ -1,0 +1,211 @@
+"""The lab's web server: the page, its catalogue, and streams of frames; for this machine only."""
+
+import json
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable
+from importlib.resources import files
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from crossprop.lab.catalogue import catalogue
+from crossprop.lab.live import Closing, Watched, Workshop, encoded
+from crossprop.lab.settings import read_setting
+from crossprop.registry import one_line
+
+HOST = "127.0.0.1"
+HOSTS = [HOST, "localhost"]
+"""Names that a browser on this machine uses. Others are refused: a foreign site could point its own name here."""
+MOST_PAGES = 8
+MOST_BODY = 2**16
+"""Bytes of a setting."""
+FILES = {
+    "": ("lab/page", "lab.html", "text/html"),
+    "page.css": ("pages", "page.css", "text/css"),
+    "lab.css": ("lab/page", "lab.css", "text/css"),
+    **{name: ("lab/page", name, "text/javascript") for name in ("lab.js", "chart.js", "controls.js", "pictures.js")},
+}
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+REFUSED = "This is a crossprop lab. Open it with the address that its terminal shows, which has a token.\n"
+
+
+class Guard:
+    """Refuses requests whose address does not begin with the token, and sets headers on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str):
+        self.app, self.token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                further = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message["headers"], *further]
+            await send(message)
+
+        given = scope["path"].split("/")[1]
+        allowed = secrets.compare_digest(given.encode(), self.token.encode())
+        app = self.app if allowed else PlainTextResponse(REFUSED, status_code=403)
+        await app(scope, receive, send_with_headers)
+
+
+class Pages:
+    """The pages that are open: the runs of each, by the identifier that the page chose."""
+
+    def __init__(self, workshop: Workshop, closing: Closing):
+        self.workshop, self.closing = workshop, closing
+        self.runs: dict[str, Watched] = {}
+
+    async def run(self, request: Request) -> Response:
+        """Runs a setting, and answers with a line of JSON for each frame, for as long as the page listens."""
+        try:
+            body = await _body(request)
+            page, setting = _page_of(body), body.get("setting")
+            # What this page ran before ends now, even if the browser has not closed its connection yet.
+            if (before := self.runs.pop(page, None)) is not None:
+                before.stopped = True
+            if len(self.runs) >= MOST_PAGES:
+                raise ValueError(f"{MOST_PAGES} pages of this lab are running: close one of them, or pause less")
+            watched = Watched(self.workshop, read_setting(setting))
+        except Exception as problem:  # learners and streams of one's own may raise anything
+            return _problem(problem)
+        self.runs[page] = watched
+        return StreamingResponse(self._lines(page, watched), media_type="application/x-ndjson")
+
+    async def _lines(self, page: str, watched: Watched) -> AsyncIterator[bytes]:
+        try:
+            async for frame in watched.frames(self.closing):
+                yield encoded(frame)
+        except Exception as problem:
+            yield encoded({"kind": "error", "error": _text(problem)})
+        finally:
+            watched.stopped = True
+            if self.runs.get(page) is watched:
+                del self.runs[page]
+
+    async def pause(self, request: Request) -> Response:
+        """Pauses a page's runs, or lets them go on."""
+        try:
+            body = await _body(request)
+            watched = self.runs.get(_page_of(body))
+            if not isinstance(body.get("paused"), bool):
+                raise TypeError(f"paused must be true or false, got {body.get('paused')!r}")
+        except (ValueError, TypeError) as problem:
+            return _problem(problem)
+        if watched is not None:
+            watched.paused = body["paused"]
+        return JSONResponse({"paused": watched is not None and watched.paused})
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BODY:
+            raise ValueError(f"a request must have at most {MOST_BODY} bytes")
+    try:
+        body = json.loads(content)
+    except ValueError:
+        raise ValueError("a request must be JSON") from None
+    if not isinstance(body, dict):
+        raise TypeError(f"a request must be an object, got {type(body).__name__}")
+    return body
+
+
+def _page_of(body: dict[str, Any]) -> str:
+    page = body.get("page")
+    if not isinstance(page, str) or not 1 <= len(page) <= 64:
+        raise ValueError(f"page must be an identifier of 1 to 64 characters, got {page!r}")
+    return page
+
+
+def _text(problem: Exception) -> str:
+    expected = isinstance(problem, ValueError | TypeError | OSError | ModuleNotFoundError)
+    return str(problem) if expected and str(problem) else one_line(problem)
+
+
+def _problem(problem: Exception) -> Response:
+    return JSONResponse({"error": _text(problem)}, status_code=422)
+
+
+def application(workshop: Workshop, token: str, closing: Closing = lambda: False) -> Starlette:
+    """The lab as an ASGI application; its addresses begin with the token."""
+    pages = Pages(workshop, closing)
+    offered = catalogue()
+    routes = [
+        Route("/catalogue", lambda request: JSONResponse(offered)),
+        Route("/runs", pages.run, methods=["POST"]),
+        Route("/pause", pages.pause, methods=["POST"]),
+        *(Route(f"/{name}", _file(*where)) for name, where in FILES.items()),
+    ]
+    app = Starlette(
+        routes=[Mount(f"/{token}", routes=routes)],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS), Middleware(Guard, token=token)],
+    )
+    app.state.pages = pages
+    return app
+
+
+def _file(folder: str, name: str, kind: str) -> Callable[[Request], Response]:
+    text = (files("crossprop") / folder / name).read_text(encoding="utf-8")
+    return lambda request: Response(text, media_type=kind)
+
+
+def bind(port: int) -> socket.socket:
+    """A socket on this machine's own address; 0 is any port that is free."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen()  # who comes before the server is up, waits
+    except OSError as problem:
+        listening.close()
+        raise OSError(f"port {port} cannot be used ({problem.strerror}): give another one with --port") from None
+    return listening
+
+
+class Lab:
+    """A running lab: `serve` blocks until Ctrl-C or `stop`."""
+
+    def __init__(self, port: int = 0, imports: tuple[str, ...] = ()):
+        self.socket = bind(port)
+        self.token = secrets.token_urlsafe(16)
+        self.workshop = Workshop(imports)
+        app = application(self.workshop, self.token, lambda: self.server.should_exit)
+        config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none", server_header=False)
+        self.server = uvicorn.Server(config)
+
+    @property
+    def url(self) -> str:
+        """The page's address, with its token."""
+        return f"http://{HOST}:{self.socket.getsockname()[1]}/{self.token}/"
+
+    def serve(self) -> None:
+        try:
+            self.server.run(sockets=[self.socket])
+        finally:
+            self.workshop.close()
+            self.socket.close()
+
+    def stop(self) -> None:
+        """Ends `serve` from another thread."""
+        self.server.should_exit = True

@@ -1,0 +1,434 @@
+"""The lab without a browser: who is let in, what is offered, what is run, and what a setting is in code."""
+
+import http.client
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import equinox as eqx
+import numpy as np
+import pytest
+import xarray
+
+import crossprop as cp
+from crossprop.cli import main
+from crossprop.lab import code
+from crossprop.learners import LEARNERS
+from crossprop.streams import STREAMS
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+from crossprop.lab import live, server
+from crossprop.lab.catalogue import catalogue
+from crossprop.lab.settings import read_setting
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+HOSTILE = "<img src=x onerror=alert(1)>$(touch hacked)`'\""
+SMALL = {
+    "stream": {"name": "geoff", "examples": 60, "features": 20, "tasks": "AB"},
+    "network": {"hidden": 4},
+    "learners": {"crossprop": {"step_size": 0.01}, "backprop": {"step_size": 0.01}},
+    "seeds": 2,
+    "record_every": 30,
+}
+LONG = SMALL | {
+    "stream": {"name": "geoff", "examples": 500_000, "features": 2, "inputs": 2, "tasks": "A"},
+    "learners": {"backprop": {}},
+    "record_every": None,
+    "seeds": 1,
+}
+
+
+def changed(**learner):
+    return SMALL | {"learners": {"crossprop": {"step_size": 0.01} | learner}}
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+    def json(self):
+        return json.loads(self.text)
+
+
+class Client:
+    """Asks a lab, as its page does. Addresses are those behind the token, or begin with a /."""
+
+    def __init__(self, lab):
+        self.lab, self.where = lab, urlsplit(lab.url)
+        self.pages = lab.server.config.app.state.pages
+
+    def open(self, name, body=None, host=None):
+        connection = http.client.HTTPConnection(self.where.hostname, self.where.port, timeout=60)
+        path = name if name.startswith("/") else self.where.path + name
+        content = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        headers = {} if host is None else {"Host": host}
+        connection.request("GET" if body is None else "POST", path, content, headers)
+        return connection, connection.getresponse()
+
+    def ask(self, name, body=None, host=None):
+        connection, answer = self.open(name, body, host)
+        with closing(connection):
+            return Answer(answer.status, answer.headers, answer.read().decode())
+
+
+@contextmanager
+def serving(*imports):
+    lab = server.Lab(imports=imports)
+    thread = threading.Thread(target=lab.serve)
+    thread.start()
+    try:
+        while not lab.server.started:
+            time.sleep(0.02)
+        yield Client(lab)
+    finally:
+        lab.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def client(quick_compilation):
+    with serving("json") as client:
+        yield client
+
+
+def frames(client, setting, page="a page"):
+    answer = client.ask("runs", {"page": page, "setting": setting})
+    assert answer.status == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def only(found, kind):
+    (one,) = [frame for frame in found if frame["kind"] == kind]
+    return one
+
+
+def joined(found):
+    """The curves of all frames: `[variable][learner][part]`, in one array each."""
+    whole = {}
+    for frame in found:
+        for variable, lines in frame.get("curves", {}).items():
+            for name, line in lines.items():
+                for part, values in line.items():
+                    whole.setdefault(variable, {}).setdefault(name, {}).setdefault(part, []).extend(values)
+    return whole
+
+
+@pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/catalogue", "/{}x/", "//{}/", "/wrong/../{}/"])
+def test_without_the_token_nothing_is_served(client, path):
+    answer = client.ask(path.format(client.lab.token))
+    assert (
+        answer.status == 403 and "token" in answer.text and "default-src" in answer.headers["content-security-policy"]
+    )
+    assert client.ask("/wrong/runs", {"page": "p", "setting": SMALL}).status == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", ""])
+def test_a_foreign_name_for_this_machine_is_refused(client, host):
+    for path in ("", "catalogue", "page.css"):
+        assert client.ask(path, host=host).status == 400
+    assert client.ask("runs", {"page": "p", "setting": SMALL}, host=host).status == 400
+
+
+def test_page_names_no_outside_address_and_its_policy_allows_none(client):
+    for name in server.FILES:
+        answer = client.ask(name)
+        assert answer.status == 200
+        assert "//" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["referrer-policy"] == "no-referrer" and answer.headers["cache-control"] == "no-store"
+
+
+def test_catalogue_offers_every_learner_and_stream_and_a_slider_for_every_number():
+    offered = catalogue()
+    json.dumps(offered, allow_nan=False)
+    assert [one["name"] for one in offered["learners"]] == [*LEARNERS]
+    assert [one["name"] for one in offered["streams"]] == [*STREAMS]
+    assert all(one["about"] and not one["missing"] for one in offered["learners"])
+    crossprop = {one["name"]: one for one in offered["learners"][0]["controls"]}
+    assert (crossprop["step_size"]["kind"], crossprop["step_size"]["scale"]) == ("slider", "log")
+    assert crossprop["step_size"]["low"] < 1e-5 and crossprop["step_size"]["high"] >= 0.1
+    eta = crossprop["eta"]
+    assert (eta["kind"], eta["scale"], eta["low"], eta["high"]) == ("slider", "linear", 0, 1)
+    assert crossprop["memory_step_size"]["optional"] and crossprop["memory_step_size"]["kind"] == "slider"
+    assert crossprop["projections"]["kind"] == "whole"
+    assert crossprop["optimizer"]["choices"] == ("sgd", "momentum", "rmsprop", "adam")
+    network = {one["name"]: one["kind"] for one in offered["network"]}
+    assert network["hidden"] == "sizes" and network["activation"] == "choice" and network["bias"] == "flag"
+    assert not {"inputs", "outputs", "loss"} & set(network)
+
+
+class Looking(cp.Learner):
+    """Looks ahead or back."""
+
+    network: cp.Network
+    ahead: float = 1.0
+    kind: str = eqx.field(static=True, default="plain")
+
+    def init(self, key):
+        return {"w": self.network.init(key)[1]}
+
+    def predict(self, state, x):
+        return self.network.outputs_of(x[:1].repeat(self.network.hidden), state["w"].T)
+
+    def update(self, state, x, y):
+        outputs = self.predict(state, x)
+        loss, delta = self.network.error(outputs, y)
+        return {"w": state["w"] + 1e-3 * self.ahead * delta[None, :]}, cp.Outcome(loss, outputs)
+
+    def weights(self, state):
+        return {"w": state["w"]}
+
+
+def broken(network, step_size):
+    raise RuntimeError("not today")
+
+
+@pytest.fixture
+def own(monkeypatch):
+    """Learners of one's own, as `--import` registers them: one with a hostile name, one that cannot be built."""
+    monkeypatch.setattr(LEARNERS, "_builders", dict(LEARNERS._builders))
+    LEARNERS[HOSTILE], LEARNERS["broken"] = Looking, broken
+
+
+def test_own_learner_gets_its_controls_and_runs_and_a_broken_one_harms_no_other(own, client):
+    offered = {one["name"]: one for one in catalogue()["learners"]}
+    ahead, kind = offered[HOSTILE]["controls"]
+    assert (ahead["kind"], ahead["scale"], ahead["low"]) == ("slider", "symlog", -10)
+    assert (kind["kind"], kind["default"]) == ("text", "plain")
+    assert offered["broken"]["missing"] == "RuntimeError: not today" and not offered["crossprop"]["missing"]
+    setting = SMALL | {"learners": {HOSTILE: {"ahead": -0.5}}}
+    found = frames(client, setting)
+    begin = only(found, "begin")
+    assert begin["learners"][0]["name"] == HOSTILE
+    assert HOSTILE not in json.dumps(offered["crossprop"]) and only(found, "end")["diverged"] == {}
+    assert set(joined(found)) == {"loss", "drift_w"}
+    assert [frame for frame in found if frame["kind"] == "features"][-1]["learners"][HOSTILE] is None
+
+
+def test_curves_are_those_of_run_and_a_link_needs_no_more_than_the_setting(client):
+    found = frames(client, SMALL)
+    begin, end = only(found, "begin"), only(found, "end")
+    assert [found[0]["kind"], found[-1]["kind"]] == ["begin", "end"] and end["diverged"] == {}
+    space = {}
+    exec(begin["python"], space)
+    records, curves = space["records"], joined(found)
+    assert set(curves) == {"loss", "incoming_drift", "outgoing_drift"}
+    for variable, lines in curves.items():
+        for name, line in lines.items():
+            expected = records[variable].sel(learner=name).mean("seed").values
+            np.testing.assert_allclose(line["mean"], expected, rtol=6e-4)  # curves are sent with four digits
+            assert (np.array(line["low"]) <= line["mean"]).all() and (np.array(line["mean"]) <= line["high"]).all()
+    assert [step for frame in found for step in frame.get("step", ())] == records.step.values.tolist()
+    assert [task["label"] for task in begin["tasks"]] == ["A", "B"]
+    assert begin["python"].startswith("import crossprop as cp\nimport json")
+
+
+def test_first_variable_is_the_one_that_learners_are_compared_by():
+    names = [variable.name for variable in live.variables({"incoming_drift": 0, "loss": 0, "error": 0, "drift_w": 0})]
+    assert names == ["error", "loss", "incoming_drift", "drift_w"]
+
+
+def test_features_are_drawn_at_the_end_of_every_visit(client):
+    looks = [frame for frame in frames(client, SMALL) if frame["kind"] == "features"]
+    last = looks[-1]["learners"]["crossprop"]
+    assert last["activity"]["rows"] == ["start", "A", "B"]
+    assert last["activity"]["kept"][0] == 1 and min(last["activity"]["kept"]) >= -1
+    assert (last["weights"]["width"], last["weights"]["height"], last["weights"]["count"]) == (4, 20, 1)
+    assert last["weights"]["pixels"] != last["change"]["pixels"]
+
+
+def test_moving_a_slider_compiles_nothing_and_another_size_does(client):
+    last = lambda setting: [frame for frame in frames(client, setting) if frame["kind"] == "windows"][-1]["compiled"]
+    frames(client, changed())
+    for moved in (changed(step_size=0.02), changed(step_size=1e-5, eta=0.3), changed(eta=1.0)):
+        assert last(moved) == 0
+    moved = changed()
+    moved["network"] = {"hidden": 4, "incoming_scale": 0.5, "outgoing_scale": 2.0}
+    assert last(moved) == 0
+    assert last(changed() | {"seeds": 3}) == 0
+    assert last(changed() | {"network": {"hidden": 5}}) > 0
+
+
+def test_compiling_is_announced_for_new_programs_only(client):
+    setting = changed() | {"network": {"hidden": 6}}
+    frames(client, SMALL)
+    assert [frame["new"] for frame in frames(client, setting) if frame["kind"] == "compiling"] == [["crossprop"]]
+    assert not [frame for frame in frames(client, setting) if frame["kind"] == "compiling"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (SMALL | {"stream": {"name": "nowhere"}}, "the name of stream must be one of 'geoff'"),
+        (changed(step_size=-1), "step_size must be a finite number above 0, got -1"),
+        (changed(eta=2), "eta must be between 0 and 1, got 2"),
+        (changed(etta=2), "did you mean 'eta'?"),
+        (SMALL | {"learners": {}}, "learners must be 1 to 8, got 0"),
+        (SMALL | {"seeds": 1000}, "seeds must be between 1 and 32, got 1000"),
+        (SMALL | {"steps": 10**6}, "steps must be between 1 and 120, got 1000000"),
+        (SMALL | {"import": ["os"]}, "a key of a setting must be one of"),
+        (SMALL | {"network": {"hidden": 10**7}}, "the states of all runs must fit in 2 GiB for the lab, got"),
+        (SMALL | {"network": {"hidden": 0}}, "hidden must be at least 1, got 0"),
+        (SMALL | {"record_every": 0.5}, "record_every must be a whole number, got 0.5"),
+        ("no table", "a setting must be a table, got 'no table'"),
+    ],
+)
+def test_a_setting_that_cannot_be_run_is_named_before_work(client, setting, expected):
+    answer = client.ask("runs", {"page": "a page", "setting": setting})
+    assert answer.status == 422 and expected in answer.json()["error"]
+
+
+def test_requests_are_bounded(client, monkeypatch):
+    long = client.ask("runs", b" " * (server.MOST_BODY + 1))
+    assert long.status == 422 and "at most 65536 bytes" in long.json()["error"]
+    assert client.ask("runs", b"{").json()["error"] == "a request must be JSON"
+    assert "page must be" in client.ask("runs", {"setting": SMALL}).json()["error"]
+    assert "paused must be" in client.ask("pause", {"page": "a page"}).json()["error"]
+    monkeypatch.setattr(server, "MOST_PAGES", 0)
+    assert "close one of them" in client.ask("runs", {"page": "a page", "setting": SMALL}).json()["error"]
+
+
+def test_a_run_that_fails_on_the_way_is_told(client, monkeypatch):
+    monkeypatch.setattr(live.Watched, "_advance", lambda self, groups: 1 / 0)
+    assert frames(client, SMALL)[-1] == {"kind": "error", "error": "ZeroDivisionError: division by zero"}
+    until(lambda: not client.pages.runs and not client.pages.workshop.watched)
+
+
+def test_diverged_runs_are_counted_and_their_curves_end(client):
+    found = frames(client, changed(step_size=1e3))
+    assert only(found, "end")["diverged"] == {"crossprop": 2}
+    assert joined(found)["loss"]["crossprop"]["mean"][-1] is None
+
+
+def test_streams_and_programs_that_are_kept_are_few(client, monkeypatch):
+    workshop = client.pages.workshop
+    frames(client, changed())
+    monkeypatch.setattr(live, "STREAMS_KEPT", 1)
+    monkeypatch.setattr(live, "PROGRAMS_KEPT", len(workshop.programs))
+    cleared = []
+    monkeypatch.setattr(live.jax, "clear_caches", lambda: cleared.append(1))
+    frames(client, changed() | {"stream": SMALL["stream"] | {"noise": 0.2}})
+    assert len(workshop.sources) == 1 and cleared == [1] and len(workshop.programs) == 2
+
+
+COMPLEX = {
+    "stream": {"name": "geoff", "examples": 60, "features": 20, "noise": 0.5},
+    "network": {"hidden": 4, "incoming_scale": 0.5},
+    "learners": {"crossprop": {"step_size": 0.01}, "mixed é": {"rule": "crossprop", "eta": 0.25, "step_size": 0.02}},
+    "seeds": 2,
+    "steps": 90,
+}
+
+
+PLAIN = SMALL | {"stream": {"name": "geoff", "examples": 60, "tasks": "AB"}, "network": {"hidden": 4, "bias": True}}
+
+
+@pytest.mark.parametrize(("setting", "command"), [(PLAIN, "run"), (COMPLEX, "sweep")], ids=["run", "sweep"])
+def test_command_gives_the_same_records(setting, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    read = read_setting(setting)
+    *before, line = code.as_command(read).rsplit("\n", 1)
+    subprocess.run(["bash", "-c", "\n".join(before)], check=True)
+    words = shlex.split(line)
+    assert words[:2] == ["crossprop", command]
+    main([*words[1:], *(["--out", "kept"] if command == "run" else [])])
+    space = {}
+    exec(code.as_python(read), space)
+    records = space["records"]
+    assert records.sizes["step"] == (read.steps - 1) // read.record_every + 1
+    found = cp.open_sweep("lab-sweep") if command == "sweep" else xarray.open_zarr("kept/records.zarr").loss
+    for name in read.learners:
+        losses = found[name].loss if command == "sweep" else found.sel(learner=name)
+        np.testing.assert_array_equal(np.squeeze(losses.values), records.loss.sel(learner=name).values)
+
+
+def test_code_of_hostile_names_is_text(own, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    setting = read_setting(SMALL | {"learners": {HOSTILE: {"ahead": 2.0}, "b\nEOF\ntouch hacked\n": {"rule": HOSTILE}}})
+    space = {}
+    exec(code.as_python(setting), space)
+    assert [*space["records"].learner.values] == [HOSTILE, "b\nEOF\ntouch hacked\n"]
+    script, _ = code.as_command(setting).rsplit("\n", 1)
+    subprocess.run(["bash", "-c", script], check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["lab.toml"]
+    main(["sweep", "lab.toml"])
+    plain = read_setting(PLAIN | {"learners": {HOSTILE: {}}, "network": {"hidden": 4}})
+    assert shlex.split(code.as_command(plain))[4] == HOSTILE
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_runs_pause_go_on_and_stop_when_the_page_closes_or_runs_another_setting(client):
+    pages, watched = client.pages, client.pages.workshop.watched
+    opened = {page: client.open("runs", {"page": page, "setting": LONG}) for page in ("one", "other")}
+    hear = lambda page: json.loads(opened[page][1].readline())["kind"]
+    until(lambda: hear("one") == "windows")
+    assert set(pages.runs) == {"one", "other"} and len(watched) == 2
+    client.ask("pause", {"page": "one", "paused": True})
+    until(lambda: hear("one") == "paused")
+    assert hear("one") == "paused"
+    until(lambda: hear("other") == "windows")
+    client.ask("pause", {"page": "one", "paused": False})
+    until(lambda: hear("one") == "windows")
+    first = pages.runs["one"]
+    further, _ = client.open("runs", {"page": "one", "setting": LONG})
+    until(lambda: first not in watched)
+    assert pages.runs["one"] is not first
+    for connection in (further, *(connection for connection, _ in opened.values())):
+        connection.close()
+    for _, answer in opened.values():
+        answer.close()
+    until(lambda: not pages.runs and not watched)
+
+
+def test_server_ends_although_a_page_listens():
+    with serving() as client:
+        connection, answer = client.open("runs", {"page": "one", "setting": LONG})
+        assert json.loads(answer.readline())["kind"] == "begin"
+    with closing(connection):
+        answer.read()
+    assert not client.lab.workshop.watched
+
+
+def test_a_port_that_is_taken_is_named():
+    with server.bind(0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"port {port} cannot be used .*: give another one with --port"):
+            server.bind(port)
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_the_lab_cleanly(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from crossprop.learners import LEARNERS\nLEARNERS['mine'] = LEARNERS['frozen']\n"
+    )
+    words = [sys.executable, "-c", "from crossprop.cli import main; main()", "lab", "--no-open", "--import", "mine"]
+    words += ["http://127.0.0.1:1/old/#%7B%7D"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as lab:
+        url = lab.stdout.readline().split()[-1]
+        assert url.startswith("http://127.0.0.1:") and url.endswith("/#%7B%7D")
+        where = urlsplit(url)
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=60)
+        connection.request("GET", where.path + "catalogue")
+        assert "mine" in [one["name"] for one in json.load(connection.getresponse())["learners"]]
+        connection.request("POST", where.path + "runs", json.dumps({"page": "p", "setting": LONG}))
+        with closing(connection), connection.getresponse() as answer:
+            assert json.loads(answer.readline())["kind"] == "begin"
+            lab.send_signal(signal.SIGINT)
+            out, err = lab.communicate(timeout=60)
+    assert (lab.returncode, err) == (0, "") and out.endswith("The lab is closed.\n")
