@@ -75,13 +75,13 @@ def checked_seeds(seeds: Any) -> list[int]:
         jnp.issubdtype(seeds.dtype, jax.dtypes.prng_key) or (seeds.dtype == np.uint32 and seeds.shape == (2,))
     ):
         raise TypeError(f"seeds must be a number of seeds or a list of them, got a key of JAX, {check.shown(seeds)}")
-    is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str | bytes | bytearray)
-    if not (is_list or (isinstance(seeds, np.ndarray | jax.Array) and seeds.ndim == 1)):
+    is_array = isinstance(seeds, np.ndarray | jax.Array) and seeds.ndim == 1
+    listed: Any = np.asarray(seeds).tolist() if is_array else seeds
+    if not isinstance(listed, Sequence) or isinstance(listed, str | bytes | bytearray):
         raise TypeError(f"seeds must be a number of seeds or a list of them, got {check.shown(seeds)}")
-    if not len(seeds):
+    if not len(listed):
         raise ValueError(f"seeds must not be empty, got {check.shown(seeds)}")
-    check_count("seeds", len(seeds))
-    listed = seeds if is_list else np.asarray(seeds).tolist()
+    check_count("seeds", len(listed))
     chosen = [check.integer("a seed in seeds", seed, low=0, high=2**32 - 1) for seed in listed]
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"seeds must not repeat, got {check.shown(seeds)}")

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop import _interrupts as interrupts
 from crossprop._files import cache_folder
+from crossprop._programs import make_room
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
 from crossprop.engines.feeding import BatchSource, Source, source_of
@@ -23,6 +25,8 @@ from crossprop.learners.base import Learner
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
+SECONDS_TO_INTERRUPT = 0.2
+"""An interrupt that Python lost is noticed after at most so many."""
 ITERATOR_SEGMENT = 1024
 """Examples of an iterator that all runs go through before the next ones are taken."""
 
@@ -164,10 +168,22 @@ class Executor:
             self._finish(session, batch, number)
             return self._collect(session, batch)
 
-        futures: dict[Future[list[CellResult]], list[int]] = {}
-        futures = {threads.submit(self._on_device, one, number, batch): batch for number, batch in enumerate(batches)}
-        for future in as_completed(futures):
-            yield from zip(futures.pop(future), future.result(), strict=True)
+        done: queue.SimpleQueue[tuple[list[int], Future[list[CellResult]]]] = queue.SimpleQueue()
+        for number, batch in enumerate(batches):
+            future = threads.submit(self._on_device, one, number, batch)
+            future.add_done_callback(lambda future, batch=batch: done.put((batch, future)))
+            del future  # its result goes with it
+        for _ in batches:
+            batch, future = self._next(done)
+            yield from zip(batch, future.result(), strict=True)
+
+    def _next(self, done: "queue.SimpleQueue[Any]") -> Any:
+        while True:
+            interrupts.check()
+            try:
+                return done.get(timeout=SECONDS_TO_INTERRUPT)
+            except queue.Empty:
+                continue
 
     def _finish(self, session: Session, batch: list[int], number: int) -> None:
         steps = _stop_of(self.cells[batch[0]].stream, self.plan)
@@ -189,6 +205,7 @@ class Executor:
         sessions = list(threads.map(lambda batch: self._on_device(start, batch), batches))
         with stream.batches(size, limit) as examples:
             for x, y in examples:
+                interrupts.check()
                 count = len(x) if limit is None else min(len(x), limit - sessions[0].step)
                 source.load(x[:count], y[:count])
                 advance = lambda pair, count=count: self._on_device(self._advance, *pair, count)
@@ -202,6 +219,7 @@ class Executor:
             yield from zip(batch, self._collect(session, batch), strict=True)
 
     def _start(self, batch: list[int], sources: list[Source], segment: int | None = None) -> Session:
+        make_room()
         first = self.cells[batch[0]]
         runs = [
             Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], self.cells[i].start)
@@ -213,8 +231,7 @@ class Executor:
         return ENGINES[self.engines[batch[0]]].start(job, devices()[0].platform)
 
     def _advance(self, session: Session, batch: list[int], count: int) -> None:
-        if self.stop.is_set():
-            raise _Stopped
+        interrupts.check()
         began = time.perf_counter()
         session.advance(count)
         seconds = (time.perf_counter() - began) / len(batch)
@@ -228,7 +245,7 @@ class Executor:
     def _on_device(self, work: Callable[..., Any], *arguments: Any) -> Any:
         device = self.pool.free.get()
         try:
-            with jax.enable_x64(self.x64), jax.default_device(device):
+            with interrupts.stopped_by(self.stop), jax.enable_x64(self.x64), jax.default_device(device):
                 return work(*arguments)
         finally:
             self.pool.free.put(device)
@@ -266,10 +283,6 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan) -> list[
         if len(group) == widths[structure]:
             del groups[structure]
     return batches
-
-
-class _Stopped(Exception):
-    """Another run failed, or the user interrupted: this one ends at its segment."""
 
 
 class _Sources:

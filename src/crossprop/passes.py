@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from crossprop import _checks as check
+from crossprop._programs import make_room
 from crossprop.engines.protocol import Observers, Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
@@ -38,6 +39,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     ```
     """
     x, y = checked_examples(learner, x, y)
+    make_room()
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
     state, outcomes = _compiled_pass(learner)(learner, state, *padded, len(x))
@@ -48,6 +50,7 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     """The linear outputs, before any softmax, for many examples `x (examples, inputs)`."""
     _check_learner(learner)
     x = _rows("x", x, learner.network.inputs)
+    make_room()
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))
     return jnp.concatenate([_predicted(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])

@@ -14,6 +14,7 @@ from crossprop import _checks as check
 from crossprop import datasets
 from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
+from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.engines import ENGINES
@@ -78,6 +79,7 @@ class Reproduction:
             if getattr(self, name) is not None:
                 check.integer(name, getattr(self, name), low=1)
 
+    @interruptible()
     def run(self, say: Say, command: str = "crossprop reproduce") -> list[Verdict]:
         """Runs every part that is not done yet, then writes the figures, the claims and the page, which shows
         `command`."""

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.arguments import (
     MOST_STEPS,
@@ -94,6 +95,7 @@ def run(
 ) -> "tuple[xarray.Dataset, States]": ...
 
 
+@interruptible()
 def run(
     learners: Learner | Mapping[str, Learner],
     stream: Stream,

@@ -15,6 +15,7 @@ from tyro.conf import (
     subcommand,
 )
 
+from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.bench import Benchmark
 from crossprop.cli.data import Data, manage_data
@@ -64,7 +65,9 @@ def main(args: Sequence[str] | None = None) -> None:
             command = COMMANDS[words[0]]
             # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
             build = partial(command.flags)
-            command.act(tyro.cli(build, prog=f"crossprop {words[0]}", args=words[1:], config=CONFIG + command.markers))
+            flags = tyro.cli(build, prog=f"crossprop {words[0]}", args=words[1:], config=CONFIG + command.markers)
+            with interruptible():
+                command.act(flags)
         else:
             tyro.cli(_all_commands(), prog="crossprop", args=words, description=DESCRIPTION, config=CONFIG)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as problem:

@@ -10,7 +10,7 @@ parts in the same way, small ones if there are $H_k$, so that a single step touc
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -143,7 +143,7 @@ def moves(learner: UnitRule) -> bool:
     return _moves(jax.tree.structure(learner), float_type())
 
 
-@cache
+@lru_cache(256)
 def _moves(structure: Any, dtype: Any) -> bool:
     rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     work = jax.eval_shape(lambda: to_unit_major(rule.init(jax.random.key(0))))

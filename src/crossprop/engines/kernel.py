@@ -3,7 +3,7 @@
 The program traces the learner itself, so a new rule is fast from the day it is written.
 """
 
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -141,7 +141,7 @@ def _numbers(rule: UnitRule) -> int:
     return _numbers_of(jax.tree.structure(rule))
 
 
-@cache
+@lru_cache(256)
 def _numbers_of(structure: Any) -> int:
     rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     work = jax.eval_shape(lambda: kernel_layout.in_pieces(rule, rule.init(jax.random.key(0))))

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
+from crossprop._programs import make_room
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Outcome, Shapes, State, Units
 from crossprop.learners.optimizers import Optimizer, check_optimizer, transformation
@@ -129,6 +130,7 @@ class UnitRule(Learner):
         """The state before the first example; one key gives every learner of a network the same weights."""
         if not check.is_traced(key):
             check_memory(f"the state of this {type(self).__name__}", state_bytes(self))
+            make_room()
         weights_key, signs_key = jax.random.split(key)
         incoming, outgoing = self.network.init(weights_key)
         weights = incoming if isinstance(incoming, tuple) else (incoming,)

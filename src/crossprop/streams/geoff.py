@@ -14,7 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
+from crossprop import _interrupts as interrupts
+from crossprop._memory import check_memory
+from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
+
+FEATURES_AT_A_TIME = 2**26
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,25 @@ class Geoff(PoolStream):
         return task_numbers(self.tasks)[np.asarray(steps) // self.examples]
 
     def pool(self, key: Key[Array, ""]) -> Pool:
-        x, y = map(np.asarray, _examples(self, key))
-        return Pool(x, y, np.unique(task_numbers(self.tasks), return_inverse=True)[1])
+        visited, index = np.unique(task_numbers(self.tasks), return_inverse=True)
+        count, width = len(visited) * self.examples, float_type().itemsize
+        check_memory(f"{count:,} examples", count * (self.inputs + width))
+        weights = (self.inputs + 1 + (visited[-1].item() + 1)) * (self.features + 1)
+        check_memory(f"the target network of {visited[-1] + 1:,} tasks", weights * width)
+        x, y = np.empty((count, self.inputs), np.uint8), np.empty((count, 1), float_type())
+        incoming, outgoing = self.target(key)
+        examples_key = jax.random.split(key, 3)[2]
+        # In parts with a bounded number of features, between which Ctrl-C is heard.
+        size = max(1, FEATURES_AT_A_TIME // self.features)
+        for begin, task in zip(range(0, count, self.examples), visited, strict=True):
+            x_key, noise_key = jax.random.split(jax.random.fold_in(examples_key, task))
+            own_x = np.asarray(_inputs(self, x_key))
+            x[begin : begin + self.examples] = own_x
+            for first in range(0, self.examples, size):
+                interrupts.check()
+                part = _targets(self, noise_key, first, own_x[first : first + size], incoming, outgoing[task])
+                y[begin + first : begin + first + len(part)] = part
+        return Pool(x, y, index)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         rows = index[steps // self.examples] * self.examples + steps % self.examples
@@ -119,17 +141,15 @@ class Geoff(PoolStream):
 
 
 @partial(jax.jit, static_argnums=0)
-def _examples(stream: Geoff, key: Key[Array, ""]) -> tuple[Array, Array]:
-    """The examples of every visited task, by number: `x (visited * examples, inputs)` and `y`."""
-    incoming, outgoing = stream.target(key)
-    examples_key = jax.random.split(key, 3)[2]
-    visited = np.unique(task_numbers(stream.tasks))
+def _inputs(stream: Geoff, x_key: Array) -> Array:
+    """The inputs of a task, `(examples, inputs)`."""
+    return jax.random.bernoulli(x_key, 0.5, (stream.examples, stream.inputs)).astype(np.uint8)
 
-    def task(letter):
-        x_key, noise_key = jax.random.split(jax.random.fold_in(examples_key, letter))
-        x = jax.random.bernoulli(x_key, 0.5, (stream.examples, stream.inputs)).astype(float)
-        noise = stream.noise * jax.random.normal(noise_key, (stream.examples, 1))
-        return x.astype(np.uint8), stream.fire(x, incoming) @ outgoing[letter][:, None] + noise
 
-    x, y = jax.lax.map(task, jnp.array(visited))
-    return x.reshape(-1, stream.inputs), y.reshape(-1, 1)
+@partial(jax.jit, static_argnums=0)
+def _targets(stream: Geoff, noise_key: Array, begin: Any, x: Array, incoming: Array, outgoing: Array) -> Array:
+    """The targets of the examples `x` of a task, the first of which is number `begin`. They are sums of whole numbers
+    and noise, and so the same in whatever parts the examples come."""
+    noise = stream.noise * jax.random.normal(noise_key, (stream.examples, 1))
+    own = jax.lax.dynamic_slice_in_dim(noise, begin, len(x))
+    return stream.fire(x.astype(float), incoming) @ outgoing[:, None] + own

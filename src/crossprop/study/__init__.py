@@ -13,6 +13,7 @@ import jax
 from crossprop import _checks as check
 from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
+from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import cores
@@ -74,6 +75,7 @@ class Study:
         """Where the study is written: `out`, or its default."""
         return self.out or Path(f"study-{self.name}")
 
+    @interruptible()
     def run(self, say: Say, command: str = "crossprop study") -> list[Answer]:
         """Tunes, evaluates, and writes the tables, the figures and the page, which shows `command`."""
         require("crossprop study", "matplotlib", "plotly", "jinja2", extra="paper")

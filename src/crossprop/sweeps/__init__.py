@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossprop import _interrupts as interrupts
+from crossprop._interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.learners.base import Learner
 from crossprop.progress import bar
@@ -31,6 +33,7 @@ WRITERS = 4
 """Threads that write blocks: most of the time each waits for the disk."""
 
 
+@interruptible()
 def sweep(
     learners: Learner | Mapping[str, Learner],
     stream: Stream,
@@ -86,6 +89,7 @@ def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
     return {grid.name: labelled(widened(grid, blocks), header.record_every, blocks) for grid in header.grids}
 
 
+@interruptible()
 def fill(spec: SweepSpec, progress: bool | None = None, cluster: Any = None) -> list[StoredBlock]:
     """Runs what is missing of a sweep; all blocks that are there when it is done."""
     blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
@@ -120,6 +124,7 @@ def _run(blocks: list[Block], place: Memory | Folder, spec: SweepSpec, progress:
         closing(run(blocks, spec.plan, spec.engine, advance)) as results,
     ):
         for number, result in results:
+            interrupts.check()
             now = time.perf_counter()
             writing.append(writers.submit(place.add, blocks[number], result, now - began))
             began = now

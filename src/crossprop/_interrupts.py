@@ -1,0 +1,61 @@
+"""Ctrl-C is acted upon, even if Python loses the exception on its way.
+
+Python raises KeyboardInterrupt wherever the main thread happens to be. If that is in a callback of its garbage
+collector, such as JAX has, or in a `__del__`, the exception is printed and gone. So the signal is noted as well, and
+`check` raises the exception again.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_pending: list[int] = []  # a list, since no lock may be taken in the handler of a signal
+_own = threading.local()
+
+
+class Stopped(Exception):
+    """Another run failed, or the user interrupted: this thread's work ends here."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While it lasts no Ctrl-C is lost: at the latest it is raised at the end. Handlers that a user set are kept."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        check()
+        return
+    _pending.clear()
+    signal.signal(signal.SIGINT, _note)
+    try:
+        yield
+        check()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _pending.clear()
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    _pending.append(number)
+    signal.default_int_handler(number, frame)
+
+
+def check() -> None:
+    """Raises what this thread must know by now: an interrupt that was lost, or that its work is not wanted any more."""
+    stop = getattr(_own, "stop", None)
+    if stop is not None and stop.is_set():
+        raise Stopped
+    if _pending and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def stopped_by(stop: threading.Event) -> Iterator[None]:
+    """While it lasts, `check` in this thread raises `Stopped` once the event is set."""
+    before, _own.stop = getattr(_own, "stop", None), stop
+    try:
+        yield
+    finally:
+        _own.stop = before

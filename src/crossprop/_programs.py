@@ -1,0 +1,50 @@
+"""Compiled programs are let go before a process has too many of them.
+
+JAX keeps every program that it compiled. Each takes memory maps, of which Linux allows a process 65,530, and some
+megabytes of memory: a few hundred shapes of networks in one process would be its end. So they are counted, and all are
+let go when there are many. What is still needed is compiled again, mostly from the cache on disk.
+"""
+
+import ctypes
+import gc
+import sys
+import threading
+from typing import Any
+
+import jax
+
+MOST = 384
+"""Programs that are kept. A learner needs about five."""
+
+_lock = threading.Lock()
+_compiled: list[None] = []
+"""An entry for each program since they were let go: a list, to which all threads can append."""
+
+
+def _count(event: str, seconds: float, **details: Any) -> None:
+    if event == "/jax/core/compile/backend_compile_duration":
+        _compiled.append(None)
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
+
+
+def make_room() -> None:
+    """Lets all compiled programs go if there are many. Those that run in other threads stay until they are done."""
+    if len(_compiled) < MOST or not _lock.acquire(blocking=False):
+        return
+    try:
+        _compiled.clear()
+        jax.clear_caches()
+        gc.collect()
+        _trim()
+    finally:
+        _lock.release()
+
+
+def _trim() -> None:
+    """Gives memory that is free back to the operating system, which the C library would keep."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only in the GNU library
+        if trim is not None:
+            trim(0)
