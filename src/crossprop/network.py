@@ -47,7 +47,8 @@ class Activation(NamedTuple):
 
 
 def _sizes(hidden: Any) -> Any:
-    return tuple(map(check.plain, hidden)) if isinstance(hidden, list | tuple) else check.plain(hidden)
+    several = isinstance(hidden, list | tuple) or (isinstance(hidden, np.ndarray) and hidden.ndim == 1)
+    return tuple(map(check.plain, hidden)) if several else check.plain(hidden)
 
 
 def _scale(value: Any) -> Any:
@@ -284,9 +285,10 @@ def _by_name(scheme: Scheme, key: Array, fan_in: int, size: int, gain: float) ->
         return jax.random.uniform(key, (fan_in, size), minval=-bound, maxval=bound)
     values_key, zeros_key = jax.random.split(key)
     values = jax.random.uniform(values_key, (fan_in, size), minval=-deviation, maxval=deviation)
-    # Each unit keeps the weights whose rank in a random order is high enough, so that all keep equally many.
+    # Each unit keeps the weights whose rank in a random order is high enough: all keep equally many, and at least one.
     order = jnp.argsort(jax.random.uniform(zeros_key, (fan_in, size)), axis=0)
-    return jnp.where(jnp.argsort(order, axis=0) < int(np.ceil(SPARSITY * fan_in)), 0.0, values)
+    zeros = min(int(np.ceil(SPARSITY * fan_in)), fan_in - 1)
+    return jnp.where(jnp.argsort(order, axis=0) < zeros, 0.0, values)
 
 
 def _check_scale(name: str, value: Any) -> None:
