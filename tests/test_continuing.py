@@ -1,6 +1,7 @@
 """What comes back from a run goes on: states, starts, snapshots and checkpoints, bit for bit."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,11 @@ import pytest
 import xarray as xr
 
 import crossprop as cp
+from crossprop._files import write_json
+from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, kernel, scan
 from crossprop.engines.feeding import source_of
-from crossprop.engines.protocol import Batch, Run
+from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.execution import key_data
 from own_learners import Replay
 from own_streams import Noise
@@ -244,7 +247,7 @@ def test_a_finished_call_is_taken_from_its_checkpoint(tmp_path):
 )
 def test_the_folder_of_another_call_is_refused_and_kept(changed, named, tmp_path):
     call = {"learners": RULES, "stream": STREAM, "seeds": 2, "steps": 100, "checkpoint": tmp_path}
-    (tmp_path / "call.json").write_text("{}")
+    write_json(tmp_path / "call.json", {})
     with pytest.raises(ValueError, match="belongs to another call, which is kept"):
         run(**call)
     (tmp_path / "call.json").unlink()
@@ -288,15 +291,58 @@ def test_a_damaged_or_foreign_folder_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"^checkpoint must be an empty folder or one that run wrote"):
         call()
     (tmp_path / "notes.txt").unlink()
-    call()
+    records = call()
     (batch,) = tmp_path.glob("batch-*.npz")
     whole = batch.read_bytes()
     for damaged in (b"", whole[: len(whole) // 2], b"nonsense", whole[:200] + bytes(400) + whole[600:]):
         batch.write_bytes(damaged)
-        with pytest.raises(ValueError, match=rf"^{re.escape(str(batch))} is damaged: delete it"):
-            call()
-    batch.unlink()
-    call()
+        with pytest.warns(UserWarning, match=rf"^{re.escape(str(batch))} is damaged: .* and its runs begin again"):
+            assert_same_records(call(), records)
+    assert len(list((tmp_path / "damaged").iterdir())) == 4 and batch.read_bytes() == whole
     (tmp_path / "call.json").write_text("{")
     with pytest.raises(ValueError, match=r"call\.json is damaged"):
         call()
+
+
+class _Kept(Session):
+    """A session that only keeps what it is given."""
+
+    def __init__(self, step=0, **values):
+        self.step, self.values = step, values
+
+    def snapshot(self):
+        return self.values
+
+    def restore(self, snapshot, step):
+        self.step, self.values = step, snapshot
+
+    segment = 1
+
+    def advance(self, count):
+        pass
+
+    def results(self):
+        return []
+
+    def states(self):
+        return []
+
+
+def test_every_flipped_byte_of_a_checkpoint_and_every_swap_is_noticed(tmp_path):
+    saved = Checkpoints(tmp_path, call := {"learners": "some"})
+    for number in (0, 1):
+        saved.save(number, _Kept(7, weights=np.full(3, number)), done=True)
+    saved.restore(1, session := _Kept())
+    assert session.step == 7 and session.values["weights"].tolist() == [1, 1, 1]
+    one, other = (tmp_path / f"batch-{number}.npz" for number in (0, 1))
+    whole = one.read_bytes()
+    flipped = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(len(whole))]
+    for content in (*flipped, other.read_bytes(), whole[:-1], whole + b"0"):
+        one.write_bytes(content)
+        with pytest.warns(UserWarning, match="its checksum differs"):
+            saved.restore(0, session := _Kept())
+        assert not session.values and not one.exists()
+        shutil.rmtree(tmp_path / "damaged")
+    one.write_bytes(whole)
+    with pytest.warns(UserWarning, match="its checksum differs"):
+        Checkpoints(tmp_path, call | {"steps": "9"}).restore(0, _Kept())

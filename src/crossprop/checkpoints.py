@@ -1,48 +1,70 @@
 """Checkpoints of a long run: the same call goes on from them, bit for bit, even after `kill -9`."""
 
+import hashlib
 import json
 import time
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
-from crossprop._files import atomic_write, check_writable, locked
+from crossprop._files import DAMAGED, atomic_write, check_writable, locked, put_aside, read_json, write_json
 from crossprop.engines.protocol import Session
 
 SECONDS = 10.0
 """A batch is saved when it is done, and when so many seconds have passed since it was last saved."""
+DIGEST = 32
+"""Bytes of the checksum at the end of a file."""
 
 
 class Checkpoints:
-    """A folder with the state of every batch of a call."""
+    """A folder with the state of every batch of a call. Each file ends with a checksum of its contents, its number and
+    the call."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, call: dict[str, str]):
         self.folder = folder
+        self.call = json.dumps(call, sort_keys=True).encode()
         self.saved: dict[int, float] = {}
 
     def restore(self, number: int, session: Session) -> None:
-        """Takes the batch up where it was last saved, if it was."""
+        """Takes the batch up where it was last saved, if it was. A damaged file is put aside."""
         self.saved[number] = time.monotonic()
         path = self._path(number)
-        if not path.exists():
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
             return
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if data[-DIGEST:] != self._checksum(number, memoryview(data)[:-DIGEST]):
+                raise ValueError("its checksum differs from its contents")
+            with np.load(BytesIO(data[:-DIGEST]), allow_pickle=False) as archive:
                 snapshot = dict(archive)
-            session.restore(snapshot, int(snapshot.pop("step")))
+            step = int(snapshot.pop("step"))
         except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
-            raise ValueError(f"{path} is damaged: delete it, and its runs begin again. {problem}") from None
+            aside = put_aside(path, self.folder / DAMAGED)
+            warnings.warn(f"{path} is damaged: {problem}. It is now {aside}, and its runs begin again", stacklevel=2)
+            return
+        session.restore(snapshot, step)
 
     def save(self, number: int, session: Session, done: bool) -> None:
         """Saves the batch if it is done or was not saved for a while."""
         if not done and time.monotonic() - self.saved[number] < SECONDS:
             return
+        contents = BytesIO()
+        np.savez(contents, step=session.step, **session.snapshot())  # pyright: ignore[reportArgumentType]
         with atomic_write(self._path(number)) as scratch, scratch.open("wb") as file:
-            np.savez(file, step=session.step, **session.snapshot())  # pyright: ignore[reportArgumentType]
+            file.write(contents.getbuffer())
+            file.write(self._checksum(number, contents.getbuffer()))
         self.saved[number] = time.monotonic()
+
+    def _checksum(self, number: int, contents: memoryview) -> bytes:
+        found = hashlib.sha256(contents)
+        found.update(f"batch {number} of ".encode() + self.call)
+        return found.digest()
 
     def _path(self, number: int) -> Path:
         return self.folder / f"batch-{number}.npz"
@@ -59,21 +81,17 @@ def open_checkpoints(folder: str | Path | None, call: dict[str, str]) -> Iterato
     path.mkdir(parents=True, exist_ok=True)
     with locked(path / "lock"):
         described = path / "call.json"
-        others = sorted(each.name for each in path.iterdir() if each.name not in ("lock", "call.json"))
+        others = sorted(each.name for each in path.iterdir() if each.name not in ("lock", "call.json", DAMAGED))
         if not described.exists():
             foreign = [name for name in others if not name.startswith(".call.json")]
             if foreign:
                 raise ValueError(f"checkpoint must be an empty folder or one that run wrote, got {str(path)!r}")
-            with atomic_write(described) as scratch:
-                scratch.write_text(json.dumps(call, indent=1))
-        try:
-            there = json.loads(described.read_text())
-            differing = [name for name in call if there.get(name) != call[name]]
-        except (ValueError, AttributeError) as problem:
-            raise ValueError(f"{described} is damaged: {problem}") from None
-        for name in differing:
-            raise ValueError(
-                f"checkpoint={str(path)!r} belongs to another call, which is kept: {name} is {there.get(name)} there "
-                f"and {call[name]} here. Choose another folder"
-            )
-        yield Checkpoints(path)
+            write_json(described, call)
+        there = read_json(described)
+        for name in {**call, **there}:
+            if there.get(name) != call.get(name):
+                raise ValueError(
+                    f"checkpoint={str(path)!r} belongs to another call, which is kept: {name} is {there.get(name)} "
+                    f"there and {call.get(name)} here. Choose another folder"
+                )
+        yield Checkpoints(path, call)

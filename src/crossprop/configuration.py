@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,12 @@ def configuration(value: Any) -> Any:
     if is_dataclass(value):
         described = [field.name for field in fields(value) if field.metadata.get("configuration", True)]
         return {"type": _class_name(type(value))} | {name: configuration(getattr(value, name)) for name in described}
-    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', repr(value))}"
+    if isinstance(value, partial):
+        parts = {"func": value.func, "args": value.args, "keywords": value.keywords}
+        return {"type": "functools:partial"} | {name: configuration(each) for name, each in parts.items()}
+    if hasattr(value, "__qualname__"):
+        return f"{getattr(value, '__module__', '?')}:{value.__qualname__}"
+    return f"{type(value).__module__}:{type(value).__qualname__}"
 
 
 def _class_name(kind: type) -> str:

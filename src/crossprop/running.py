@@ -33,6 +33,7 @@ from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.records import info_coordinates, learner_info
+from crossprop.source_identity import source_of, warn_unknown
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
@@ -168,12 +169,9 @@ def run(
     call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
     if checkpoint is not None:
         call["start"] = _fingerprint(states)
-        for name in ("learners", "stream", "observers"):
-            if "<" in call[name]:
-                raise ValueError(
-                    f"checkpoint needs {name} that can be recognised in another process, without lambdas or functions "
-                    f"inside functions, got {call[name]}"
-                )
+        call |= _code(
+            f"checkpoint={str(checkpoint)!r}", {"learners": named, "stream": stream, "observers": observers._asdict()}
+        )
     with (
         _listener(progress, jobs, None if stop is None else stop - first) as hear,
         open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
@@ -206,6 +204,13 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
         left = (stream.steps or 0) - first
         raise ValueError(f"steps must be at most the {left} examples that the stream has left, got {steps}")
     return first + steps, first
+
+
+def _code(where: str, given: dict[str, Any]) -> dict[str, str]:
+    """The identity of the code that the package does not define. A warning names what cannot be told."""
+    sources = {name: source for name, value in given.items() if (source := source_of(value)) is not None}
+    warn_unknown(sources, where)
+    return {f"the code of {name}": source.sha256 for name, source in sources.items()}
 
 
 def _fingerprint(states: dict[tuple[str, int], Any]) -> str:

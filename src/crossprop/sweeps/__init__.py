@@ -14,6 +14,7 @@ from crossprop._interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.learners.base import Learner
 from crossprop.progress import bar
+from crossprop.source_identity import warn_unknown
 from crossprop.streams.base import Stream
 from crossprop.sweeps.blocks import Block, StoredBlock, build_blocks, missing, run_blocks, steps_of
 from crossprop.sweeps.cluster import connected, run_blocks_on_cluster
@@ -93,6 +94,8 @@ def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
 def fill(spec: SweepSpec, progress: bool | None = None, cluster: Any = None) -> list[StoredBlock]:
     """Runs what is missing of a sweep; all blocks that are there when it is done."""
     blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
+    if spec.store is not None:
+        warn_unknown(spec.sources, f"store={str(spec.store)!r}")
     with (
         connected(cluster, blocks, spec, progress) as client,
         nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header) as place,

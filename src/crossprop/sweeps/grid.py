@@ -55,6 +55,8 @@ class Grid:
     over: dict[str, list[Any]]
     seeds: list[int]
     evaluation: list[int] = field(default_factory=list)
+    code: dict[str, str] = field(default_factory=dict)
+    """The identity of code that the package does not define: of `learner`, `stream`, and probes and metrics by name."""
     common: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -72,7 +74,7 @@ class Grid:
 
     def about(self, point: dict[str, Any]) -> dict[str, Any]:
         """All that the records of a point depend on, apart from the seeds."""
-        return {"schema": SCHEMA, "learner": self.name, "setting": self.base | point, **self.common}
+        return {"schema": SCHEMA, "learner": self.name, "setting": self.base | point, "code": self.code, **self.common}
 
 
 def after(grid: Grid, earlier: Grid) -> Grid:

@@ -15,6 +15,7 @@ from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.execution import Plan
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
+from crossprop.source_identity import Source, source_of
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 from crossprop.sweeps.grid import Grid, checked_grids
@@ -89,7 +90,28 @@ class SweepSpec:
             "probes": {name: configuration(probe) for name, probe in self.observers.probes},
             "metrics": {name: configuration(metric) for name, metric in self.observers.metrics},
         }
-        return StoreHeader([replace(grid, evaluation=self.fresh_seeds, common=common) for grid in grids], common)
+        grids = [
+            replace(grid, evaluation=self.fresh_seeds, common=common, code=self._code(grid.name)) for grid in grids
+        ]
+        return StoreHeader(grids, common)
+
+    @cached_property
+    def sources(self) -> dict[str, Source]:
+        """The identity of all code that the package does not define, by where it is given."""
+        given = {f"learners[{name!r}]": learner for name, learner in self.learners.items()} | {"stream": self.stream}
+        given |= {f"probes[{name!r}]": probe for name, probe in self.observers.probes}
+        given |= {f"metrics[{name!r}]": metric for name, metric in self.observers.metrics}
+        found = {name: source_of(value) for name, value in given.items()}
+        return {name: source for name, source in found.items() if source is not None}
+
+    def _code(self, learner: str) -> dict[str, str]:
+        """What a learner's records depend on of that code."""
+        own = f"learners[{learner!r}]"
+        return {
+            "learner" if name == own else name: source.sha256
+            for name, source in self.sources.items()
+            if name == own or not name.startswith("learners[")
+        }
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,6 @@ class Folder:
 def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
     """The store, for this process alone. A folder that is no store, or holds another sweep, is left as it is. Damaged
     blocks are put aside."""
-    _check_storable(header)
     _check_own(path)
     check_writable("store", path)
     path.mkdir(parents=True, exist_ok=True)
@@ -81,6 +80,7 @@ def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
         (path / "blocks").mkdir(exist_ok=True)
         earlier = {grid.name: grid for grid in before.grids}
         grids = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in header.grids}
+        _warn_of_edits(path, earlier, header)
         _write_header(path, replace(header, grids=[*grids.values()], store=store))
         for each in damaged:
             put_aside(each, path / DAMAGED)
@@ -173,6 +173,21 @@ def _write_header(path: Path, header: StoreHeader) -> None:
         write_json(path / "store.json", contents | {"learners": learners})
 
 
+def _warn_of_edits(path: Path, earlier: dict[str, Grid], header: StoreHeader) -> None:
+    """One warning that names the code that was edited since the last sweep."""
+    edited: dict[str, None] = {}
+    for grid in header.grids:
+        before = earlier.get(grid.name, grid).code
+        for name in {*before, *grid.code}:
+            if before.get(name) != grid.code.get(name):
+                edited[f"learners[{grid.name!r}]" if name == "learner" else name] = None
+    if edited:
+        warnings.warn(
+            f"{path} was written by other code of {', '.join(sorted(edited))}: what that gave is kept, but not used",
+            stacklevel=5,
+        )
+
+
 def _check_own(path: Path) -> None:
     names = {each.name for each in path.iterdir()} if path.is_dir() else set()
     foreign = {name for name in names if name not in ("lock", "blocks", DAMAGED) and not name.endswith(PART)}
@@ -180,24 +195,6 @@ def _check_own(path: Path) -> None:
         raise ValueError(
             f"store must be a new folder or one that a sweep wrote, got {str(path)!r}, which holds {min(foreign)!r}"
         )
-
-
-def _check_storable(header: StoreHeader) -> None:
-    """A lambda, or an object that shows its address, cannot be recognised in another process."""
-    for kind in ("probes", "metrics"):
-        for name, function in header.common[kind].items():
-            if "<" in function:
-                raise ValueError(
-                    f"{kind}[{name!r}] must have a name of its own to be kept in a store, got {function}: define it at "
-                    "the top of a module"
-                )
-    for grid in header.grids:
-        for field, value in grid.base.items():
-            if isinstance(value, str) and "<" in value:
-                raise ValueError(
-                    f"{field} of learners[{grid.name!r}] must have a name of its own to be kept in a store, "
-                    f"got {value}: define it at the top of a module"
-                )
 
 
 def _check_same(path: Path, there: StoreHeader, here: StoreHeader) -> None:
@@ -208,6 +205,14 @@ def _check_same(path: Path, there: StoreHeader, here: StoreHeader) -> None:
         for field in fixed if old.name == new.name else [each for each in fixed if each.startswith(STREAM)]:
             name = field if field.startswith(STREAM) else f"learners.{new.name}.{field}"
             differences.append((name, old.base.get(field), new.base[field]))
+    here_too = {grid.name for grid in here.grids}
+    for old, new in product(there.grids, here.grids[:1]):
+        for name in {*old.code, *new.code} - {"learner"} if old.name not in here_too else ():
+            if old.code.get(name) != new.code.get(name):
+                raise ValueError(
+                    f"{path} holds another sweep, which is kept: learners[{old.name!r}] was run with other code of "
+                    f"{name}. Run it again in this sweep, or choose another folder"
+                )
     for name, stored, wanted in differences:
         if stored != wanted:
             raise ValueError(
