@@ -2,7 +2,10 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from html import escape
+from typing import Any
 
 
 def interval(mean: float, low: float, high: float) -> str:
@@ -55,6 +58,44 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def about(seconds: float) -> str:
+    """A time that is not known well: `40 s`, `3 min` or `2 h 5 min`."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def upper_first(text: str) -> str:
     """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
+
+
+MOST_LETTERS = 120
+
+
+def as_html(thing: Any) -> str:
+    """A dataclass as a table of its fields, for notebooks: `_repr_html_` of learners, networks and streams."""
+    cell = "style='text-align:left;vertical-align:top'"
+    shown = [field.name for field in fields(thing) if field.repr] if is_dataclass(thing) else []
+    rows = [
+        f"<tr><th scope='row' {cell}>{escape(name)}</th><td {cell}>{_value_html(getattr(thing, name))}</td></tr>"
+        for name in shown
+    ]
+    name = escape(type(thing).__name__)
+    return f"<table><caption {cell}><b>{name}</b></caption><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _value_html(value: Any) -> str:
+    if is_dataclass(value) and not isinstance(value, type):
+        return as_html(value)
+    return escape(_value_text(value))
+
+
+def _value_text(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype") and value.shape != ():
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, Callable):
+        return getattr(value, "__qualname__", repr(value))
+    text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"

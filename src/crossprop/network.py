@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
+from crossprop.formats import as_html
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
@@ -126,6 +127,9 @@ class Network(eqx.Module):
                 _check_scale(f"incoming_scale[{layer}]", scale)
         else:
             _check_scale("incoming_scale", self.incoming_scale)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Key
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
 from crossprop._programs import make_room
+from crossprop.formats import as_html
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Outcome, Shapes, State, Units
 from crossprop.learners.optimizers import Optimizer, check_optimizer, transformation
@@ -66,6 +67,9 @@ class Learner(eqx.Module):
     @abstractmethod
     def weights(self, state: Any) -> dict[str, Array]:
         """The weights whose drift is recorded, by name; an empty dict records none."""
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 class UnitRule(Learner):

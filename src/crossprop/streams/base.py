@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from crossprop import _checks as check
+from crossprop.formats import as_html
 from crossprop.network import float_type
 
 Numbers = np.ndarray | Array
@@ -72,6 +73,9 @@ class Stream(ABC):
     def task(self, steps: np.ndarray) -> np.ndarray:
         """The number of the task at these steps, counted from 0; the same for every key."""
         return np.zeros(np.shape(steps), int)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def sample(self, key: Key[Array, ""]) -> Sample:
         """All examples of one run, for a finite stream."""

@@ -45,7 +45,7 @@ def connected(
         return
     with _client(cluster) as client:
         _check_versions(client)
-        with nullcontext() if _threads(client) else bar("waiting for a worker", 1, progress, unit="workers"):
+        with nullcontext() if _threads(client) else bar("waiting for a worker", 1, progress, "workers", "none yet"):
             widths(client, blocks, spec.plan, spec.engine)
         yield client
 
