@@ -15,7 +15,7 @@ from crossprop.cli import main
 from crossprop.datasets import DataSet
 from crossprop.plot.numbers import read
 from crossprop.study import Study
-from crossprop.study.answers import percent, rows_of, verdict
+from crossprop.study.answers import rows_of, verdict
 from crossprop.sweeps.toml import read_spec
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -55,11 +55,17 @@ def test_the_table_has_every_rule_against_backprop_and_frozen_on_fresh_seeds(stu
     assert (study / "table.md").read_text().count("\n") == len(rows) + 2
 
 
+def test_one_comparison_has_one_p_value(study):
+    first, best, *_ = json.loads((study / "answers.json").read_text())["answers"]
+    assert best["question"].startswith("Is the best crossprop better than the best backprop")
+    assert first["why"].startswith(best["why"]) and "p = " in best["why"]
+
+
 def test_percent_and_verdict_follow_the_difference(study):
     rows = rows_of(read(study / "sweep"))
     one = rows[1].versus["backprop"]["all"]
     backprop = rows[0].estimates["all"].mean
-    assert percent(one).mean == pytest.approx(100 * (rows[1].estimates["all"].mean / backprop - 1))
+    assert one.percent.mean == pytest.approx(100 * (rows[1].estimates["all"].mean / backprop - 1))
     assert verdict(one._replace(p=0.5)) == "open"
     assert verdict(one._replace(p=0.01, difference=one.difference._replace(mean=-1.0))) == "yes"
     assert verdict(one._replace(p=0.01, difference=one.difference._replace(mean=1.0))) == "no"

@@ -11,7 +11,7 @@ from crossprop import records as schema
 from crossprop.records import LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
-from crossprop.sweeps.grid import Grid
+from crossprop.sweeps.grid import Grid, value_label
 from crossprop.sweeps.labelled import labelled
 from crossprop.sweeps.store import read_store
 
@@ -147,6 +147,8 @@ def value_text(value: Any) -> str:
     """The value of an axis as text: small powers of 2 as such, and None as what it stands for."""
     if value is None:
         return "as step_size"
+    if isinstance(value, tuple):
+        return str(value_label(value))
     if isinstance(value, float) and 0 < value < 0.2 and (power := float(np.log2(value))).is_integer():
         return "2" + f"{power:.0f}".translate(RAISED)
     return f"{value:g}" if isinstance(value, float) else str(value)

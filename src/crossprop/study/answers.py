@@ -6,7 +6,7 @@ import numpy as np
 
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
-from crossprop.statistics import Estimate, Paired, mean_interval
+from crossprop.statistics import Estimate, mean_interval
 from crossprop.sweeps.evaluate import Comparison, compare
 
 if TYPE_CHECKING:
@@ -81,13 +81,6 @@ def _estimate(values: np.ndarray) -> Estimate:
     return mean_interval(values) if np.isfinite(values).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
 
 
-def percent(comparison: Comparison) -> Paired:
-    """The paired difference in percent of the reference's mean."""
-    difference = comparison.difference
-    whole = (comparison.estimate.mean - difference.mean) / 100
-    return difference._replace(mean=difference.mean / whole, low=difference.low / whole, high=difference.high / whole)
-
-
 def verdict(comparison: Comparison) -> str:
     """`open` unless the corrected p-value is below `LEVEL`; then `yes` if the error is lower, `no` if it is higher."""
     if not comparison.p < LEVEL:
@@ -107,8 +100,9 @@ def answers(sweep: Sweep, rows: list[Row]) -> list[Answer]:
     tuned = _best([row for row in rows if row.is_crossprop])
     plain = _best([row for row in rows if row.rule == BACKPROP])
     if tuned and plain:
-        values = sweep.evaluation.values()
-        overall = compare(values, {tuned.learner: plain.learner})[0]
+        overall = tuned.versus.get(BACKPROP, {}).get("all")
+        if overall is None or overall.reference != plain.learner:
+            overall = compare(sweep.evaluation.values(), {tuned.learner: plain.learner})[0]
         question = "Is the best crossprop better than the best backprop, each with its best optimizer?"
         found.append(_answer(question, overall, "all"))
     if tuned and FROZEN in tuned.versus:
@@ -127,7 +121,7 @@ def _against(question: str, row: Row, reference: str, phase: str) -> Answer:
 
 
 def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
-    relative, difference = percent(comparison), comparison.difference
+    relative, difference = comparison.percent, comparison.difference
     if not np.isfinite(difference.mean):
         why = f"A fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared."
         return Answer(question, VERDICTS["open"], why)
@@ -144,7 +138,7 @@ def _adapts(bests: list[Row]) -> Answer:
     comparisons = [row.versus[BACKPROP]["switch"] for row in bests]
     words = []
     for each in comparisons:
-        mean, low, high, won, pairs = percent(each)
+        mean, low, high, won, pairs = each.percent
         words.append(f"{each.learner} {mean:+.1f}% [{low:+.1f}, {high:+.1f}], {won} of {pairs} won, {p_text(each.p)}")
     why = f"Error {PHASES['switch']}, against backprop with the same optimizer: {'; '.join(words)}."
     verdicts = [VERDICTS[verdict(each)] for each in comparisons]

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossprop.figures import LOOKS
 from crossprop.records import PHASES
-from crossprop.study.answers import BACKPROP, FROZEN, Row, percent
+from crossprop.study.answers import BACKPROP, FROZEN, Row
 
 TEXT = {"ha": "right", "va": "center", "fontsize": 8.5}
 
@@ -35,7 +35,7 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
 def _panel(axes: Any, rows: Sequence[Row], phase: str) -> None:
     """One phase. Frozen features do not set the limits of the axis: where they are far off, all else would be squeezed
     together, so their mean is written at the edge instead."""
-    spans = [percent(row.versus[BACKPROP][phase])[:3] for row in rows]
+    spans = [row.versus[BACKPROP][phase].percent[:3] for row in rows]
     near = [span for span, row in zip(spans, rows, strict=True) if row.rule != FROZEN] or spans
     least, most = min(0, *(low for _, low, _ in near)), max(0, *(high for *_, high in near))
     axes.set_xlim(least - 0.08 * (most - least), most + 0.25 * (most - least))

@@ -11,7 +11,7 @@ from crossprop.pages.writing import write_page
 from crossprop.plot.numbers import Sweep
 from crossprop.plot.page import best_settings, pictures_of
 from crossprop.records import PHASES
-from crossprop.study.answers import BACKPROP, FROZEN, Answer, Row, p_text, percent, verdict
+from crossprop.study.answers import BACKPROP, FROZEN, Answer, Row, p_text, verdict
 from crossprop.sweeps.evaluate import Comparison
 
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
@@ -77,7 +77,7 @@ def _versus(rows: Sequence[Row], reference: str) -> dict[str, list[Cell | None]]
 
 
 def _cell(comparison: Comparison) -> Cell | None:
-    mean, low, high, won, pairs = percent(comparison)
+    mean, low, high, won, pairs = comparison.percent
     if not np.isfinite(mean):
         return None
     pill = {"yes": "yes", "no": "no", "open": ""}[verdict(comparison)]

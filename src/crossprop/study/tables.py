@@ -11,7 +11,7 @@ from crossprop._files import atomic_write
 from crossprop.plot.numbers import setting
 from crossprop.records import PHASES
 from crossprop.statistics import Estimate, Paired
-from crossprop.study.answers import BACKPROP, FROZEN, LEVEL, Row, percent
+from crossprop.study.answers import BACKPROP, FROZEN, LEVEL, Row
 from crossprop.sweeps.evaluate import Comparison
 
 COLUMNS: dict[str, Callable[[Row], Any]] = {
@@ -64,7 +64,7 @@ def _short(comparison: Comparison | None) -> str:
         return ""
     if not np.isfinite(comparison.difference.mean):
         return "diverged"
-    mean, low, high, won, pairs = percent(comparison)
+    mean, low, high, won, pairs = comparison.percent
     star = "*" * (comparison.p < LEVEL)
     return f"{mean:+.1f}%{star} [{low:+.1f}, {high:+.1f}], {won}/{pairs}"
 

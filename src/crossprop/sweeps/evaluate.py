@@ -11,7 +11,7 @@ from crossprop import _checks as check
 from crossprop.records import measure, phase_weights
 from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_difference, paired_p
 from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
-from crossprop.sweeps.grid import Grid
+from crossprop.sweeps.grid import Grid, value_labels
 from crossprop.sweeps.labelled import NOT_RUN, labelled
 from crossprop.sweeps.store import read_store
 
@@ -56,6 +56,13 @@ class Comparison(NamedTuple):
     estimate: Estimate
     difference: Paired
     p: float
+
+    @property
+    def percent(self) -> Paired:
+        """The paired difference in percent of the reference's mean."""
+        mean, low, high, *rest = self.difference
+        whole = (self.estimate.mean - mean) / 100
+        return Paired(float(mean / whole), float(low / whole), float(high / whole), *rest)
 
 
 def open_evaluation(store: str | Path) -> Evaluation:
@@ -142,7 +149,7 @@ def scores(grid: Grid, stored: Sequence[StoredBlock], phase: str = "all") -> "xa
             if seed in seeds:
                 values[places[block.identity], seeds[seed]] = mean
     sizes = [len(each) for each in grid.over.values()]
-    coords = {axis: [np.nan if each is None else each for each in its] for axis, its in grid.over.items()}
+    coords = {axis: value_labels(values) for axis, values in grid.over.items()}
     dims = (*grid.over, "seed")
     return xarray.DataArray(values.reshape(*sizes, -1), coords | {"seed": grid.seeds}, dims, variable)
 

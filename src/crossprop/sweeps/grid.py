@@ -59,6 +59,10 @@ class Grid:
     """The identity of code that the package does not define: of `learner`, `stream`, and probes and metrics by name."""
     common: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self):
+        over = {axis: [plain_value(value) for value in values] for axis, values in self.over.items()}
+        object.__setattr__(self, "over", over)
+
     @cached_property
     def base(self) -> dict[str, Any]:
         """Every field by the name of its axis, with the value it has unless an axis gives another."""
@@ -75,6 +79,24 @@ class Grid:
     def about(self, point: dict[str, Any]) -> dict[str, Any]:
         """All that the records of a point depend on, apart from the seeds."""
         return {"schema": SCHEMA, "learner": self.name, "setting": self.base | point, "code": self.code, **self.common}
+
+
+def plain_value(value: Any) -> Any:
+    """The value of an axis; a list of sizes, which JSON makes of a tuple, is a tuple."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def value_label(value: Any) -> Any:
+    """The value of an axis as a coordinate: NaN for None, `256x128` for sizes of layers."""
+    if isinstance(value, tuple):
+        return "x".join(map(str, value)) or "()"
+    return np.nan if value is None else value
+
+
+def value_labels(values: Sequence[Any]) -> list[Any]:
+    """The values of an axis as coordinates, all of them text if some are sizes of several layers."""
+    labels = [value_label(value) for value in values]
+    return [str(label) for label in labels] if any(isinstance(value, tuple) for value in values) else labels
 
 
 def after(grid: Grid, earlier: Grid) -> Grid:
@@ -112,7 +134,7 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
     for name, learner in learners.items():
         tables = [common, *(its for key, its in own.items() if name in named[key])]
         mine = {axis: values for table in tables for axis, values in table.items() if axis in axes[name]}
-        checked = {axis: _checked_values(f"over[{axis!r}]", values) for axis, values in mine.items()}
+        checked = {axis: _checked_values(axis, values) for axis, values in mine.items()}
         grids.append(Grid(name, configuration(learner), made_stream, checked, seeds))
     return grids
 
@@ -124,15 +146,19 @@ def _axes(learner: Learner, stream: Any) -> list[str]:
     return own + network + [STREAM + field.name for field in (fields(stream) if is_dataclass(stream) else ())]
 
 
-def _checked_values(name: str, values: Any) -> list[Any]:
+def _checked_values(axis: str, values: Any) -> list[Any]:
+    name = f"over[{axis!r}]"
     listed = values.tolist() if isinstance(values, np.ndarray | jax.Array) else values
     if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
         raise TypeError(f"{name} must be a list of values, got {values!r}")
     if not listed:
         raise ValueError(f"{name} must not be empty, got {values!r}")
     plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
+    if axis == f"{NETWORK}hidden":
+        plain = [plain_value(value) for value in plain]
     for value in plain:
-        if value is not None and not isinstance(value, bool | int | float | str):
+        sizes = axis == f"{NETWORK}hidden" and isinstance(value, tuple) and all(type(each) is int for each in value)
+        if value is not None and not sizes and not isinstance(value, bool | int | float | str):
             raise TypeError(f"{name} must hold numbers, strings, True, False or None, got {value!r}")
     if len(set(plain)) < len(plain):
         raise ValueError(f"{name} must not repeat a value, got {values!r}")

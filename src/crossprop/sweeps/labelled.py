@@ -10,7 +10,7 @@ import numpy as np
 from crossprop.records import learner_info
 from crossprop.running import further_dims
 from crossprop.sweeps.blocks import StoredBlock
-from crossprop.sweeps.grid import Grid
+from crossprop.sweeps.grid import Grid, plain_value, value_labels
 from crossprop.sweeps.netcdf import MADE_WITH
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "x
         tasks = ((*axes, "step"), task.reshape(*sizes, len(step)))
     return xarray.Dataset(
         variables | {"diverged_at": ((*axes, "seed"), diverged_at.reshape(*sizes, len(grid.seeds)))},
-        coords={axis: [np.nan if value is None else value for value in values] for axis, values in grid.over.items()}
+        coords={axis: value_labels(values) for axis, values in grid.over.items()}
         | {"learner": grid.name, "seed": grid.seeds, "step": step, "task": tasks}
         | {name: value for name, value in info._asdict().items() if name not in axes},
         attrs={
@@ -83,19 +83,24 @@ def _common(values: list[Any]) -> Any:
     return distinct[0] if len(distinct) == 1 else json.dumps(distinct)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether it can be the value of an axis."""
+    return not isinstance(value, dict | list) or (isinstance(value, list) and all(type(each) is int for each in value))
+
+
 def widened(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
     """The grid of the last call, extended by everything else that the store holds."""
     rest = {name: value for name, value in grid.about({}).items() if name != "setting"}
     mine = [block for block in stored if block.about == rest | {"setting": block.setting}]
     over = {}
     for field, value in grid.base.items():
-        if isinstance(value, dict | list) and field not in grid.over:
+        if not _is_plain(value) and field not in grid.over:
             continue
-        asked = grid.over.get(field, [value])
+        asked = grid.over.get(field, [plain_value(value)])
         there = [block.setting.get(field, value) for block in mine]
-        found = {each for each in there if not isinstance(each, dict | list)}.difference(asked)
+        found = {plain_value(each) for each in there if _is_plain(each)}.difference(asked)
         if found or field in grid.over:
-            over[field] = asked + sorted(found, key=lambda each: (each is None, each))
+            over[field] = asked + sorted(found, key=lambda each: (each is None, isinstance(each, tuple), each))
     seeds = {seed for block in mine for seed in block.seeds.tolist()}.difference(grid.evaluation)
     order = [*grid.over, *(axis for axis in over if axis not in grid.over)]
     return replace(

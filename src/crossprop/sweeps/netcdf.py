@@ -15,7 +15,7 @@ import numpy as np
 
 from crossprop.running import further_dims
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
-from crossprop.sweeps.grid import SCHEMA, identity
+from crossprop.sweeps.grid import SCHEMA, identity, value_label
 
 if TYPE_CHECKING:
     from scipy.io import netcdf_file
@@ -54,7 +54,7 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float, s
         _put(file, "step", result.step.astype(np.int32), ("step",))
         _put(file, "task", result.task.astype(np.int32), ("step",))
         for name, value in ({"learner": block.name} | block.point).items():
-            _put_scalar(file, name, value)
+            _put_scalar(file, name, value_label(value))
         file.coordinates = " ".join(["learner", "task", *block.point])
         file.about = json.dumps(block.about)
         file.store = store
@@ -82,7 +82,7 @@ def _put_scalar(file: "netcdf_file", name: str, value: Any) -> None:
     elif isinstance(value, bool):
         _put(file, name, np.array(value, np.int8), (), dtype="bool")
     else:
-        _put(file, name, np.array(np.nan if value is None else value, np.float64), ())
+        _put(file, name, np.array(value, np.float64), ())
 
 
 def _checksum(data: bytes) -> tuple[int, bytes]:
