@@ -133,7 +133,7 @@ def test_a_learner_named_twice_runs_once(call):
 @pytest.mark.parametrize("out", [False, True])
 def test_a_run_that_diverges_is_reported_as_diverged(call, tmp_path, out):
     answer = call(*GEOFF, *ONE, "--step-size", "1e30", *(("--out", tmp_path) if out else ()))
-    assert "2 of 2 diverged" in row(answer, "frozen")
+    assert "2 of 2 diverged," in row(answer, "frozen") and re.search(r"first at step \d", answer.out)
     assert (answer.code, answer.err) == (0, "")
     if out:
         assert {path.name for path in tmp_path.iterdir()} == {"records.zarr", "figure.png"}
@@ -146,6 +146,55 @@ def test_the_folder_written_to_is_printed_as_it_is_called(call, tmp_path, name):
     assert answer.code == 0
     assert f"Wrote {tmp_path / name}/records.zarr and {tmp_path / name}/figure.png." in answer.out
     assert (tmp_path / name / "figure.png").is_file()
+
+
+# Hyperparameters
+
+
+@pytest.fixture
+def built(call, monkeypatch):
+    """Calls a command up to its first run, and returns the answer, the learners and the stream."""
+    seen = []
+
+    def stop(learners, stream, *_, **__):
+        seen[:] = [learners, stream]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crossprop.cli.run.run", stop)
+    return lambda *words: (call(*words), *seen)
+
+
+def test_every_hyperparameter_can_be_given(built):
+    words = ("--learners", "crossprop", "foresight", "adam", "--eta", "0.3", "--ahead", "2", "--horizon", "50")
+    further = ("crossprop:memory_step_size=2**-9", "network.layer_norm=true", "stream.beta=0.7", "foresight:layers=top")
+    answer, learners, stream = built(
+        "run", "geoff", *words, "--hidden", "4", "3", "--optimizer", "momentum", *(f"--set={each}" for each in further)
+    )
+    net = cp.Network(20, (4, 3), layer_norm=True)
+    assert learners["crossprop"] == cp.Crossprop(net, 5e-4, eta=0.3, memory_step_size=2**-9, optimizer="momentum")
+    assert learners["foresight"] == cp.Foresight(net, 5e-4, ahead=2, horizon=50, layers="top", optimizer="momentum")
+    assert learners["adam"] == cp.Backprop(net, 5e-4, optimizer="adam")
+    assert stream == cp.Geoff(beta=0.7)
+    said = " ".join(answer.out.split())
+    assert "eta=0.3 applies to crossprop, not to foresight and adam." in said
+    assert "optimizer=momentum applies to crossprop and foresight, not to adam." in said
+
+
+def test_one_size_is_one_layer_and_a_stream_may_follow_it(built):
+    _, learners, _ = built("run", "--learners", "frozen", "--hidden", "7", "geoff")
+    assert learners["frozen"].network.hidden == 7
+
+
+@pytest.mark.parametrize(("flag", "value", "learner"), [("eta", "1", "crossprop"), ("ahead", "0", "foresight")])
+def test_a_setting_that_is_backprop_is_named(built, flag, value, learner):
+    answer, *_ = built("run", "geoff", "--learners", learner, f"--{flag}", value)
+    assert f"{learner} has {flag}={value}: this is backprop." in answer.out
+
+
+def test_long_work_is_announced_with_an_estimate(built):
+    answer, *_ = built("run", "geoff", "--seeds", "3000", "--hidden", "5000")
+    assert re.search(r"This takes about \d+ (h|min|s).* on \d+ core", answer.out)
+    assert "This takes" not in built(*GEOFF)[0].out
 
 
 # run, into a folder that is not empty
@@ -249,12 +298,23 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_pat
         (("--activation", "cosine"), r"activation"),
         (("--engine", "steam"), r"engine"),
         (("--sedes", "2"), r"--sedes"),
+        (("--eta", "0.5"), r"--eta: learner 'frozen' has no eta; its arguments: step_size, "),
+        (("--learners", "crossprop", "--eta", "2"), r"eta must be .* got 2"),
+        (("--set", "eta"), r"--set must be followed by NAME=VALUE, such as .* got 'eta'"),
+        (("--set", "backprop:eta=0"), r"a learner with a setting of its own must be .* got 'backprop'"),
+        (("--set", "network.layer_nrm=true"), r"a key of network .* did you mean 'layer_norm'\?"),
     ],
 )
 def test_input_that_does_not_fit_is_named_and_nothing_is_written(call, tmp_path, words, expected):
     error = refused(call(*GEOFF, *ONE, "--out", tmp_path / "out", *words))
     assert re.search(expected, error, re.MULTILINE)
     assert not tree(tmp_path)
+
+
+def test_a_flag_does_not_change_what_a_name_says(call):
+    error = refused(call("run", "geoff", "--learners", "adam", "crossprop-0.5", "--optimizer", "sgd", "--eta", "0"))
+    assert "--eta: learner 'adam' has no eta;" in error
+    assert "learner 'crossprop-0.5' has eta=0.5 by its name" in error
 
 
 def test_more_examples_than_the_data_has_are_refused(call):

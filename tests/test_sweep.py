@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop.cli import main
 from crossprop.engines import segments
 from crossprop.learners import LEARNERS
 from crossprop.sweeps.grid import checked_grids
@@ -406,6 +408,51 @@ def test_flags_run_what_python_runs_and_status_tells_of_it(call, tmp_path):
     expected = cp.sweep(learners, cp.Geoff(), over=sizes | steps | own, seeds=2, record_every=20)
     for name, records in cp.open_sweep("kept").items():
         assert records.identical(expected[name].transpose(*records.dims))
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory):
+    """A sweep that the command line ran: its best eta is 1, its least step size the best, its greatest diverges."""
+    store = tmp_path_factory.mktemp("answered") / "kept"
+    axes = ("--over", "step_size=2**-9,1e9", "--over", "crossprop:eta=1")
+    main(["sweep", *FLAGS[:-4], *axes, "--seeds", "3", "--record-every", "20", "--store", str(store)])
+    return store
+
+
+def test_a_sweep_answers_with_best_settings_and_comparisons(answered, call):
+    answer = call("status", answered).out
+    assert max(map(len, answer.splitlines())) <= 80
+    crossprop, backprop = answer.partition("\ncrossprop\n")[2].split("\n\nbackprop\n")
+    assert "step_size=2**-9 (the edge of the grid), eta=1 (this is backprop)" in " ".join(crossprop.split())
+    assert "the same as backprop, in all 3 seeds" in crossprop
+    for part in (crossprop, backprop):
+        assert re.search(r"squared error [\d.]+ \[[\d.]+, [\d.]+\]", part)
+        assert re.search(r"3 runs diverged, the earliest at step \d", part)
+    assert "--evaluate 60" in answer
+
+
+def test_an_evaluated_sweep_answers_on_fresh_seeds_with_a_p_value(answered, call):
+    words = ("--over", "step_size=2**-9,1e9", "--over", "crossprop:eta=0", "--seeds", "3", "--record-every", "20")
+    shutil.copytree(answered, "kept")
+    answer = call("sweep", *FLAGS[:-4], *words, "--store", "kept", "--evaluate", "4")
+    assert answer.code == 0 and "on 4 fresh seeds" in answer.out and "--evaluate" not in answer.out
+    evaluation = cp.open_evaluation("kept")
+    (expected,) = cp.compare(evaluation.values(), {"crossprop": "backprop"})
+    mean = f"{abs(expected.percent.mean):.1f}%"
+    assert mean in answer.out and f"p = {expected.p:.2g}" in answer.out
+
+
+def test_layers_are_an_axis(call, tmp_path):
+    words = ("--stream", "geoff", "--learners", "frozen", "--examples", "20", "--seeds", "2", "--record-every", "20")
+    answer = call("sweep", *words, "--over", "network.hidden=4,3x2", "--store", "kept")
+    assert answer.code == 0 and re.search(r"network.hidden=(4|3x2)\n", answer.out)
+    (tmp_path / "same.toml").write_text("[over]\nnetwork.hidden = [4, [3, 2]]\n")
+    again = call("sweep", "same.toml", *words, "--store", "kept")
+    assert again.code == 0 and "to do" not in again.out
+    records = cp.open_sweep("kept")["frozen"]
+    assert records["network.hidden"].values.tolist() == ["4", "3x2"]
+    deep = cp.run(cp.Frozen(cp.Network(20, (3, 2)), 5e-4), cp.Geoff(examples=20), seeds=2, record_every=20)
+    np.testing.assert_array_equal(records.loss.sel({"network.hidden": "3x2"}), deep.loss.values[0])
 
 
 @pytest.mark.parametrize(

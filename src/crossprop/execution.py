@@ -21,6 +21,7 @@ from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
 from crossprop.engines.feeding import BatchSource, Source, source_of
 from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
+from crossprop.formats import about, plural
 from crossprop.learners.base import Learner
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
@@ -29,6 +30,8 @@ SECONDS_TO_INTERRUPT = 0.2
 """An interrupt that Python lost is noticed after at most so many."""
 ITERATOR_SEGMENT = 1024
 """Examples of an iterator that all runs go through before the next ones are taken."""
+LONG = 30
+"""Seconds from which on a command announces its work with an estimate."""
 
 
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
@@ -308,6 +311,14 @@ class _Sources:
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def expected_time(core_seconds: float) -> str:
+    """A sentence about the time that work takes on this machine, if that is long and known, as it is on a CPU."""
+    seconds = core_seconds / cores()
+    if seconds < LONG or jax.default_backend() != "cpu":
+        return ""
+    return f"This takes about {about(seconds)} on {plural(cores(), 'core')}."
 
 
 def use_compilation_cache() -> None:

@@ -18,6 +18,8 @@ from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.engines import ENGINES
+from crossprop.engines.segments import seconds_per_step
+from crossprop.execution import expected_time
 from crossprop.figures import paper_curves, paper_maps
 from crossprop.formats import listed, plural
 from crossprop.pages.facts import engine_words, machine
@@ -95,17 +97,19 @@ class Reproduction:
             check_replaceable(self._store(plan.name), planned)
         if mapping is not None:
             check_replaceable(self._store("features"), mapping.experiment())
-        records = {plan.name: self._stage(plan.name, lambda plan=plan: self._run(plan), say) for plan in plans}
+        records = {
+            plan.name: self._stage(plan.name, lambda plan=plan: self._run(plan), say, _expected(plan)) for plan in plans
+        }
         if mapping is not None:
             records["features"] = self._stage("features", mapping.run, say)
         return self._publish(plans, records, data, say, command)
 
-    def _stage(self, name: str, make: Callable[[], "xarray.Dataset"], say: Say) -> "xarray.Dataset":
+    def _stage(self, name: str, make: Callable[[], "xarray.Dataset"], say: Say, expected: str = "") -> "xarray.Dataset":
         path = self._store(name)
         if path.exists() and not self.force:
             say(f"{name}: done before, in {path}")
             return read_records(path)
-        say(f"{name}: running")
+        say(f"{name}: running. {expected}".rstrip(". ") + "." * bool(expected))
         began = time.perf_counter()
         records = make()
         seconds = time.perf_counter() - began
@@ -206,3 +210,8 @@ class Reproduction:
 
     def _store(self, name: str) -> Path:
         return self.out / f"{name}.zarr"
+
+
+def _expected(plan: Plan) -> str:
+    """About how long a part takes."""
+    return expected_time(sum(map(seconds_per_step, plan.learners.values())) * plan.seeds * (plan.stream.steps or 0))

@@ -8,6 +8,7 @@ An experiment is a table with the keys `import`, `stream`, `network` and `learne
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any, NamedTuple
 
 from crossprop import _checks as check
@@ -34,13 +35,18 @@ def build(table: Mapping[str, Any], flags: Mapping[str, Any] | None = None) -> E
 
     - `table`: `import`, modules to import first; `stream`, a name or a table of `name` and arguments; `network`, fields
       of `Network`; `learners`, names, or tables of arguments by name.
-    - `flags`: arguments for every learner, which precede those of the table, such as `{"step_size": 0.1}`.
+    - `flags`: arguments for all learners that have them, which precede those of the table, such as
+      `{"step_size": 0.1}`; `{"foresight:horizon": 100}` is for one learner. A name such as `adam` or `crossprop-0.5`
+      fixes arguments: those are kept.
     """
     import_modules(table.get("import", []))
     stream = build_stream(table.get("stream"))
     network = build_network(table.get("network", {}), stream)
     named = learner_tables(table.get("learners"))
-    return Experiment({name: build_learner(name, own, network, flags or {}) for name, own in named.items()}, stream)
+    builders = {name: _builder(name, own) for name, own in named.items()}
+    given = _shared_out(flags or {}, builders)
+    learners = {name: build_learner(name, own, network, given[name]) for name, own in named.items()}
+    return Experiment(learners, stream)
 
 
 def build_stream(values: Any) -> Stream:
@@ -82,21 +88,47 @@ def learner_tables(values: Any) -> dict[str, Any]:
     return tables
 
 
+def _builder(name: str, values: Any) -> partial[Learner]:
+    """The registered learner named `rule`, which defaults to `name`."""
+    table = as_table(f"learners.{name}", values)
+    return LEARNERS.find(f"the rule of learners.{name}" if "rule" in table else "learners", table.get("rule", name))
+
+
+def _shared_out(flags: Mapping[str, Any], builders: Mapping[str, partial[Learner]]) -> dict[str, dict[str, Any]]:
+    """The flags of each learner: those that it has, and that its name does not fix."""
+    given: dict[str, dict[str, Any]] = {name: {} for name in builders}
+    for flag, value in flags.items():
+        only, _, argument = flag.rpartition(":")
+        if only:
+            check.choice("a learner with a setting of its own", only, builders)
+        reasons = {name: _why_not(argument, name, builders[name]) for name in ([only] if only else builders)}
+        takers = [name for name, reason in reasons.items() if reason is None]
+        if not takers:
+            raise ValueError(f"--{argument.replace('_', '-')}: {'; '.join(filter(None, reasons.values()))}")
+        for name in takers:
+            given[name][argument] = value
+    return given
+
+
+def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
+    """Why a learner does not take an argument, or None if it does."""
+    accepted = arguments_of(builder)
+    if argument in builder.keywords:
+        return f"learner {name!r} has {argument}={builder.keywords[argument]!r} by its name"
+    if accepted is not None and argument not in accepted[1:]:  # the first is the network
+        return f"learner {name!r} has no {argument}; its arguments: {', '.join(accepted[1:]) or 'none'}"
+    return None
+
+
 def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, Any]) -> Learner:
     """A registered learner: the one named `rule`, which defaults to `name`. `step_size` is 5e-4 unless it is given."""
-    table = as_table(f"learners.{name}", values)
+    builder, table = _builder(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
-    builder = LEARNERS.find(f"the rule of learners.{name}" if "rule" in table else "learners", table.get("rule", name))
     accepted = arguments_of(builder)
-    if accepted is not None:
-        accepted = accepted[1:]  # the first is the network
-        for flag in flags:
-            if flag not in accepted:
-                its = ", ".join(accepted) or "none"
-                raise ValueError(f"--{flag.replace('_', '-')}: learner {name!r} has no {flag}; its arguments: {its}")
     step_size = inspect.signature(builder).parameters.get("step_size")
     default = {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
-    learner = _call(f"learners.{name}", builder, accepted, [network], default | own | dict(flags))
+    further = None if accepted is None else accepted[1:]
+    learner = _call(f"learners.{name}", builder, further, [network], default | own | dict(flags))
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     return learner

@@ -9,10 +9,16 @@ from crossprop import _checks as check
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.streams import STREAMS
+from crossprop.sweeps.toml import parse_value
 
 STREAM_HELP = (
     f"One of {', '.join(STREAMS)}: GEOFF, or label-shifted digits (8x8 pixels), 5,000 images of MNIST, or MNIST; or a "
     "stream that an imported module registers."
+)
+PREFIXES = ("network.", "stream.")
+SET_HELP = (
+    "Any other argument of the learners that have it, such as memory_step_size=0.001, or of one learner, such as "
+    "foresight:layers=top; or network. or stream. and a field: network.layer_norm=true."
 )
 
 
@@ -29,9 +35,9 @@ class ExperimentFlags:
     ] = ()
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
-    hidden: int | None = None
-    """Number of hidden units; unset, 500."""
-    activation: Literal["tanh", "sigmoid", "relu"] | None = None
+    hidden: Annotated[tuple[int, ...] | None, arg(metavar="INT [INT ...]")] = None
+    """Number of hidden units, or of the units of each hidden layer: --hidden 256 256; unset, 500."""
+    activation: Literal["tanh", "sigmoid", "relu", "leaky_relu", "linear"] | None = None
     """Activation of the hidden units; unset, tanh."""
     bias: bool | None = None
     """Add a constant input and a constant feature."""
@@ -39,6 +45,15 @@ class ExperimentFlags:
     """Step size of every learner; unset, 0.0005."""
     incoming_step_size: float | None = None
     """Step size of the incoming weights; unset, that of the learner."""
+    optimizer: Literal["sgd", "momentum", "rmsprop", "adam"] | None = None
+    """Optimizer of the learners that do not have one by name; unset, sgd."""
+    eta: float | None = None
+    """Mix of crossprop (0) and backprop (1), for crossprop and crossprop-approx; unset, 0."""
+    ahead: float | None = None
+    """How far foresight looks ahead, in sums of past steps; 0 is backprop; unset, 1."""
+    horizon: float | None = None
+    """Over how many examples the past steps fade that foresight sums; unset, 1000."""
+    settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=SET_HELP)] = ()
     tasks: str | None = None
     """Tasks in the order of visits, one letter each; unset, the stream's default, ABC."""
     examples: int | None = None
@@ -51,20 +66,35 @@ class ExperimentFlags:
         """The flags that were given, as the tables of a TOML file."""
         if self.engine is not None:
             check.choice("engine", self.engine, ("auto", *ENGINES))
+        hidden = self.hidden[0] if self.hidden is not None and len(self.hidden) == 1 else self.hidden
+        network = _given({"hidden": hidden, "activation": self.activation, "bias": self.bias})
         return _given(
             {
                 "import": list(self.imports),
                 "learners": self._learners(),
-                "network": _given({"hidden": self.hidden, "activation": self.activation, "bias": self.bias}),
-                "stream": _given({"tasks": self.tasks, "examples": self.examples}),
+                "network": network | self._fields("network."),
+                "stream": _given({"tasks": self.tasks, "examples": self.examples}) | self._fields("stream."),
                 "record_every": self.record_every,
                 "engine": self.engine,
             }
         )
 
-    def learner_flags(self) -> dict[str, float]:
-        """The arguments that were given for every learner."""
-        return _given({"step_size": self.step_size, "incoming_step_size": self.incoming_step_size})
+    def learner_flags(self) -> dict[str, Any]:
+        """The arguments that were given for the learners that have them."""
+        names = ("step_size", "incoming_step_size", "optimizer", "eta", "ahead", "horizon")
+        further = {name: value for name, value in self._settings().items() if not name.startswith(PREFIXES)}
+        return _given({name: getattr(self, name) for name in names}) | further
+
+    def _settings(self) -> dict[str, Any]:
+        parts = [each.partition("=") for each in self.settings]
+        for given, (name, _, value) in zip(self.settings, parts, strict=True):
+            if not name or not value:
+                raise ValueError(f"--set must be followed by NAME=VALUE, such as memory_step_size=0.001, got {given!r}")
+        return {name: parse_value(value) for name, _, value in parts}
+
+    def _fields(self, prefix: str) -> dict[str, Any]:
+        settings = self._settings().items()
+        return {name.removeprefix(prefix): value for name, value in settings if name.startswith(prefix)}
 
     def _learners(self) -> list[str]:
         if () in self.learners:

@@ -12,12 +12,18 @@ from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
+from crossprop.configuration import configuration
+from crossprop.engines.segments import seconds_per_step
+from crossprop.execution import expected_time
 from crossprop.figures import curves
+from crossprop.formats import listed
+from crossprop.learners import Learner
 from crossprop.progress import bar
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build
 from crossprop.store import check_replaceable, write_records
 from crossprop.streams import Stream
+from crossprop.sweeps.answer import backprop_at
 
 LEARNERS_BY_DEFAULT = ["crossprop", "backprop", "frozen"]
 
@@ -28,7 +34,10 @@ class Run:
 
     Without --learners: crossprop, backprop and frozen.
 
-    Example: crossprop run geoff --learners crossprop backprop --seeds 10 --out geoff-comparison
+    Examples:
+      crossprop run geoff --learners crossprop backprop --out comparison
+      crossprop run geoff --learners crossprop --eta 0.5 --step-size 0.001
+      crossprop run mnist5k --hidden 256 256 --learners foresight backprop
     """
 
     stream: Annotated[str, arg(metavar="STREAM", help=STREAM_HELP)]
@@ -52,6 +61,10 @@ def run_experiment(flags: Run) -> None:
         described = experiment(learners, stream, list(range(flags.seeds)), record_every)
         check_replaceable(flags.out / "records.zarr", described)
     console, clock = Console(), Clock()
+    for note in _notes(learners, flags.experiment.learner_flags()):
+        console.print(note, markup=False, highlight=False)
+    if estimate := expected_time(sum(map(seconds_per_step, learners.values())) * flags.seeds * steps):
+        console.print(estimate, highlight=False)
     began = time.perf_counter()
     with bar(flags.stream, len(learners) * flags.seeds * steps) as advance:
 
@@ -64,9 +77,25 @@ def run_experiment(flags: Run) -> None:
     console.print(results(records, clock))
     total = clock.total_steps()
     console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
+    console.print("Seconds and steps/s: the fastest run, on one core; the first runs also wait for the compiler.")
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
     if flags.out is not None:
         _write(records, flags.out, console)
+
+
+def _notes(learners: dict[str, Learner], given: dict[str, Any]) -> list[str]:
+    """What a person may not expect: flags that do not apply to all learners, and settings that are backprop."""
+    notes = []
+    for flag, value in given.items():
+        takes = {name: getattr(learner, flag, None) == value for name, learner in learners.items()}
+        if ":" not in flag and not all(takes.values()):
+            its, others = ([name for name, does in takes.items() if does is which] for which in (True, False))
+            notes.append(f"{flag}={value} applies to {listed(its)}, not to {listed(others)}.")
+    for name, learner in learners.items():
+        made = configuration(learner)
+        if (setting := backprop_at(made)) is not None:
+            notes.append(f"{name} has {setting}={made[setting]:g}: this is backprop.")
+    return notes
 
 
 def _steps(stream: Stream, steps: int | None) -> int:

@@ -13,25 +13,37 @@ from crossprop.study import Study
 
 
 def run_study(study: Study) -> None:
-    for question, verdict, why in study.run(_say, _command()):
-        Console().print(f"{question} {verdict}. {why}", markup=False, highlight=False)
+    answers = study.run(_say, _command())
+    if study.quick:
+        _wrap(
+            "\nThis was the quick version: it shows that everything works and proves nothing. Its runs are too short "
+            "and its seeds too few to answer these questions."
+        )
+    for question, verdict, why in answers:
+        _wrap(f"\n{question} {verdict}.\n{why}")
 
 
 def run_reproduction(reproduction: Reproduction) -> None:
     verdicts = reproduction.run(_say, _command())
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1))
-    for column in ("", "claim", "verdict"):
-        table.add_column(column, overflow="fold")
+    table.add_column("", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("verdict", min_width=max((len(verdict.verdict) for verdict in verdicts), default=0))
     for verdict in verdicts:
         table.add_row(verdict.id, verdict.claim, verdict.verdict)
     Console().print(table)
     _say(f"The report is {reproduction.out / 'report.html'}.")
     if reproduction.quick:
-        _say("This was the quick version, smaller than the paper's settings.")
+        _wrap("This was the quick version, smaller than the paper's settings: its verdicts prove nothing.")
 
 
 def run_benchmark(benchmark: Benchmark) -> None:
     benchmark.run(_command())
+
+
+def _wrap(text: str) -> None:
+    """Prints sentences, wrapped between words."""
+    Console().print(text, markup=False, highlight=False)
 
 
 def _say(text: str) -> None:

@@ -2,16 +2,23 @@
 
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from crossprop import records as schema
+from crossprop.formats import about, interval, listed, minus_signs, plural
+from crossprop.records import VARIABLES
 from crossprop.running import ProgressEvent
 from crossprop.statistics import mean_interval
+from crossprop.study.answers import p_text
+from crossprop.sweeps.answer import LearnerAnswer, SweepAnswer, answer_of
+from crossprop.sweeps.grid import value_label
 from crossprop.sweeps.status import status
 
 if TYPE_CHECKING:
@@ -21,32 +28,102 @@ DRIFTS = ("incoming_drift", "outgoing_drift")
 
 
 def print_status(store: str | Path) -> None:
-    """Prints how far the sweep in a store is, for each learner."""
+    """Prints how far the sweep in a store is, for each learner, and its answer so far."""
     learners, writer = status(store)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("learner", overflow="fold")
+    table.add_column("learner", no_wrap=True)
     for title in ("done", "missing", "diverged", "time left"):
         table.add_column(title, justify="right", no_wrap=True)
     for each in learners:
         table.add_row(
-            each.learner, f"{each.done:,}", f"{each.missing:,}", f"{each.diverged:,}", _time(each.seconds_left)
+            Text(each.learner), f"{each.done:,}", f"{each.missing:,}", f"{each.diverged:,}", _time(each.seconds_left)
         )
     console = Console()
     console.print(table)
     known = [each.seconds_left for each in learners if each.seconds_left is not None]
     left = _time(sum(known) if len(known) == len(learners) else None)
     now = "Nothing runs now; the same command continues from here." if writer is None else f"Running now: {writer}."
-    if writer is not None or any(each.missing for each in learners):
+    missing = sum(each.missing for each in learners)
+    if writer is not None or missing:
         console.print(f"{now} Total time left: {left}.", soft_wrap=True, markup=False)
+    if any(each.done for each in learners):
+        _print_answer(answer_of(store), missing, console)
+
+
+def _print_answer(answer: SweepAnswer, missing: int, console: Console) -> None:
+    """Prints the best setting of every learner, what it reached, and how that compares."""
+    title, seeds = VARIABLES[answer.measure].title, max(each.seeds for each in answer.learners)
+    whose = f"{seeds} fresh seeds" if answer.fresh else f"the sweep's {plural(seeds, 'seed')}"
+    so_far = " so far" * bool(missing)
+    _say(console, f"\nBest settings{so_far}: mean {title} over all steps, on {whose}, with 95% intervals")
+    for each in answer.learners:
+        _say(console, f"\n{each.learner}")
+        for sentence in (_setting(each), _value(each, title), _compared(each, answer), _diverged(each)):
+            if sentence:
+                console.print(Padding(Text(sentence), (0, 0, 0, 2), expand=False), highlight=False)
+    if not answer.fresh and any(each.axes for each in answer.learners):
+        _say(
+            console,
+            "\nOn the seeds that it was chosen by, the best of many settings looks better than it is: --evaluate 60 "
+            "runs the best settings again, on fresh seeds.",
+        )
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text), highlight=False)
+
+
+def _setting(answer: LearnerAnswer) -> str:
+    point = answer.choice.point
+    shown = [axis for axis in point if axis in (*answer.axes, answer.is_backprop)]
+    words = []
+    for axis in shown:
+        notes = ["the edge of the grid"] * (axis in answer.choice.edges)
+        notes += ["this is backprop"] * (axis == answer.is_backprop)
+        words.append(f"{axis}={_text(point[axis])}{f' ({listed(notes)})' if notes else ''}")
+    if answer.is_backprop not in (None, *shown):
+        words.append(f"its {answer.is_backprop} makes it backprop")
+    return ", ".join(words)
+
+
+def _text(value: Any) -> str:
+    """The value of an axis as `--over` takes it."""
+    if isinstance(value, float) and value > 0 and (power := float(np.log2(value))).is_integer() and power < -2:
+        return f"2**{power:.0f}"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value_label(value))
+
+
+def _value(answer: LearnerAnswer, title: str) -> str:
+    if not np.isfinite(answer.estimate.mean):
+        return f"diverged at every setting, with {answer.choice.diverged} of {plural(answer.seeds, 'seed')} at the best"
+    return f"{title} {interval(*map(float, answer.estimate))}"
+
+
+def _compared(answer: LearnerAnswer, sweep: SweepAnswer) -> str:
+    found = answer.comparison
+    if found is None or not np.isfinite(found.difference.mean):
+        return f"no comparison with {found.reference}: a run diverged" if found else ""
+    mean, low, high, won, pairs = found.percent
+    p = f", {p_text(found.p)}" if sweep.fresh else ""
+    if mean == 0 == low == high:
+        return f"the same as {found.reference}, in all {plural(pairs, 'seed')}"
+    if low * high > 0:
+        within = minus_signs(f"{min(abs(low), abs(high)):.1f}, {max(abs(low), abs(high)):.1f}")
+        side, seeds = ("less", won) if mean < 0 else ("more", pairs - won)
+        return f"{abs(mean):.1f}% {side} than {found.reference} [{within}], in {seeds} of {plural(pairs, 'seed')}{p}"
+    within = "" if np.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
+    return f"no difference from {found.reference} shown: {minus_signs(f'{mean:+.1f}%{within}')}{p}"
+
+
+def _diverged(answer: LearnerAnswer) -> str:
+    if not answer.diverged:
+        return ""
+    when = f"{'at' if answer.diverged == 1 else 'the earliest at'} step {answer.diverged_at:,}"
+    return f"{plural(answer.diverged, 'run')} diverged, {when}"
 
 
 def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return "not known yet"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    return "not known yet" if seconds is None else about(seconds)
 
 
 class Clock:
@@ -61,12 +138,11 @@ class Clock:
         self.steps[event.learner][event.seed] += event.steps
         self.seconds[event.learner][event.seed] += event.seconds  # pyright: ignore[reportArgumentType]
 
-    def core_seconds(self, learner: str) -> float:
-        return sum(self.seconds[learner].values())
-
-    def rate(self, learner: str) -> float:
-        """Steps per second on one core in the median run, since the first run also compiles."""
-        return float(np.median([self.steps[learner][seed] / s for seed, s in self.seconds[learner].items()]))
+    def fastest(self, learner: str) -> tuple[int, float]:
+        """The steps and the core seconds of the fastest run: the first ones also wait for the compiler."""
+        steps, seconds = self.steps[learner], self.seconds[learner]
+        seed = min(steps, key=lambda seed: seconds[seed] / steps[seed])
+        return steps[seed], float(seconds[seed])
 
     def total_steps(self) -> int:
         return sum(steps.total() for steps in self.steps.values())
@@ -81,25 +157,32 @@ def results(records: "xarray.Dataset", clock: Clock) -> Table:
         f"final {schema.describe(records, measure).title}\n[95% interval]",
         "U\nmoved",
         "W\nmoved",
-        "core\nseconds",
-        "run-steps/s\na core",
+        "seconds\na run",
+        "steps/s\na core",
     ):
         table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
     final = records.isel(step=schema.phase_windows(records.task.values, "end")[-1])
     for learner in map(str, records.learner.values):
         mine = final.sel(learner=learner)
+        steps, seconds = clock.fastest(learner)
         table.add_row(
             learner,
             _error(mine, measure),
-            *(f"{mine[name].isel(step=-1).mean().item():.3g}" if name in mine else "" for name in DRIFTS),
-            f"{clock.core_seconds(learner):.2f}",
-            f"{clock.rate(learner):,.0f}",
+            *(_moved(mine, name) for name in DRIFTS),
+            f"{seconds:.3g}",
+            f"{steps / seconds:,.0f}",
         )
     return table
 
 
+def _moved(final: "xarray.Dataset", name: str) -> str:
+    mean = final[name].isel(step=-1).mean(skipna=False).item() if name in final else np.nan
+    return f"{mean:.3g}" if np.isfinite(mean) else ""
+
+
 def _error(final: "xarray.Dataset", measure: str) -> str:
     if diverged := int((final.diverged_at >= 0).sum()):
-        return f"{diverged} of {final.sizes['seed']} diverged"
+        when = int(final.diverged_at.values[final.diverged_at.values >= 0].min())
+        return f"{diverged} of {final.sizes['seed']} diverged,\n{'first ' * (diverged > 1)}at step {when:,}"
     mean, low, high = mean_interval(final[measure].mean("step").values)
     return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"

@@ -16,8 +16,8 @@ from crossprop._files import atomic_write, check_writable
 from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import cores
-from crossprop.formats import duration
+from crossprop.execution import cores, expected_time
+from crossprop.formats import duration, plural
 from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import Sweep, read
 from crossprop.records import optimizer_of
@@ -83,7 +83,8 @@ class Study:
         check_writable("out", self.folder)
         learners, fresh = len(spec.learners), spec.evaluate
         say(f"{self.name}: tuning {learners} learners, then running the best setting of each on {fresh} fresh seeds")
-        fill(spec)
+        hear = lambda runs, seconds: say(f"{self.name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip())
+        fill(spec, on_start=hear)
         return self._publish(spec, say, command)
 
     def _publish(self, spec: SweepSpec, say: Say, command: str) -> list[Answer]:

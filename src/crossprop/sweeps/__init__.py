@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crossprop import _interrupts as interrupts
 from crossprop._interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
+from crossprop.engines.segments import seconds_per_step
 from crossprop.learners.base import Learner
 from crossprop.progress import bar
 from crossprop.source_identity import warn_unknown
@@ -91,8 +92,14 @@ def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
 
 
 @interruptible()
-def fill(spec: SweepSpec, progress: bool | None = None, cluster: Any = None) -> list[StoredBlock]:
-    """Runs what is missing of a sweep; all blocks that are there when it is done."""
+def fill(
+    spec: SweepSpec,
+    progress: bool | None = None,
+    cluster: Any = None,
+    on_start: Callable[[int, float], None] = lambda runs, core_seconds: None,
+) -> list[StoredBlock]:
+    """Runs what is missing of a sweep; all blocks that are there when it is done. `on_start` is called before work with
+    the number of runs, and with about how many seconds they would take one core of a CPU."""
     blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
     if spec.store is not None:
         warn_unknown(spec.sources, f"store={str(spec.store)!r}")
@@ -102,16 +109,24 @@ def fill(spec: SweepSpec, progress: bool | None = None, cluster: Any = None) -> 
     ):
         try:
             if left := missing(blocks, place.blocks, spec.plan):
+                on_start(*_work(left, spec))
                 _run(left, place, spec, progress, client)
             if spec.evaluate:
                 fresh = evaluation_blocks(spec.header.grids, blocks, place.blocks)
                 if left := missing(fresh, place.blocks, spec.plan):
+                    on_start(*_work(left, spec))
                     _run(left, place, spec, progress, client)
         except KeyboardInterrupt:
             if spec.store is None:
                 raise
             raise KeyboardInterrupt(f"{spec.store}: {KEPT}") from None
         return place.blocks
+
+
+def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
+    """The number of runs, and about how many seconds they would take one core."""
+    seconds = (len(each.seeds) * steps_of(each, spec.plan) * seconds_per_step(each.learner) for each in blocks)
+    return sum(len(block.seeds) for block in blocks), sum(seconds)
 
 
 def _run(blocks: list[Block], place: Memory | Folder, spec: SweepSpec, progress: bool | None, client: Any) -> None:

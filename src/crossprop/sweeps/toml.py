@@ -14,6 +14,7 @@ from crossprop.sweeps.spec import SweepSpec
 VALUES = ("record_every", "engine", "store", "evaluate", "steps")
 KEYS = ("import", "learners", "network", "stream", "over", "seeds", *VALUES)
 POWER = re.compile(r"(\d+(?:\.\d+)?)\*\*(-?\d+)")
+SIZES = re.compile(r"\d+(?:x\d+)+")
 CONSTANTS = {"true": True, "false": False, "none": None}
 
 
@@ -26,7 +27,7 @@ def read_spec(
 
     - `path`: a TOML file, or None.
     - `axes`: axes as flags: `eta=0,0.5`, `step_size=2**-14..2**-6`, or one learner's, `crossprop:eta=0,0.5`.
-    - `learner_flags`: arguments of every learner, such as `{"step_size": 0.1}`.
+    - `learner_flags`: arguments of all learners that have them, such as `{"step_size": 0.1}`.
     - `flags`: values for keys of the file. None leaves the file's; a table is merged with it, but a stream's `name`
       replaces the file's stream; names of learners choose among those of the file, and of the registered ones.
     """
@@ -81,7 +82,7 @@ def _axis(flag: str) -> tuple[str, list[Any]]:
     name, _, values = flag.partition("=")
     if not name or not values:
         raise ValueError(f"over must be AXIS=VALUES, such as eta=0,0.5 or step_size=2**-14..2**-6, got {flag!r}")
-    return name, _range(name, values) if ".." in values else [_value(value) for value in values.split(",")]
+    return name, _range(name, values) if ".." in values else [parse_value(value) for value in values.split(",")]
 
 
 def _over(table: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _over(table: dict[str, Any]) -> dict[str, Any]:
         if isinstance(values, str):
             over[name] = _range(name, values)
         elif isinstance(values, list):
-            over[name] = [_value(value) if isinstance(value, str) else value for value in values]
+            over[name] = [parse_value(value) if isinstance(value, str) else value for value in values]
         elif isinstance(values, dict) and "logspace" in values:
             over[name] = _logspace(name, values)
         elif isinstance(values, dict) and name in ("network", "stream"):
@@ -114,15 +115,17 @@ def _logspace(name: str, values: dict[str, Any]) -> list[float]:
     ends = values["logspace"]
     if not isinstance(ends, list) or len(ends) != 2:
         raise ValueError(f"over.{name}.logspace must be a list of two ends, got {ends!r}")
-    start, stop = (_value(end) if isinstance(end, str) else end for end in ends)
+    start, stop = (parse_value(end) if isinstance(end, str) else end for end in ends)
     try:
         return logspace(start, stop, values.get("base", 10))
     except (ValueError, TypeError) as problem:
         raise type(problem)(f"over.{name}: {problem}") from None
 
 
-def _value(text: str) -> Any:
-    """A number, a power such as `2**-3`, true, false, none, or the text itself."""
+def parse_value(text: str) -> Any:
+    """A number, a power such as `2**-3`, sizes such as `256x256`, true, false, none, or the text itself."""
+    if SIZES.fullmatch(text):
+        return tuple(map(int, text.split("x")))
     if power := POWER.fullmatch(text):
         try:
             return float(power[1]) ** int(power[2])
