@@ -1,34 +1,65 @@
-"""Records on disk as zarr, readable by plain xarray, written completely or not at all."""
+"""Records on disk as zarr, readable by plain xarray, written completely or not at all.
 
+Zarr itself reads a missing file as fill values. So the SHA-256 of every file is kept in `.checksums.json`, and checked.
+"""
+
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop._files import atomic_write, recover
+from crossprop._files import atomic_write, read_json, recover, write_json
 from crossprop.running import SCHEMA
 
 if TYPE_CHECKING:
     import xarray
+
+CHECKSUMS = ".checksums.json"
 
 
 def write_records(path: str | Path, records: "xarray.Dataset") -> None:
     """Writes the records that `run` returned to the folder `path`, replacing its contents."""
     with atomic_write(Path(path)) as scratch:
         records.to_zarr(scratch, mode="w", zarr_format=2, consolidated=True)
+        write_json(scratch / CHECKSUMS, {name: _digest(file) for name, file in _files(scratch).items()})
 
 
 def read_records(path: str | Path) -> "xarray.Dataset":
-    """Reads records that `write_records` wrote."""
+    """Reads records that `write_records` wrote. A ValueError names a file that is missing or damaged."""
     import xarray
 
     recover(Path(path))
     if not (Path(path) / ".zmetadata").is_file():
         raise ValueError(f"path must be a folder of records, written whole, got {str(path)!r}")
+    _check_files(Path(path))
     with xarray.open_zarr(path) as stored:
         records = stored.load()
     if records.attrs.get("schema") != SCHEMA:
         raise ValueError(f"{path} has schema {records.attrs.get('schema')}, this version of crossprop reads {SCHEMA}")
     return records
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """All files in a folder by their names, but for that of the checksums."""
+    found = {str(each.relative_to(folder)): each for each in sorted(folder.rglob("*")) if each.is_file()}
+    return {name: each for name, each in found.items() if name != CHECKSUMS}
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _check_files(folder: Path) -> None:
+    if not (folder / CHECKSUMS).is_file():
+        raise ValueError(f"{folder} has no {CHECKSUMS}, without which damage is not noticed: write its records again")
+    written, there = read_json(folder / CHECKSUMS), _files(folder)
+    for name in sorted({*written, *there}):
+        if name not in there:
+            raise ValueError(f"{folder / name} is missing: write the records again")
+        if name not in written:
+            raise ValueError(f"{folder / name} is not one of the files that were written with the records: move it")
+        if _digest(there[name]) != written[name]:
+            raise ValueError(f"{folder / name} is damaged: its checksum differs. Write the records again")
 
 
 def check_replaceable(path: str | Path, experiment: dict[str, str]) -> None:
