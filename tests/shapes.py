@@ -25,6 +25,7 @@ UNCHECKED = (
     "crossprop.saving.",
     "crossprop.testing.check_",
     "crossprop.study.",
+    "crossprop.torch.foresight",
     "crossprop.reproduce.",
     "crossprop.bench.Benchmark",
 )

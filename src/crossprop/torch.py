@@ -1,0 +1,300 @@
+r"""Foresight for PyTorch: one line on a network of yours, with its own optimizer.
+
+The backward pass goes down through $W + a v$ instead of $W$, where $v$ is a fading sum of the steps that the optimizer
+took in $W$; the gradients of the weights themselves are computed as ever, from the error that arrives. See
+`crossprop.Foresight` for the rule.
+"""
+
+import copy
+import math
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from crossprop._extras import require
+
+require("crossprop.torch", "torch", extra="torch")
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.optim.optimizer import (  # noqa: E402
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+WEIGHTLESS = "it has no weights of its own that an error passes through"
+
+
+def foresight(
+    model: nn.Module, ahead: float = 1.0, horizon: float = 1000.0, layers: Iterable[str] | None = None
+) -> "Foresight":
+    """Lets the errors of a network go down through the weights to come, from the next forward pass on.
+
+    **Arguments:**
+
+    - `model`: any `nn.Module`. Its linear and convolutional layers take part, transposed and grouped ones too; whatever
+      else it has is left alone.
+    - `ahead`: how far to look ahead, in sums of past steps; 0 is backprop.
+    - `horizon`: over how many steps of the optimizer past steps fade, at least 1.
+    - `layers`: names of layers as `model.named_modules()` gives them; None is all that can take part.
+
+    Steps are those of any `torch.optim.Optimizer`, heard through PyTorch's own hooks; weights that are changed in
+    another way are not followed.
+
+    **Returns:** a `Foresight`, with `layers`, `skipped`, `remove()`, `state_dict()` and `load_state_dict()`.
+
+    ```python
+    model = nn.Sequential(nn.Linear(784, 256), nn.Tanh(), nn.Linear(256, 10))
+    handle = foresight(model, ahead=1.0, horizon=1000)
+    ```
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    for name, value, low in (("ahead", ahead, -math.inf), ("horizon", horizon, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+        if not math.isfinite(value) or value < low:
+            raise ValueError(f"{name} must be a finite number{f', at least {low}' if low == 1 else ''}, got {value!r}")
+    for name, module in model.named_modules():
+        if any(isinstance(hook, _Layer) for hook in module._forward_hooks.values()):
+            raise ValueError(
+                f"model already has foresight, in {name or 'itself'!r}: remove it first, by handle.remove()"
+            )
+    found = {name: _why_not(name, module, model) for name, module in model.named_modules()}
+    can = [name for name, why in found.items() if why is None]
+    chosen = can if layers is None else [*layers]
+    for name in chosen:
+        if name not in found:
+            raise ValueError(f"layers must be names of layers of the model, such as {can[:3]}, got {name!r}")
+        if found[name] is not None:
+            raise ValueError(f"layers: {name!r} cannot take part: {found[name]}")
+    if not chosen:
+        raise ValueError("model must have a linear or convolutional layer that can take part, got none")
+    skipped = {name: why for name, why in found.items() if why is not None and why != WEIGHTLESS}
+    skipped |= {name: "it is not among the layers that were asked for" for name in can if name not in chosen}
+    return Foresight(model, chosen, skipped, float(ahead), float(horizon))
+
+
+class Foresight:
+    """Foresight on a network; made by `foresight`.
+
+    - `layers`: the names of the layers that take part. A layer whose input needs no gradient, such as the first, has no
+      error to pass down, and nothing happens there.
+    - `skipped`: by name, why a layer with weights is left alone.
+    - `ahead`, `horizon`: may be changed at any time.
+    """
+
+    def __init__(
+        self, model: nn.Module, layers: list[str], skipped: Mapping[str, str], ahead: float, horizon: float
+    ) -> None:
+        self.layers, self.skipped = tuple(layers), dict(skipped)
+        self.ahead, self.horizon = ahead, horizon
+        self._weights: dict[str, nn.Parameter] = {}
+        self._moves: dict[nn.Parameter, Tensor] = {}
+        self._before: dict[nn.Parameter, Tensor] = {}
+        modules = dict(model.named_modules())
+        self._removals: list[Callable[[], None]] = []
+        for name in layers:
+            module = modules[name]
+            weight: Any = module.weight
+            self._weights[name] = weight
+            self._moves.setdefault(weight, torch.zeros_like(weight, requires_grad=False))
+            layer = _Layer(self, module)
+            before = module.register_forward_pre_hook(layer.detach_input)
+            after = module.register_forward_hook(layer)
+            self._removals += [before.remove, after.remove]
+        _listen(self)
+
+    def remove(self) -> None:
+        """Takes it off the network: from the next forward pass on the network is what it was."""
+        for remove in self._removals:
+            remove()
+        self._removals.clear()
+        _LIVE.discard(self)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The fading sums of steps by layer, and the settings."""
+        moves = {name: self._moves_of(weight).clone() for name, weight in self._weights.items()}
+        return {"ahead": self.ahead, "horizon": self.horizon, "moves": moves}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes up what `state_dict` gave for a network of the same layers."""
+        moves = state["moves"]
+        if moves.keys() != self._weights.keys():
+            raise ValueError(f"state must have the layers {[*self._weights]}, got {[*moves]}")
+        for name, weight in self._weights.items():
+            if moves[name].shape != weight.shape:
+                raise ValueError(f"state: {name!r} must have shape {(*weight.shape,)}, got {(*moves[name].shape,)}")
+        self.ahead, self.horizon = float(state["ahead"]), float(state["horizon"])
+        for name, weight in self._weights.items():
+            self._moves_of(weight).copy_(moves[name])
+
+    def weights_to_come(self, weight: Tensor) -> Tensor:
+        """The weights that the error goes down through."""
+        return torch.add(weight, self._moves_of(weight), alpha=self.ahead) if self.ahead else weight
+
+    def _moves_of(self, weight: Any) -> Tensor:
+        moves = self._moves[weight]
+        if moves.device != weight.device or moves.dtype != weight.dtype:  # the network was moved
+            moves = self._moves[weight] = moves.to(weight)
+        return moves
+
+    def _followed(self, optimizer: Optimizer) -> Iterator[nn.Parameter]:
+        for group in optimizer.param_groups:
+            yield from (weight for weight in group["params"] if weight in self._moves)
+
+    @torch.no_grad()
+    def _before_step(self, optimizer: Optimizer) -> None:
+        for weight in self._followed(optimizer):
+            before = self._before.get(weight)
+            if before is None or before.device != weight.device or before.dtype != weight.dtype:
+                self._before[weight] = weight.detach().clone()
+            else:
+                before.copy_(weight)
+
+    @torch.no_grad()
+    def _after_step(self, optimizer: Optimizer) -> None:
+        weights = [weight for weight in self._followed(optimizer) if weight in self._before]
+        if not weights:
+            return
+        moves = [self._moves_of(weight) for weight in weights]
+        torch._foreach_mul_(moves, 1 - 1 / self.horizon)
+        torch._foreach_add_(moves, torch._foreach_sub([*weights], [self._before[weight] for weight in weights]))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Foresight":
+        """Of a copied network: its hooks belong to the copy."""
+        other = Foresight.__new__(Foresight)
+        memo[id(self)] = other
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        moves = [(weight, moves) for weight, moves in self._moves.items()]
+        return self.__dict__ | {"_moves": moves, "_before": {}, "_removals": self._removals}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state | {"_moves": dict(state["_moves"])})
+        _listen(self)
+
+
+class _Layer:
+    """The hooks of one layer. Its input is detached, so that autograd finds the gradients of the weights alone; the
+    gradient of the input comes from `_PassDown`."""
+
+    def __init__(self, foresight: Foresight, module: nn.Module) -> None:
+        self.foresight, self.module = foresight, module
+        self.inputs: list[Tensor] = []
+
+    def detach_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+        if getattr(module, "_is_replica", False):
+            raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
+        takes_part = torch.is_grad_enabled() and bool(inputs) and inputs[0].requires_grad
+        self.inputs.append(inputs[0] if takes_part else None)
+        return (inputs[0].detach(), *inputs[1:]) if takes_part else None
+
+    def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+        x = self.inputs.pop()
+        return None if x is None else _PassDown.apply(x, output, module.weight, self)
+
+    def input_gradient(self, error: Tensor, weight: Tensor, shape: torch.Size) -> Tensor:
+        """The gradient of the layer's input from that of its output, through other weights."""
+        module: Any = self.module
+        if isinstance(module, nn.Linear):
+            return (error.reshape(-1, error.shape[-1]) @ weight).reshape(shape)
+        batch = error if len(shape) == weight.dim() else error.unsqueeze(0)
+        like = error.new_empty(1).expand(shape if len(shape) == weight.dim() else (1, *shape))
+        found = torch.ops.aten.convolution_backward(
+            batch,
+            like,
+            weight,
+            None,
+            list(module.stride),
+            _padding(module),
+            list(module.dilation),
+            module.transposed,
+            list(module.output_padding),
+            module.groups,
+            [True, False, False],
+        )[0]
+        return found.reshape(shape)
+
+
+class _PassDown(torch.autograd.Function):
+    """The layer's output as it is; on the way back, the error goes to the input through the weights to come."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, output: Tensor, weight: Tensor, layer: _Layer) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.layer, ctx.shape, ctx.dtype = layer, x.shape, x.dtype
+        # The same memory, and no view of it to autograd, so that it may be changed in place: no layer keeps its output.
+        return output.data
+
+    @staticmethod
+    def backward(ctx: Any, *errors: Tensor) -> Any:
+        (error,), (weight,) = errors, ctx.saved_tensors
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "crossprop.torch.foresight does not support create_graph=True (double backward): "
+                "its backward pass is not the derivative of its forward pass; remove it first, by handle.remove()"
+            )
+        through = ctx.layer.foresight.weights_to_come(weight).to(error.dtype)
+        return ctx.layer.input_gradient(error, through, ctx.shape).to(ctx.dtype), error, None, None
+
+
+def _why_not(name: str, module: nn.Module, model: nn.Module) -> str | None:
+    """Why a layer cannot take part, or None."""
+    known = (nn.Linear, *CONVOLUTIONS)
+    if not isinstance(module, known):
+        has_weights = any(parameter.dim() > 1 for parameter in module.parameters(recurse=False))
+        return f"{type(module).__name__} is not a layer that foresight knows" if has_weights else WEIGHTLESS
+    if type(module).forward not in {kind.forward for kind in known}:
+        return f"{type(module).__name__} has a forward pass of its own"
+    if "weight" not in module._parameters:
+        return "its weight is computed from other parameters"
+    if isinstance(module.weight, nn.parameter.UninitializedParameter):
+        return "its weight is not initialized yet: run an example through the network first"
+    parent = name.rpartition(".")[0]
+    if parent != name and isinstance(model.get_submodule(parent), nn.MultiheadAttention):
+        return "MultiheadAttention uses its weights without calling it"
+    if isinstance(module, CONVOLUTIONS):
+        if module.padding_mode != "zeros":
+            return f"its padding_mode is {module.padding_mode!r}, and only 'zeros' is known"
+        if module.padding == "same" and any(
+            d * (k - 1) % 2 for d, k in zip(module.dilation, module.kernel_size, strict=True)
+        ):
+            return "its padding 'same' is not symmetric"
+    return None
+
+
+def _padding(module: Any) -> list[int]:
+    if module.padding == "valid":
+        return [0] * len(module.kernel_size)
+    if module.padding == "same":
+        return [d * (k - 1) // 2 for d, k in zip(module.dilation, module.kernel_size, strict=True)]
+    return list(module.padding)
+
+
+# The steps of optimizers.
+
+_LIVE: "weakref.WeakSet[Foresight]" = weakref.WeakSet()
+_hooks: list[Any] = []
+
+
+def _listen(foresight: Foresight) -> None:
+    """From now on the foresight hears of every step of every optimizer."""
+    _LIVE.add(foresight)
+    if not _hooks:
+        _hooks.append(register_optimizer_step_pre_hook(_before_step))
+        _hooks.append(register_optimizer_step_post_hook(_after_step))
+
+
+def _before_step(optimizer: Optimizer, *_: Any) -> None:
+    for foresight in list(_LIVE):
+        foresight._before_step(optimizer)
+
+
+def _after_step(optimizer: Optimizer, *_: Any) -> None:
+    for foresight in list(_LIVE):
+        foresight._after_step(optimizer)
