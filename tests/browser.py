@@ -2,18 +2,44 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).parent.parent
+
+
+def missing(reason: str) -> None:
+    (pytest.fail if os.environ.get("CROSSPROP_REQUIRE_BROWSER") == "1" else pytest.skip)(f"browser test: {reason}")
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[[Any], list[str]]:
+    """`axe(page)`: the serious and critical violations that axe-core finds, each with the elements that have it.
+
+    axe.min.js is in node_modules (npm install --no-save axe-core), or where CROSSPROP_AXE says.
+    """
+    path = Path(os.environ.get("CROSSPROP_AXE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))
+    if not path.exists():
+        missing(f"axe-core is not installed (npm install --no-save axe-core): there is no {path.name}")
+    source = path.read_text()
+
+    def violations(page: Any) -> list[str]:
+        page.evaluate(source)
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations)")
+        return [
+            f"{each['id']}: {[node['target'] for node in each['nodes']]}"
+            for each in found
+            if each["impact"] in ("serious", "critical")
+        ]
+
+    return violations
+
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    def missing(reason: str) -> None:
-        (pytest.fail if os.environ.get("CROSSPROP_REQUIRE_BROWSER") == "1" else pytest.skip)(f"browser test: {reason}")
-
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         missing("no chromium, chromium-browser or google-chrome on the path")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from browser import chromium  # noqa: F401
+from browser import axe, chromium  # noqa: F401
 from terminal import call  # noqa: F401
 
 # A worker on every core leaves none for further threads, and OpenMP's (t-SNE's) would spin while they wait for one.

@@ -25,6 +25,13 @@ function shape(name, attributes, ...children) {
   return made;
 }
 
+/* A short piece of a learner's line, for legends. */
+export function swatch(line) {
+  const made = shape("svg", { class: "swatch", viewBox: "0 0 22 10", "aria-hidden": "true" });
+  made.append(shape("line", { x1: 1, x2: 21, y1: 5, y2: 5, stroke: colour(line), "stroke-width": line.control ? 6 : 3, "stroke-dasharray": line.control ? "" : DASHES[line.dash] ?? "" }));
+  return made;
+}
+
 /* A number as a person would write it: 1,500 or 0.002 or 3.1×10⁻⁷. */
 export function plain(value, digits = 3) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";

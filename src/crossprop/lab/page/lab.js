@@ -1,8 +1,8 @@
 /* The lab's page: a form that is a setting, runs of that setting, and charts of what they send. */
 
-import { Chart, element, plain } from "./chart.js";
+import { Chart, element, plain, swatch } from "./chart.js";
 import { Panel } from "./controls.js";
-import { card, swatch } from "./pictures.js";
+import { card } from "./pictures.js";
 
 const FIRST = { stream: { name: "geoff" }, network: { hidden: 100 }, learners: { crossprop: {}, backprop: {}, frozen: {} }, seeds: 4 };
 const QUIET = 1200; /* ms without a change after which the next one makes a new ghost */
@@ -94,7 +94,7 @@ function learnerCard(name, own) {
     if (Object.keys(now.learners).length) rebuild(now);
   });
   const main = (spec) => spec.kind === "slider" && !spec.optional;
-  const title = element("h3", {}, element("i", { className: "swatch" }), element("span", { className: "name", textContent: name }), remove);
+  const title = element("h3", {}, element("span", { className: "swatch" }), element("span", { className: "name", textContent: name }), remove);
   const made = element("div", { className: "card" }, title, ...panel.elements(main), ...folded("More", panel.elements((spec) => !main(spec))));
   made.dataset.learner = name;
   if (known.about) title.querySelector(".name").title = known.about;

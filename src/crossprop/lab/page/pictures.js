@@ -1,6 +1,6 @@
 /* Pictures of features: bytes from the lab become pixels between blue (negative), the page's colour (0) and red. */
 
-import { colour, element } from "./chart.js";
+import { element, swatch } from "./chart.js";
 
 const COLUMNS = 8;
 const NEGATIVE = [33, 102, 172], POSITIVE = [200, 55, 30];
@@ -70,10 +70,4 @@ function activity(line, { rows, kept, units, pixels }) {
     list.append(element("span", { textContent: name }), canvas, element("span", { className: "number", textContent: kept[at] === null ? "–" : kept[at].toFixed(2) }));
   });
   return [list];
-}
-
-export function swatch(line) {
-  const made = element("i", { className: "swatch" });
-  made.style.background = colour(line);
-  return made;
 }
