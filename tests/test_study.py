@@ -16,10 +16,15 @@ from crossprop.datasets import DataSet
 from crossprop.plot.numbers import read
 from crossprop.study import Study
 from crossprop.study.answers import rows_of, verdict
+from crossprop.study.columns import columns_of, spec_of
+from crossprop.study.widening import fill_widening, next_value
+from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.toml import read_spec
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "frozen"]
+RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
+DEEP = ["backprop", "foresight-top", "foresight", "crossprop-projected", "crossprop-approx", "frozen"]
+CONTROLS = ["hindsight", "backprop-replay"]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +34,10 @@ def study(made_once):
 
 def test_a_study_leaves_a_page_tables_figures_and_answers(study):
     names = {path.name for path in study.iterdir()}
-    assert names == {"study.html", "table.csv", "table.md", "figures", "answers.json", "sweep"}
+    assert names == {
+        *("study.html", "table.csv", "table.md", "figures", "answers.json", "costs.json", "sweep"),
+        *("one-task.html", "figures-one-task", "sweep-one-task"),
+    }
     assert {"differences.png", "learning-curves.png", "sensitivity.png"} <= {
         p.name for p in (study / "figures").iterdir()
     }
@@ -40,8 +48,13 @@ def test_a_study_leaves_a_page_tables_figures_and_answers(study):
     assert {each["verdict"] for each in told["answers"]} <= {"yes", "no", "no difference shown", "it depends"}
 
 
-def test_the_table_has_every_rule_against_backprop_and_frozen_on_fresh_seeds(study):
+def table(study, column):
     rows = list(csv.DictReader((study / "table.csv").read_text().splitlines()))
+    return [row for row in rows if row["column"] == column]
+
+
+def test_the_table_has_every_rule_against_backprop_and_frozen_on_fresh_seeds(study):
+    rows = table(study, "main")
     assert [row["rule"] for row in rows] == RULES
     assert all(row["all minus backprop pairs"] == ("3" if row["rule"] != "backprop" else "") for row in rows)
     evaluation = cp.open_evaluation(study / "sweep")
@@ -52,12 +65,80 @@ def test_the_table_has_every_rule_against_backprop_and_frozen_on_fresh_seeds(stu
         difference = (values["crossprop-sgd"] - values["frozen-sgd"]).mean().item()
         assert float(rows[1][f"{phase} minus frozen mean"]) == pytest.approx(difference)
     assert rows[-1]["incoming_drift"] == "0.0"
-    assert (study / "table.md").read_text().count("\n") == len(rows) + 2
+    tables = (study / "table.md").read_text().split("**")
+    assert tables[2].strip().count("\n") == len(rows) + 1
+
+
+def test_a_column_without_a_switch_has_no_phase_after_one(study):
+    rows = table(study, "one-task")
+    assert [row["rule"] for row in rows] == ["backprop", "crossprop", "foresight", "frozen"]
+    assert {row["switch mean"] for row in rows} == {""} and rows[2]["all minus backprop pairs"] == "3"
+    assert cp.open_evaluation(study / "sweep-one-task").records["foresight-sgd"].task.values.tolist() == [0] * 10
+    assert "One task, no switch" in (study / "study.html").read_text()
+
+
+def test_costs_are_measured_beside_backprop(study):
+    rows = {row["rule"]: row for row in table(study, "main")}
+    assert all(float(row["microseconds"]) > 0 for row in rows.values())
+    inputs, hidden, kept = 20, 8, {rule: int(row["numbers"]) for rule, row in rows.items()}
+    assert kept["backprop"] == kept["frozen"] == inputs * hidden + hidden
+    assert kept["crossprop"] == kept["backprop"] + inputs * hidden and kept["foresight"] == kept["backprop"] + hidden
+
+
+@pytest.mark.parametrize(
+    ("axis", "values", "edge", "expected"),
+    [
+        ("step_size", [0.25, 0.5, 1.0], 1.0, 2.0),
+        ("step_size", [0.25, 0.5, 1.0], 0.25, 0.125),
+        ("memory_step_size", [None, 0.1, 0.01], 0.01, 0.001),
+        ("ahead", [-0.5, 0.5, 1], -0.5, -1.0),
+        ("eta", [0, 0.5, 0.9], 0.9, 1),
+        ("delay", [10, 30, 100], 100, 333),
+    ],
+)
+def test_a_grid_goes_on_beyond_its_edge(axis, values, edge, expected):
+    found = next_value(axis, values, edge)
+    assert found == pytest.approx(expected) and (axis != "delay" or isinstance(found, int))
+
+
+def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path):
+    """Of steps of 1/64 and 1/128, the larger is better, and so are larger ones yet, up to a point."""
+    stream = cp.Geoff(inputs=4, features=6, tasks="A", examples=200)
+    spec = SweepSpec.of(
+        {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
+        stream,
+        {"it": {"step_size": [2**-7, 2**-6]}},
+        seeds=2,
+        record_every=50,
+        store=tmp_path / "store",
+        evaluate=2,
+    )
+    fill_widening(spec, rounds=6)
+    sweep = read(tmp_path / "store")
+    assert sweep.learners["it"].choice.edges == () and len(sweep.learners["it"].grid.over["step_size"]) > 2
+    assert sweep.evaluation.records["it"].sizes["seed"] == 2
+
+
+def test_the_columns_of_the_deep_study():
+    file = files("crossprop.study") / "deep.toml"
+    columns = columns_of("deep", file)
+    specs = {name: spec_of(column, file, "kept", quick=False) for name, column in columns.items()}
+    rules = {name: {learner.rpartition("-")[0] for learner in spec.learners} for name, spec in specs.items()}
+    assert rules["main"] == {*DEEP, *CONTROLS} and rules["relu"] == {*DEEP}
+    assert rules["shallow"] == {*DEEP} - {"foresight-top"}
+    networks = {name: spec.learners["foresight-sgd"].network for name, spec in specs.items()}
+    assert [networks[name].hidden for name in ("main", "relu", "shallow")] == [(64, 64), (64, 64), (64,)]
+    assert networks["relu"].activation == "relu" and specs["one-task"].stream.tasks == "A"
+    assert len({spec.stream.steps for spec in specs.values()}) == 1
+    assert specs["main"].learners["crossprop-approx-adam"].layers == "all"
+    assert specs["main"].learners["crossprop-projected-adam"].layers == "top"
+    settings = {grid.name: len(grid.points) for grid in specs["main"].header.grids if "frozen" not in grid.name}
+    assert max(settings.values()) < 1.25 * min(settings.values())
 
 
 def test_one_comparison_has_one_p_value(study):
-    first, best, *_ = json.loads((study / "answers.json").read_text())["answers"]
-    assert best["question"].startswith("Is the best crossprop better than the best backprop")
+    first, *rest = json.loads((study / "answers.json").read_text())["answers"]
+    best = next(each for each in rest if each["question"].startswith("Is the best crossprop better than the best back"))
     assert first["why"].startswith(best["why"]) and "p = " in best["why"]
 
 
@@ -82,27 +163,31 @@ def test_the_page_works_in_a_browser(study, chromium):
         assert opened.wrong == [] and opened.page.locator(".summary li").count() >= 4
 
 
-@pytest.mark.parametrize("name", ["geoff", "geoff-full", "mnist", "mnist-full"])
+@pytest.mark.parametrize("name", ["geoff", "geoff-full", "mnist", "mnist-full", "deep", "deep-full"])
 def test_every_file_is_a_sweep_of_every_rule_with_every_optimizer(name, monkeypatch):
     blank = DataSet("mnist", np.zeros((20_000, 784), np.uint8), np.zeros(20_000, int), 10)
     monkeypatch.setattr(datasets, "mnist", lambda: blank)
     asked = read_spec(files("crossprop.study") / f"{name}.toml", store="kept")
     rules = [*RULES, "crossprop-projected"] if "mnist" in name else RULES
     optimizers = ("sgd", "momentum", "rmsprop", "adam")
+    if "deep" in name:
+        rules, optimizers = DEEP + CONTROLS, ("sgd", "adam")
     assert set(asked.learners) == {f"{rule}-{optimizer}" for rule in rules for optimizer in optimizers}
-    assert asked.evaluate == (10 if "mnist" in name else 60)
+    assert asked.evaluate == {"mnist": 10, "geoff": 60, "deep": 20}[name.removesuffix("-full")]
     for full, learner in asked.learners.items():
         assert learner.optimizer == full.rpartition("-")[2]
     assert all(len(grid.points) > 1 for grid in asked.header.grids)
     if name == "mnist-full":
         network = asked.learners["crossprop-sgd"].network
         assert (network.hidden, network.outputs, asked.stream.examples) == (256, 10, 20_000)
+    if name == "deep-full":
+        assert asked.learners["foresight-adam"].network.hidden == (256, 256) and asked.seeds == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "mnits"}, "name must be one of 'geoff', 'mnist', got 'mnits'; did you mean 'mnist'"),
+        ({"name": "mnits"}, "name must be one of 'geoff', 'mnist', 'deep', got 'mnits'; did you mean 'mnist'"),
         ({"full": True, "quick": True}, "full and quick must not both"),
         ({"seeds": 0}, "seeds must be at least 2, got 0"),
         ({"evaluate": 1}, "evaluate must be at least 2, got 1"),

@@ -1,12 +1,12 @@
-"""`crossprop study`: does crossprop credit help, with which optimizer, and at which settings?"""
+"""`crossprop study`: does crossprop credit or foresight help, with which optimizer, and at which settings?"""
 
 import json
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 
@@ -18,22 +18,25 @@ from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import cores, expected_time
 from crossprop.formats import duration, plural
+from crossprop.learners import Learner
 from crossprop.plot.drawings import draw
-from crossprop.plot.numbers import Sweep, read
-from crossprop.records import optimizer_of
+from crossprop.plot.numbers import read
 from crossprop.streams import Geoff, LabelShift
-from crossprop.study.answers import Answer, answers, rows_of
+from crossprop.study.answers import Answer, Result, answers, rows_of
+from crossprop.study.columns import MAIN, Column, columns_of, spec_of
+from crossprop.study.costs import Cost, measure_costs
 from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
-from crossprop.sweeps import SweepSpec, fill
-from crossprop.sweeps.toml import read_spec
+from crossprop.study.widening import ROUNDS, fill_widening
+from crossprop.sweeps import SweepSpec
+from crossprop.sweeps.grid import build
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
     "mnist": "Does crossprop credit help? Label-shifted MNIST",
+    "deep": "Does foresight help in deep networks? Label-shifted MNIST",
 }
-QUICK = {"stream.examples": [60], "network.hidden": [8]}
 Say = Callable[[str], None]
 
 
@@ -41,15 +44,15 @@ Say = Callable[[str], None]
 class Study:
     """Tune every credit rule with every optimizer, evaluate the best of each on fresh seeds, and answer on one page.
 
-    What is in the output folder already is not run again.
+    A grid whose best setting is at its edge is widened. What is in the output folder already is not run again.
 
     Example: crossprop study geoff --out study-geoff
     """
 
-    name: Literal["geoff", "mnist"]
-    """GEOFF with six tasks, or label-shifted MNIST."""
+    name: Literal["geoff", "mnist", "deep"]
+    """GEOFF with six tasks, label-shifted MNIST, or label-shifted MNIST with two hidden layers."""
     out: Path | None = None
-    """Folder for the sweep, the tables, the figures and study.html; unset, study-geoff or study-mnist."""
+    """Folder for the sweeps, the tables, the figures and study.html; unset, study-geoff, study-mnist or study-deep."""
     full: bool = False
     """Run the full version, meant for a GPU; the default version takes about ten minutes on two cores."""
     quick: bool = False
@@ -57,7 +60,7 @@ class Study:
     seeds: int | None = None
     """Number of seeds to tune on; unset, as the study defines it."""
     evaluate: int | None = None
-    """Number of fresh seeds to evaluate on; unset, 60 for GEOFF and 10 for MNIST."""
+    """Number of fresh seeds to evaluate on; unset, 60 for GEOFF, 10 for MNIST and 20 for deep."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
 
@@ -79,66 +82,79 @@ class Study:
     def run(self, say: Say, command: str = "crossprop study") -> list[Answer]:
         """Tunes, evaluates, and writes the tables, the figures and the page, which shows `command`."""
         require("crossprop study", "matplotlib", "plotly", "jinja2", extra="paper")
-        spec = self._spec()
+        with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as file:
+            columns = columns_of(self.name, file)
+            specs = {name: self._spec(column, file, name) for name, column in columns.items()}
         check_writable("out", self.folder)
-        learners, fresh = len(spec.learners), spec.evaluate
-        say(f"{self.name}: tuning {learners} learners, then running the best setting of each on {fresh} fresh seeds")
+        results: dict[str, Result] = {}
         hear = lambda runs, seconds: say(f"{self.name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip())
-        fill(spec, on_start=hear)
-        return self._publish(spec, say, command)
+        for name, spec in specs.items():
+            say(
+                f"{self.name}, {columns[name].title}: tuning {len(spec.learners)} learners, then running the best "
+                f"setting of each on {spec.evaluate} fresh seeds"
+            )
+            fill_widening(spec, hear, rounds=0 if self.quick else ROUNDS)
+            assert spec.store is not None
+            sweep = read(spec.store)
+            results[name] = Result(columns[name].title, sweep, rows_of(sweep))
+        return self._publish(specs[MAIN], results, say, command)
 
-    def _publish(self, spec: SweepSpec, say: Say, command: str) -> list[Answer]:
-        assert spec.store is not None
-        sweep = read(spec.store)
-        rows = rows_of(sweep)
-        found = answers(sweep, rows)
-        figures = self.folder / "figures"
-        figures.mkdir(exist_ok=True)
-        write_tables(rows, sweep.measure, self.folder)
-        draw(sweep, figures)
-        draw_differences(rows, sweep.measure, figures / "differences.png", "  (quick version)" * self.quick)
-        facts = self._facts(spec, sweep)
+    def _spec(self, column: Column, file: Path, name: str) -> SweepSpec:
+        flags = {"seeds": self.seeds, "evaluate": self.evaluate, "engine": self.engine}
+        if self.quick:
+            flags |= {"seeds": self.seeds or 2, "evaluate": self.evaluate or 3, "record_every": 6}
+        store = self.folder / ("sweep" if name == MAIN else f"sweep-{name}")
+        return spec_of(column, file, store, quick=self.quick, **flags)
+
+    def _publish(self, spec: SweepSpec, results: Mapping[str, Result], say: Say, command: str) -> list[Answer]:
+        costs = self._costs(spec, results[MAIN])
+        found = answers(results, costs)
+        write_tables(results, costs, self.folder)
+        for name, (title, sweep, rows) in results.items():
+            figures = self.folder / ("figures" if name == MAIN else f"figures-{name}")
+            figures.mkdir(exist_ok=True)
+            draw(sweep, figures)
+            note = f"\n{title}{'  (quick version)' * self.quick}"
+            draw_differences(rows, sweep.measure, figures / "differences.png", note)
+        facts = self._facts(spec, results)
         page, title = self.folder / "study.html", STUDIES[self.name]
-        write_study(page, title, sweep, rows, found, command=command, facts=facts, quick=self.quick)
+        write_study(page, title, results, costs, found, command=command, facts=facts, quick=self.quick)
         with atomic_write(self.folder / "answers.json") as path:
             summary = {"command": command, "facts": facts, "answers": [each._asdict() for each in found]}
             path.write_text(json.dumps(summary, indent=1))
-        say(f"{self.name}: runs of {duration(sweep.seconds)}; the page is {self.folder / 'study.html'}")
+        say(f"{self.name}: runs of {facts['time']}; the page is {self.folder / 'study.html'}")
         return found
 
-    def _spec(self) -> SweepSpec:
-        with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as path:
-            flags = {"seeds": self.seeds, "evaluate": self.evaluate, "store": self.folder / "sweep"}
-            spec = read_spec(path, **flags, engine=self.engine)
-        return self._quick(spec) if self.quick else spec
+    def _costs(self, spec: SweepSpec, main: Result) -> dict[str, Cost]:
+        """Of every rule with plain steps, at its best setting; measured once."""
+        path = self.folder / "costs.json"
+        timed = {row.learner: row.swept.choice.point for row in main.rows if row.optimizer == "sgd"}
+        kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        if kept.keys() != timed.keys():
+            learners: dict[str, Learner] = {
+                name: build(point, name, spec.learners[name], spec.stream, {})[0] for name, point in timed.items()
+            }
+            kept = {**measure_costs(learners, spec.stream, self.engine, quick=self.quick)}
+            with atomic_write(path) as scratch:
+                scratch.write_text(json.dumps(kept))
+        return {name: Cost(*cost) for name, cost in kept.items()}
 
-    def _quick(self, spec: SweepSpec) -> SweepSpec:
-        plain = [grid.name for grid in spec.header.grids if optimizer_of(grid.learner) == "sgd"]
-        learners = {name: spec.learners[name] for name in plain}
-        over = {name: values for name, values in spec.over.items() if not isinstance(values, dict)}
-        over = {axis: values[:1] for axis, values in over.items()} | QUICK
-        own = {
-            grid.name: {"step_size": grid.over["step_size"][:2]} for grid in spec.header.grids if grid.name in learners
-        }
-        seeds = list(range(self.seeds or 2))
-        few = replace(spec, seeds=seeds, evaluate=self.evaluate or 3, record_every=6)
-        return replace(few, learners=learners, over=over | own)
-
-    def _facts(self, spec: SweepSpec, sweep: Sweep) -> dict[str, str]:
+    def _facts(self, spec: SweepSpec, results: Mapping[str, Result]) -> dict[str, str]:
         stream, network = spec.stream, next(iter(spec.learners.values())).network
-        settings = sum(len(swept.grid.points) for swept in sweep.learners.values())
+        swept = [each for result in results.values() for each in result.sweep.learners.values()]
         assert isinstance(stream, Geoff | LabelShift)
-        examples = QUICK["stream.examples"][0] if self.quick else stream.steps // len(stream.tasks)
         version = "full" if self.full else "quick" if self.quick else "default"
-        seeds = len(next(iter(sweep.learners.values())).grid.seeds)
-        reduced = "" if self.full else "; --full has the paper's sizes, wider grids and more seeds"
+        seeds = len(swept[0].grid.seeds)
+        reduced = "" if self.full else "; --full has larger networks, longer tasks and wider grids"
         return {
             "version": version + reduced,
-            "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {examples:,} examples per task",
-            "hidden units": str(QUICK["network.hidden"][0] if self.quick else network.hidden),
-            "grid": f"{settings:,} settings in total, {seeds} seed{'s' * (seeds > 1)} each",
-            "evaluation": f"{sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
-            "time": duration(sweep.seconds),
+            "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {stream.steps // len(stream.tasks):,} examples "
+            "per task",
+            "hidden units": " and ".join(map(str, network.sizes)),
+            "grid": f"{sum(len(each.grid.points) for each in swept):,} settings in total, {seeds} "
+            f"seed{'s' * (seeds > 1)} each",
+            "evaluation": f"{results[MAIN].sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
+            "time": duration(sum(result.sweep.seconds for result in results.values())),
             "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
             "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
         }

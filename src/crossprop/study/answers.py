@@ -1,5 +1,6 @@
 """What a study finds: every tuned learner against tuned backprop and tuned frozen with the same optimizer."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -7,12 +8,15 @@ import numpy as np
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, mean_interval
+from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
+from crossprop.study.costs import Cost
 from crossprop.sweeps.evaluate import Comparison, compare
 
 if TYPE_CHECKING:
     import xarray
 
-BACKPROP, FROZEN = "backprop", "frozen"
+BACKPROP, FROZEN, FORESIGHT, HINDSIGHT, REPLAY = "backprop", "frozen", "foresight", "hindsight", "backprop-replay"
+WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
 VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 LEVEL = 0.05
 
@@ -32,8 +36,25 @@ class Row(NamedTuple):
 
     @property
     def is_crossprop(self) -> bool:
-        """Whether the rule is neither backprop nor the control."""
-        return self.rule not in (BACKPROP, FROZEN)
+        """Whether the rule is one of crossprop's."""
+        return self.rule.startswith("crossprop")
+
+
+class Result(NamedTuple):
+    """A column of a study that is done."""
+
+    title: str
+    sweep: Sweep
+    rows: list[Row]
+
+    def best(self, optimizer: str, *rules: str) -> Row | None:
+        """Of these rules with this optimizer, the one that is best on the sweep's seeds."""
+        return _best([row for row in self.rows if row.optimizer == optimizer and row.rule in rules])
+
+    @property
+    def optimizers(self) -> list[str]:
+        """In the order of the rows."""
+        return list(dict.fromkeys(row.optimizer for row in self.rows))
 
 
 class Answer(NamedTuple):
@@ -45,15 +66,17 @@ class Answer(NamedTuple):
 
 
 def rows_of(sweep: Sweep) -> list[Row]:
-    """The table of a study, from the best settings on fresh seeds; rows with the same optimizer are together."""
+    """The table of a column, from the best settings on fresh seeds; rows with the same optimizer are together. A column
+    without a switch has no phase after one."""
     evaluation = sweep.evaluation
     infos = {name: sweep.learners[name].info for name in evaluation.records}
     values = {phase: evaluation.values(phase) for phase in PHASES}
+    values = {phase: own for phase, own in values.items() if not all(np.isnan(each).all() for each in own.values())}
     versus = _comparisons(values, infos)
     optimizers = [info.optimizer for info in infos.values()]
     rows = []
     for name, info in sorted(infos.items(), key=lambda item: optimizers.index(item[1].optimizer)):
-        estimates = {phase: _estimate(values[phase][name].values) for phase in PHASES}
+        estimates = {phase: _estimate(own[name].values) for phase, own in values.items()}
         drift = _estimate(evaluation.records[name].incoming_drift.isel(step=-1).values)
         rows.append(Row(name, info.rule, info.optimizer, sweep.learners[name], estimates, versus[name], drift))
     return rows
@@ -71,8 +94,8 @@ def _comparisons(
             for name, info in infos.items()
             if info.rule != reference and info.optimizer in others
         }
-        for phase in PHASES:
-            for each in compare(values[phase], against):
+        for phase, own in values.items():
+            for each in compare(own, against):
                 versus[each.learner].setdefault(reference, {})[phase] = each
     return versus
 
@@ -88,26 +111,115 @@ def verdict(comparison: Comparison) -> str:
     return "yes" if comparison.difference.mean < 0 else "no"
 
 
-def answers(sweep: Sweep, rows: list[Row]) -> list[Answer]:
-    """Answers the questions of the study. The crossprop rule is chosen on the sweep's seeds; all numbers are from fresh
-    seeds."""
-    optimizers = list(dict.fromkeys(row.optimizer for row in rows))
-    of_optimizer = [
-        [row for row in rows if row.optimizer == optimizer and row.is_crossprop] for optimizer in optimizers
+def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[Answer]:
+    """Answers the questions of the study. Among several rules one is chosen on the sweep's seeds; all numbers are from
+    fresh seeds."""
+    main = columns[MAIN]
+    rules = {row.rule for row in main.rows if row.is_crossprop}
+    crossprop = [best for each in main.optimizers if (best := main.best(each, *rules)) and BACKPROP in best.versus]
+    foresight = [best for each in main.optimizers if (best := main.best(each, FORESIGHT)) and BACKPROP in best.versus]
+    found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP, "all") for row in crossprop]
+    found += [_against(f"Does foresight help with {row.optimizer}?", row, BACKPROP, "all") for row in foresight]
+    found += [
+        *_better_than_the_best(main, crossprop, "crossprop"),
+        *_better_than_the_best(main, foresight, "foresight"),
+        *_instead_of_matrices(main, foresight, costs),
+        *_in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=MAIN),
+        *_in_column(columns, RELU, "Does foresight help with relu units?"),
+        *_in_column(columns, ONE_TASK, "Does foresight help without any switch of task?"),
+        *_all_layers_or_the_top(main),
+        *_hindsight(main),
     ]
-    bests = [best for mine in of_optimizer if (best := _best(mine)) and BACKPROP in best.versus]
-    found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP, "all") for row in bests]
-    tuned = _best([row for row in rows if row.is_crossprop])
-    plain = _best([row for row in rows if row.rule == BACKPROP])
-    if tuned and plain:
-        overall = tuned.versus.get(BACKPROP, {}).get("all")
-        if overall is None or overall.reference != plain.learner:
-            overall = compare(sweep.evaluation.values(), {tuned.learner: plain.learner})[0]
-        question = "Is the best crossprop better than the best backprop, each with its best optimizer?"
-        found.append(_answer(question, overall, "all"))
-    if tuned and FROZEN in tuned.versus:
-        found.append(_against("Is it better than not learning features at all?", tuned, FROZEN, "all"))
-    return [*found, _adapts(bests), _moves(bests, rows)] if bests else found
+    if crossprop:
+        found += [_adapts(crossprop, "crossprop"), _moves(crossprop, main.rows)]
+    return [*found, _adapts(foresight, FORESIGHT)] if foresight else found
+
+
+def _better_than_the_best(main: Result, bests: list[Row], name: str) -> list[Answer]:
+    """The best with any optimizer against the best backprop with any optimizer, and against frozen features."""
+    tuned, plain = _best(bests), _best([row for row in main.rows if row.rule == BACKPROP])
+    if not tuned or not plain:
+        return []
+    overall = tuned.versus.get(BACKPROP, {}).get("all")
+    if overall is None or overall.reference != plain.learner:
+        overall = compare(main.sweep.evaluation.values(), {tuned.learner: plain.learner})[0]
+    question = f"Is the best {name} better than the best backprop, each with its best optimizer?"
+    found = [_answer(question, overall, "all")]
+    if FROZEN in tuned.versus:
+        found.append(_against(f"Is {name} better than not learning features at all?", tuned, FROZEN, "all"))
+    return found
+
+
+def _instead_of_matrices(main: Result, foresight: list[Row], costs: Mapping[str, Cost]) -> list[Answer]:
+    pairs = {row.learner: rival.learner for row in foresight if (rival := main.best(row.optimizer, *WITH_MATRICES))}
+    if not pairs:
+        return []
+    comparisons = compare(main.sweep.evaluation.values(), pairs)
+    plain = next((costs[row.learner] for row in main.rows if row.rule == BACKPROP and row.learner in costs), None)
+    words = [
+        f"{row.learner} takes {costs[row.learner].microseconds / plain.microseconds:.2f} times backprop's time for a "
+        f"step and keeps {costs[row.learner].numbers / plain.numbers:.2f} times its numbers"
+        for row in main.rows
+        if plain and row.learner in costs and (row.rule == FORESIGHT or row.rule in WITH_MATRICES)
+    ]
+    why = f"{_list(comparisons, 'all')} Of one run alone, {'; '.join(words)}."
+    question = "Does foresight give at least what memory matrices give, and at which cost?"
+    return [Answer(question, _all([VERDICTS[verdict(each)] for each in comparisons]), why)]
+
+
+def _in_column(columns: Mapping[str, Result], name: str, question: str, beside: str | None = None) -> list[Answer]:
+    """Foresight against backprop in another column; the verdict is that of `beside` if it is given."""
+    if name not in columns:
+        return []
+    told, verdicts = [], []
+    for each in dict.fromkeys((name, beside or name)):
+        column = columns[each]
+        rows = [row for optimizer in column.optimizers if (row := column.best(optimizer, FORESIGHT))]
+        comparisons = [row.versus[BACKPROP]["all"] for row in rows if BACKPROP in row.versus]
+        told.append(f"{column.title}: {_list(comparisons, 'all')}")
+        if each == (beside or name):
+            verdicts = [VERDICTS[verdict(comparison)] for comparison in comparisons]
+    return [Answer(question, _all(verdicts), " ".join(told))] if verdicts else []
+
+
+def _all_layers_or_the_top(main: Result) -> list[Answer]:
+    found = {row.learner: row for row in main.rows if row.rule == FORESIGHT}
+    pairs = {
+        name: top for name, row in found.items() if (top := f"foresight-top-{row.optimizer}") in found and top != name
+    }
+    if not pairs:
+        return []
+    comparisons = compare(main.sweep.evaluation.values(), pairs)
+    question = "Is looking ahead in all layers better than in the output layer alone?"
+    return [Answer(question, _all([VERDICTS[verdict(each)] for each in comparisons]), _list(comparisons, "all"))]
+
+
+def _hindsight(main: Result) -> list[Answer]:
+    """Hindsight against backprop, and against replay, which sees as many examples."""
+    rows = [row for row in main.rows if row.rule == HINDSIGHT and BACKPROP in row.versus]
+    others = {row.optimizer: row.learner for row in main.rows if row.rule == REPLAY}
+    pairs = {row.learner: others[row.optimizer] for row in rows if row.optimizer in others}
+    if not pairs:
+        return []
+    controlled = compare(main.sweep.evaluation.values(), pairs)
+    plain = [row.versus[BACKPROP]["all"] for row in rows]
+    return [
+        Answer(question, _all([VERDICTS[verdict(each)] for each in comparisons]), _list(comparisons, "all"))
+        for question, comparisons in (
+            ("Does it help to wait for the weights to come (hindsight)?", plain),
+            ("Is it better than replay, which sees as many examples?", controlled),
+        )
+    ]
+
+
+def _list(comparisons: list[Comparison], phase: str) -> str:
+    """Comparisons in a sentence."""
+    words = []
+    for each in comparisons:
+        mean, low, high, won, pairs = each.percent
+        told = "diverged" if not np.isfinite(mean) else f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}], {won} of {pairs} won"
+        words.append(f"{each.learner} against {each.reference} {told}, {p_text(each.p)}")
+    return f"Error {PHASES[phase]}: {'; '.join(words)}."
 
 
 def _best(rows: list[Row]) -> Row | None:
@@ -134,15 +246,10 @@ def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
     return Answer(question, VERDICTS[verdict(comparison)], why)
 
 
-def _adapts(bests: list[Row]) -> Answer:
+def _adapts(bests: list[Row], name: str) -> Answer:
     comparisons = [row.versus[BACKPROP]["switch"] for row in bests]
-    words = []
-    for each in comparisons:
-        mean, low, high, won, pairs = each.percent
-        words.append(f"{each.learner} {mean:+.1f}% [{low:+.1f}, {high:+.1f}], {won} of {pairs} won, {p_text(each.p)}")
-    why = f"Error {PHASES['switch']}, against backprop with the same optimizer: {'; '.join(words)}."
     verdicts = [VERDICTS[verdict(each)] for each in comparisons]
-    return Answer("Does it adapt faster when the task changes?", _all(verdicts), why)
+    return Answer(f"Does {name} adapt faster when the task changes?", _all(verdicts), _list(comparisons, "switch"))
 
 
 def _moves(bests: list[Row], rows: list[Row]) -> Answer:
@@ -150,7 +257,9 @@ def _moves(bests: list[Row], rows: list[Row]) -> Answer:
     pairs = [(row.learner, row.versus[BACKPROP]["all"].reference) for row in bests]
     words = [f"{mine} {drift[mine]:.3g}, {other} {drift[other]:.3g}" for mine, other in pairs]
     why = f"Distance of the incoming weights from their initial values at the end: {'; '.join(words)}."
-    return Answer("Do its features move less?", _all(["yes" if drift[a] < drift[b] else "no" for a, b in pairs]), why)
+    return Answer(
+        "Do the features of crossprop move less?", _all(["yes" if drift[a] < drift[b] else "no" for a, b in pairs]), why
+    )
 
 
 def _all(verdicts: list[str]) -> str:

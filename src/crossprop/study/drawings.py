@@ -17,8 +17,9 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
 
     shown = [row for row in rows if BACKPROP in row.versus]
     figure = Figure(figsize=(12, 0.27 * len(shown) + 1.9), layout="constrained")
-    panels = figure.subplots(1, len(PHASES), sharey=True)
-    for axes, phase in zip(panels, PHASES, strict=True):
+    phases = [phase for phase in PHASES if phase in shown[0].versus[BACKPROP]]
+    panels = figure.subplots(1, len(phases), sharey=True)
+    for axes, phase in zip(panels, phases, strict=True):
         _panel(axes, shown, phase)
     panels[0].set_yticks(range(len(shown)), [row.learner for row in shown], fontsize=8.5)
     panels[0].set_ylim(len(shown) - 0.5, -0.5)

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from crossprop.formats import interval, minus_signs, upper_first
 from crossprop.pages.writing import write_page
-from crossprop.plot.numbers import Sweep
-from crossprop.plot.page import best_settings, pictures_of
+from crossprop.plot.page import best_settings, pictures_of, write
 from crossprop.records import PHASES
-from crossprop.study.answers import BACKPROP, FROZEN, Answer, Row, p_text, verdict
+from crossprop.study.answers import BACKPROP, FROZEN, Answer, Result, Row, p_text, verdict
+from crossprop.study.costs import Cost
 from crossprop.sweeps.evaluate import Comparison
 
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
@@ -22,18 +22,23 @@ QUICK = "quick version: tiny, it shows that everything works and nothing else"
 def write_study(
     path: Path,
     title: str,
-    sweep: Sweep,
-    rows: Sequence[Row],
+    columns: Mapping[str, Result],
+    costs: Mapping[str, Cost],
     answers: Sequence[Answer],
     *,
     command: str,
     facts: Mapping[str, str],
     quick: bool,
 ) -> None:
-    """Writes the page of a study to `path`, one self-contained file."""
-    pictures = pictures_of(sweep)
-    contents = [("answers", "The answers"), ("comparisons", "Every rule with every optimizer")]
-    contents += [("best", "The best settings"), *pictures.contents, ("rerun", "Run it again")]
+    """Writes the page of a study to `path`, one self-contained file, with the charts of its first column; the charts of
+    every other column get a page of their own beside it."""
+    (_, first), *others = columns.items()
+    pictures = pictures_of(first.sweep)
+    for name, column in others:
+        write(column.sweep, path.with_name(f"{name}.html"))
+    contents = [("answers", "The answers")]
+    contents += [(f"comparisons-{name}", upper_first(column.title)) for name, column in columns.items()]
+    contents += [*pictures.contents, ("rerun", "Run it again")]
     write_page(
         path,
         "study/study.html.jinja",
@@ -44,14 +49,22 @@ def write_study(
         answers=answers,
         pills=PILLS,
         phases=[upper_first(phase) for phase in PHASES.values()],
-        measure=sweep.measure,
-        means={row.learner: _means(row) for row in rows},
-        versus={reference: _versus(rows, reference) for reference in (BACKPROP, FROZEN)},
-        best=best_settings(sweep),
+        measure=first.sweep.measure,
+        columns={name: _tables(column) for name, column in columns.items()},
+        costs=costs,
         pictures=pictures,
         command=command,
         facts=facts,
     )
+
+
+def _tables(column: Result) -> dict[str, Any]:
+    return {
+        "title": upper_first(column.title),
+        "means": {row.learner: _means(row) for row in column.rows},
+        "versus": {reference: _versus(column.rows, reference) for reference in (BACKPROP, FROZEN)},
+        "best": best_settings(column.sweep),
+    }
 
 
 class Cell(NamedTuple):
@@ -63,23 +76,25 @@ class Cell(NamedTuple):
 
 
 def _means(row: Row) -> list[str]:
-    estimates = [*(row.estimates[phase] for phase in PHASES), row.drift]
-    return [interval(*map(float, estimate)) for estimate in estimates]
+    estimates = [*(row.estimates.get(phase) for phase in PHASES), row.drift]
+    return [interval(*map(float, estimate)) if estimate else "" for estimate in estimates]
 
 
-def _versus(rows: Sequence[Row], reference: str) -> dict[str, list[Cell | None]]:
-    """The comparisons with a reference by learner, one for each phase; None where a seed diverged."""
+def _versus(rows: Sequence[Row], reference: str) -> dict[str, list[Cell]]:
+    """The comparisons with a reference by learner, one for each phase."""
     return {
-        row.learner: [_cell(row.versus[reference][phase]) for phase in PHASES]
+        row.learner: [_cell(row.versus[reference].get(phase)) for phase in PHASES]
         for row in rows
         if reference in row.versus
     }
 
 
-def _cell(comparison: Comparison) -> Cell | None:
+def _cell(comparison: Comparison | None) -> Cell:
+    if comparison is None:
+        return Cell("", "", "no switch")
     mean, low, high, won, pairs = comparison.percent
     if not np.isfinite(mean):
-        return None
+        return Cell("", "", "diverged")
     pill = {"yes": "yes", "no": "no", "open": ""}[verdict(comparison)]
     text = minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]")
     return Cell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")
