@@ -148,3 +148,30 @@ def finite(name: str, value: np.ndarray, start: int = 0) -> None:
         first, *rest = map(int, np.argwhere(~np.isfinite(value))[0])
         where = (start + first, *rest)
         raise ValueError(f"{name} must be finite, got {value[(first, *rest)]} at index {where}")
+
+
+def array(name: str, values: Any) -> np.ndarray:
+    """Numbers or labels as an array of NumPy: from lists, arrays of any package, tensors, series and tables."""
+    try:
+        if isinstance(values, np.memmap):
+            return values
+        if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+            raise ValueError("some values are masked")
+        for method in ("detach", "cpu", "resolve_conj", "to_numpy"):  # torch's tensors, and what pandas has
+            if not isinstance(values, np.ndarray) and callable(getattr(type(values), method, None)):
+                values = getattr(values, method)()
+        found = np.asarray(values)
+    except Exception as problem:
+        raise TypeError(f"{name} must be numbers, got {shown(values)}: {problem}") from None
+    return _from_objects(found) if found.dtype.kind == "O" else found
+
+
+def _from_objects(values: np.ndarray) -> np.ndarray:
+    """Labels or numbers that were kept as Python objects, as tables do, if they are of one kind."""
+    kinds = {type(plain(value)) for value in values.ravel().tolist()}
+    if kinds == {str}:
+        return values.astype(str)
+    is_small = all(not isinstance(value, int) or abs(value) < 2**63 for value in values.ravel().tolist())
+    if kinds in ({int}, {bool}, {float}, {int, float}) and is_small:
+        return values.astype(kinds.pop() if len(kinds) == 1 else float)
+    return values

@@ -27,6 +27,22 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crossprop"
 
 
+def why_not_private(folder: Path) -> str | None:
+    """Why others could put files into a folder, or None; it is made if it is missing."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError as problem:
+        return f"it cannot be made: {problem}"
+    if not hasattr(os, "getuid"):  # Windows, where a user's folders are the user's alone
+        return None
+    if about.st_uid != os.getuid():
+        return f"it belongs to another user, number {about.st_uid}"
+    if about.st_mode & 0o022:
+        return f"other users can write to it, mode {about.st_mode & 0o777:o}"
+    return None
+
+
 PART = ".part"
 """Ends the name of a file or folder that is not complete yet."""
 DAMAGED = "damaged"

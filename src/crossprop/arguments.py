@@ -143,12 +143,15 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
     )
     for name, learner in learners.items():
         network = learner.network
+        if network.loss == "softmax" and not stream.one_hot:
+            raise ValueError(
+                f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers (a "
+                'crossprop.Arrays whose y are classes is one with kind="classification")'
+            )
         for size in ("inputs", "outputs"):
             has, gives = getattr(network, size), getattr(stream, size)
             if has != gives:
                 raise ValueError(f"{size} of learners[{name!r}].network must be {gives}, as the stream has, got {has}")
-        if network.loss == "softmax" and not stream.one_hot:
-            raise ValueError(f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers")
 
 
 @lru_cache(256)

@@ -4,6 +4,7 @@ import os
 import queue
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop import _interrupts as interrupts
-from crossprop._files import cache_folder
+from crossprop._files import cache_folder, why_not_private
 from crossprop._programs import make_room
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
@@ -308,6 +309,9 @@ class _Sources:
             return self.sources[which] if self.left[which] else self.sources.pop(which)
 
 
+_warned: set[str] = set()
+
+
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -324,8 +328,15 @@ def expected_time(core_seconds: float) -> str:
 def use_compilation_cache() -> None:
     """Keeps compiled programs from one process to the next, unless the user has a cache of their own."""
     if jax.config.values["jax_compilation_cache_dir"] is None:
+        folder = cache_folder() / "compiled"
+        if (reason := why_not_private(folder)) is not None:
+            if reason not in _warned:
+                _warned.add(reason)
+                remedy = "set CROSSPROP_CACHE to a folder of your own"
+                warnings.warn(f"compiled programs are not kept in {folder}, since {reason}: {remedy}", stacklevel=2)
+            return
         from jax.experimental.compilation_cache import compilation_cache
 
-        jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
+        jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         compilation_cache.reset_cache()

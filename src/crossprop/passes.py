@@ -40,6 +40,9 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     """
     x, y = checked_examples(learner, x, y)
     make_room()
+    if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
+        state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x))
+        return state, Outcome(*outcomes)
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
     state, outcomes = _compiled_pass(learner)(learner, state, *padded, len(x))
@@ -90,11 +93,13 @@ def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any) -> tuple
     return loop.leave(learner, work), outcomes
 
 
-def checked_examples(learner: Any, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def checked_examples(learner: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """`x (examples, inputs)` and `y (examples, outputs)` as finite arrays of JAX's float type."""
     _check_learner(learner)
     network = learner.network
-    x, y = _rows("x", x, network.inputs), np.asarray(one_hot("y", y, network, ndim=1))
+    x, y = _rows("x", x, network.inputs), one_hot("y", y, network, ndim=1)
+    if isinstance(y, jax.Array) and not check.is_traced(y):
+        y = np.asarray(y)
     if y.ndim == 1 and network.outputs == 1:
         y = y[:, None]
     y = _rows("y", y, network.outputs)
@@ -103,16 +108,23 @@ def checked_examples(learner: Any, x: Any, y: Any) -> tuple[np.ndarray, np.ndarr
     return x, y
 
 
-def _rows(name: str, values: Any, size: int) -> np.ndarray:
-    rows = np.asarray(values)
+def _rows(name: str, values: Any, size: int) -> Any:
+    if check.is_traced(values):
+        check_rows(name, values, size)
+        return values.astype(float_type())
+    rows = check.array(name, values)
     if rows.dtype.kind not in "buif":
         raise TypeError(f"{name} must be numbers, got {rows.dtype}")
-    if rows.ndim != 2 or rows.shape[1] != size:
-        raise ValueError(f"{name} must have shape (examples, {size}), got {rows.shape}")
+    check_rows(name, rows, size)
     check.finite(name, rows)
     return rows.astype(float_type(), copy=False)
 
 
+def check_rows(name: str, values: Any, size: int) -> None:
+    if values.ndim != 2 or values.shape[1] != size:
+        raise ValueError(f"{name} must have shape (examples, {size}), got {values.shape}")
+
+
 def _check_learner(learner: Any) -> None:
     if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a crossprop learner, got {learner!r}")
+        raise TypeError(f"learner must be a crossprop learner, got {check.shown(learner)}")

@@ -57,9 +57,13 @@ def effective_rank(network: Network, batch: np.ndarray) -> Probe:
 
 
 def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
+    if not isinstance(network, Network):
+        raise TypeError(f"network must be a crossprop.Network, got {check.shown(network)}")
     if not network.sizes:
         raise ValueError("network must have a hidden layer, got hidden=()")
-    x = np.asarray(batch)
+    x = check.array("batch", batch)
+    if x.dtype.kind not in "buif":
+        raise TypeError(f"batch must be numbers, got {x.dtype}")
     if x.ndim != 2 or len(x) == 0 or x.shape[1] != network.inputs:
         raise ValueError(f"batch must have shape (examples, {network.inputs}), got {x.shape}")
     check.finite("batch", x)

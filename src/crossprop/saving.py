@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop import _checks as check
+from crossprop._archives import read_arrays
 from crossprop._files import atomic_write
 from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.calling import check_state
@@ -24,7 +26,9 @@ SCHEMA = 2
 def save(path: str | Path, learner: Learner, state: Any) -> None:
     """Writes a learner and its state to one file, completely or not at all."""
     if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a crossprop learner, got {learner!r}")
+        raise TypeError(f"learner must be a crossprop learner, got {check.shown(learner)}")
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be a file to write, got {check.shown(path)}")
     check_state(learner, state)
     leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}
     keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
@@ -41,7 +45,7 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     file: a learner whose optimizer is a function needs it again, `load(path, optimizer=my_function)`.
     """
     header, arrays = _read(path)
-    if header["schema"] not in (1, SCHEMA):
+    if check.plain(header["schema"]) not in (1, SCHEMA):
         raise ValueError(f"{path} has schema {header['schema']}, this version of crossprop reads 1 and {SCHEMA}")
     try:
         if header["schema"] == 1:
@@ -53,18 +57,20 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
         leaves = [_restored(arrays[name], header["keys"].get(name), leaf) for name, leaf in template.items()]
         state = jax.tree.unflatten(jax.tree.structure(jax.eval_shape(learner.init, jax.random.key(0))), leaves)
         check_state(learner, state)
-    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+    except Exception as problem:  # a damaged header can make a learner fail in any way
         raise ValueError(f"{path} cannot be loaded: {problem}") from problem
     return learner, state
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if not isinstance(path, str | Path):
+        raise TypeError(f"path must be a file written by crossprop.save, got {check.shown(path)}")
     with Path(path).open("rb") as file:
         try:
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = dict(archive)
+            arrays = read_arrays(file)
             header = json.loads(str(arrays.pop("header")))
-            header["schema"]
+            if not isinstance(header["schema"], int) or not isinstance(header["learner"], dict):
+                raise ValueError("its header is damaged")
         except Exception as problem:  # a damaged archive raises errors of many kinds
             raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
     return header, arrays

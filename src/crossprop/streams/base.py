@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from crossprop import _checks as check
+from crossprop._memory import bytes_of, check_memory
 from crossprop.formats import as_html
 from crossprop.network import float_type
 
@@ -114,7 +115,9 @@ class PoolStream(Stream):
         """The rows of the pool's `x` and `y` at these steps. Written in operations that NumPy and JAX share."""
 
     def begin(self, key: Key[Array, ""]) -> PoolPlace:
-        return PoolPlace(jnp.zeros((), int), jax.tree.map(jnp.asarray, self.pool(key)))
+        pool = self.pool(key)
+        check_memory("the examples of this stream", bytes_of(pool))
+        return PoolPlace(jnp.zeros((), int), jax.tree.map(jnp.asarray, pool))
 
     def deal(self, place: PoolPlace, count: int) -> tuple[PoolPlace, Array, Array]:
         steps, (x, y, index) = self.steps, place.pool

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key
 
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
-from crossprop.network import float_type
+from crossprop.streams.arrays import one_hot_table
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
 
 
@@ -76,7 +76,7 @@ class LabelShift(PoolStream):
         count = len(self.data.y)
         order = np.asarray(jax.random.permutation(key, count)) if self.shuffle else np.arange(count)
         index = (order[: self._examples].astype(np.int32), self.data.y.astype(np.int32), task_numbers(self.tasks))
-        return Pool(self.data.x, np.eye(self.data.classes, dtype=float_type()), index)
+        return Pool(self.data.x, one_hot_table(self.data.classes), index)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         order, labels, shifts = index

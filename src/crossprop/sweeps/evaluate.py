@@ -172,6 +172,9 @@ def compare(values: "Mapping[str, xarray.DataArray]", against: Mapping[str, str]
 
     Where a seed diverged, the difference is not known: its p-value is 1.
     """
+    for name, given in (("values", values), ("against", against)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{name} must be a dict by learner, got {check.shown(given)}")
     found = []
     for learner, reference in against.items():
         check.choice("a learner in against", learner, values)

@@ -15,12 +15,14 @@ import jax
 import numpy as np
 
 from crossprop import _checks as check
-from crossprop.arguments import LABELS, TAKEN, check_fit
+from crossprop.arguments import LABELS, TAKEN, check_count, check_fit
 from crossprop.configuration import configuration
 from crossprop.learners import Learner
 from crossprop.streams.base import Stream
 
 NETWORK, STREAM = "network.", "stream."
+MOST_VALUES = 10_000
+"""Values that `logspace` gives at most."""
 SCHEMA = 2
 """The format of a store: that of its blocks, and of what identifies them."""
 
@@ -32,16 +34,28 @@ def logspace(start: float, stop: float, base: float = 10) -> list[float]:
     logspace(2**-3, 2**-1, base=2)  # [0.125, 0.25, 0.5]
     ```
     """
-    check.scalar("base", base, above=1)
-    check.scalar("start", start, above=0)
-    check.scalar("stop", stop, low=start)
+    base = float(check.scalar("base", base, above=1))
+    start = float(check.scalar("start", start, above=0))
+    stop = float(check.scalar("stop", stop, low=start))
     first, last = (round(math.log(end, base)) for end in (start, stop))
     for name, end, exponent in (("start", start, first), ("stop", stop, last)):
-        if not math.isclose(end, base**exponent, rel_tol=1e-9):
-            raise ValueError(f"{name} must be a power of base {base:g}, such as {base**exponent:g}, got {end!r}")
+        nearest = _power(base, exponent)
+        if not math.isclose(end, nearest, rel_tol=1e-9):
+            raise ValueError(f"{name} must be a power of base {base:g}, such as {nearest:g}, got {end!r}")
+    if last - first >= MOST_VALUES:
+        raise ValueError(
+            f"base must give at most {MOST_VALUES:,} values, got {base!r}, which gives {last - first + 1:,}"
+        )
     if float(base).is_integer():
         return [float(Fraction(int(base)) ** exponent) for exponent in range(first, last + 1)]
     return [start * (stop / start) ** (place / (last - first or 1)) for place in range(last - first + 1)]
+
+
+def _power(base: float, exponent: int) -> float:
+    try:
+        return base**exponent
+    except OverflowError:
+        return math.inf
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,7 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
     """A grid for every learner: the common axes that it has fields for, and those given under its name or a pattern
     such as `"*-adam"` that matches it. Later ones replace earlier ones of the same name."""
     if not isinstance(over, Mapping):
-        raise TypeError(f"over must be a dict of values by axis, got {over!r}")
+        raise TypeError(f"over must be a dict of values by axis, got {check.shown(over)}")
     common = {axis: values for axis, values in over.items() if not isinstance(values, Mapping)}
     own = {name: axes for name, axes in over.items() if isinstance(axes, Mapping)}
     axes = {name: _axes(learner, stream) for name, learner in learners.items()}
@@ -135,6 +149,8 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
         tables = [common, *(its for key, its in own.items() if name in named[key])]
         mine = {axis: values for table in tables for axis, values in table.items() if axis in axes[name]}
         checked = {axis: _checked_values(axis, values) for axis, values in mine.items()}
+        points = math.prod(map(len, checked.values()))
+        check_count(f"over has {points:,} settings of learners[{name!r}]", points * len(seeds))
         grids.append(Grid(name, configuration(learner), made_stream, checked, seeds))
     return grids
 
@@ -150,18 +166,18 @@ def _checked_values(axis: str, values: Any) -> list[Any]:
     name = f"over[{axis!r}]"
     listed = values.tolist() if isinstance(values, np.ndarray | jax.Array) else values
     if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
-        raise TypeError(f"{name} must be a list of values, got {values!r}")
+        raise TypeError(f"{name} must be a list of values, got {check.shown(values)}")
     if not listed:
-        raise ValueError(f"{name} must not be empty, got {values!r}")
+        raise ValueError(f"{name} must not be empty, got {check.shown(values)}")
     plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
     if axis == f"{NETWORK}hidden":
         plain = [plain_value(value) for value in plain]
     for value in plain:
         sizes = axis == f"{NETWORK}hidden" and isinstance(value, tuple) and all(type(each) is int for each in value)
         if value is not None and not sizes and not isinstance(value, bool | int | float | str):
-            raise TypeError(f"{name} must hold numbers, strings, True, False or None, got {value!r}")
+            raise TypeError(f"{name} must hold numbers, strings, True, False or None, got {check.shown(value)}")
     if len(set(plain)) < len(plain):
-        raise ValueError(f"{name} must not repeat a value, got {values!r}")
+        raise ValueError(f"{name} must not repeat a value, got {check.shown(values)}")
     return plain
 
 
@@ -186,7 +202,7 @@ def build(
     except (ValueError, TypeError) as problem:
         if not point:
             raise
-        values = ", ".join(f"{axis}={value!r}" for axis, value in point.items())
+        values = ", ".join(f"{axis}={check.shown(value)}" for axis, value in point.items())
         raise type(problem)(f"over has {values} for learners[{name!r}]: {problem}") from None
     return learner, stream
 

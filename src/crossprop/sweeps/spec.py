@@ -6,10 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from crossprop import _checks as check
-from crossprop.arguments import check_fit, checked_learners, checked_observers, checked_seeds
+from crossprop.arguments import (
+    MOST_STEPS,
+    check_count,
+    check_fit,
+    check_steps,
+    checked_learners,
+    checked_observers,
+    checked_seeds,
+)
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.execution import Plan
@@ -42,13 +48,13 @@ class SweepSpec:
         cls, learners: Any, stream: Any, over: Any, seeds: Any = 30, record_every: Any = 50, **options: Any
     ) -> "SweepSpec":
         """The sweep with these arguments; an error names the one that does not fit."""
-        check.integer("record_every", record_every, low=1)
-        options |= {name: int(value) for name, value in options.items() if isinstance(value, np.integer)}
+        record_every = check.integer("record_every", record_every, low=1, high=MOST_STEPS)
+        options |= {name: check.plain(value) for name, value in options.items() if name in ("steps", "evaluate")}
         if (store := options.get("store")) is not None:
             if not isinstance(store, str | Path):
-                raise TypeError(f"store must be a folder, got {store!r}")
+                raise TypeError(f"store must be a folder, got {check.shown(store)}")
             options["store"] = Path(store)
-        return cls(checked_learners(learners), stream, over, checked_seeds(seeds), int(record_every), **options)
+        return cls(checked_learners(learners), stream, over, checked_seeds(seeds), record_every, **options)
 
     def __post_init__(self):
         check_fit({}, self.stream)
@@ -58,8 +64,10 @@ class SweepSpec:
             check.integer("steps", self.steps, low=1, high=self.stream.steps)
         elif self.stream.steps is None:
             raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+        check_steps(self.steps or self.stream.steps or 0, self.record_every)
         if self.evaluate is not None:
             check.integer("evaluate", self.evaluate, low=1, high=2**32 - 1 - max(self.seeds))
+            check_count("evaluate", self.evaluate)
             if self.store is None:
                 raise ValueError(f"evaluate={self.evaluate} needs a store, which keeps its runs: give store a folder")
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from crossprop import _checks as check
+from crossprop._archives import read_file
 from crossprop.registry import import_modules
 from crossprop.specification import as_table, build, check_keys, learner_tables
 from crossprop.sweeps.grid import logspace
@@ -15,6 +17,8 @@ VALUES = ("record_every", "engine", "store", "evaluate", "steps")
 KEYS = ("import", "learners", "network", "stream", "over", "seeds", *VALUES)
 POWER = re.compile(r"(\d+(?:\.\d+)?)\*\*(-?\d+)")
 SIZES = re.compile(r"\d+(?:x\d+)+")
+MOST_BYTES = 2**20
+"""Bytes of a file: what tomllib takes for longer ones can be any time."""
 CONSTANTS = {"true": True, "false": False, "none": None}
 
 
@@ -50,13 +54,13 @@ def read_spec(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        try:
-            return tomllib.load(file)
-        except tomllib.TOMLDecodeError as problem:
-            raise ValueError(f"{path} must be a TOML file: {problem}") from None
-        except UnicodeDecodeError as problem:
-            raise ValueError(f"{path} must be a TOML file in UTF-8: {problem}") from None
+    content = read_file(path, MOST_BYTES)
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"{path} must be a TOML file in UTF-8: {problem}") from None
+    except (ValueError, RecursionError) as problem:  # also numbers with too many digits, and too many brackets
+        raise ValueError(f"{path} must be a TOML file: {problem}") from None
 
 
 def _merged(in_file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
@@ -129,8 +133,8 @@ def parse_value(text: str) -> Any:
     if power := POWER.fullmatch(text):
         try:
             return float(power[1]) ** int(power[2])
-        except (OverflowError, ZeroDivisionError):
-            raise ValueError(f"a power in over must be a finite number, got {text!r}") from None
+        except (OverflowError, ZeroDivisionError, ValueError):
+            raise ValueError(f"a power in over must be a finite number, got {check.shown(text)}") from None
     for kind in (int, float):
         try:
             return kind(text)
