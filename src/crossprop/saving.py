@@ -126,7 +126,8 @@ def _instance(class_name: str, fields: dict[str, Any]) -> Any:
     if cls is None:
         module = class_name.partition(":")[0]
         raise ValueError(f"its class {class_name} is not known here: import {module} first, or register the class")
-    arguments = {field.name: fields[field.name] for field in dataclasses.fields(cls) if field.init}
+    known = [field.name for field in dataclasses.fields(cls) if field.init]
+    arguments = {name: fields[name] for name in known if name in fields}  # older files lack newer fields
     if {*arguments} <= {*inspect.signature(cls).parameters}:
         return cls(**arguments)
     built = object.__new__(cls)  # its __init__ takes other arguments than its fields
