@@ -4,7 +4,7 @@ OUT ?= reproduction
 MARKERS ?= not long
 BIN := .venv/bin
 
-.PHONY: reproduce test check style types tests clean
+.PHONY: reproduce test check style types tests docs clean
 
 reproduce: .venv/ready
 	$(BIN)/crossprop reproduce --out $(OUT)
@@ -26,6 +26,11 @@ types: .venv/ready-dev
 tests: .venv/ready-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "$(MARKERS)"
 
+# The site, in site/index.html; it opens from disk. The first time makes its interactive pages, too.
+docs: .venv/ready-docs
+	$(BIN)/python tools/gallery.py
+	PYTHONPATH=tools $(BIN)/zensical build --clean --strict
+
 # Python compiles the modules that are imported, which are few of those that are installed (--no-compile).
 # A change of interpreter makes the virtual environment anew; a change of pyproject.toml installs into it again.
 .venv/python-$(notdir $(PYTHON)):
@@ -42,5 +47,9 @@ tests: .venv/ready-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	touch .venv/ready $@
 
+.venv/ready-docs: pyproject.toml .venv/python-$(notdir $(PYTHON))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[paper,docs]'
+	touch .venv/ready $@
+
 clean:
-	rm -rf .venv $(OUT)
+	rm -rf .venv $(OUT) build site docs/interactive

@@ -1,0 +1,34 @@
+"""Puts the interactive pages that the site links to into docs/interactive: `python tools/gallery.py`.
+
+The page of a real run is taken where there is one: `reproduction/report.html`, `study-geoff/study.html` and
+`study-mnist/study.html`, as `make reproduce` and `crossprop study` write them. Otherwise it is made here, in
+`build/gallery`: the paper's GEOFF in full, the studies in their quick form, which says so on the page.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = {
+    "reproduction": ("report.html", ["reproduce", "geoff"]),
+    "study-geoff": ("study.html", ["study", "geoff", "--quick"]),
+    "study-mnist": ("study.html", ["study", "mnist", "--quick"]),
+}
+
+
+def main() -> None:
+    (ROOT / "docs" / "interactive").mkdir(exist_ok=True)
+    for name, (page, command) in PAGES.items():
+        found = ROOT / name / page
+        if not found.exists():
+            found = ROOT / "build" / "gallery" / name / page
+        if not found.exists():
+            crossprop = [sys.executable, "-m", "crossprop.cli", *command, "--out", str(found.parent)]
+            subprocess.run(crossprop, check=True, stdout=subprocess.DEVNULL)
+        shutil.copyfile(found, ROOT / "docs" / "interactive" / f"{name}.html")
+
+
+if __name__ == "__main__":
+    main()
