@@ -73,6 +73,13 @@ def quick_compilation(unoptimized):
         yield
 
 
+@pytest.fixture(scope="module")
+def quick_unless_full(request):
+    """Quick compilation, for modules that CROSSPROP_FULL_GRID tests with the programs that users get."""
+    if os.environ.get("CROSSPROP_FULL_GRID") != "1":
+        request.getfixturevalue("quick_compilation")
+
+
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory):
     """`made_once(name, make)`: a folder that `make(folder)` fills, once for all workers; meanwhile the others wait."""

@@ -23,6 +23,8 @@ PROBES = {"norms": lambda initial, state: jnp.linalg.norm(state.weights - initia
 
 run = partial(cp.run, record_every=30, progress=False)
 
+pytestmark = pytest.mark.usefixtures("quick_unless_full")
+
 
 @pytest.fixture(scope="module")
 def seven():
@@ -98,9 +100,7 @@ def test_side_by_side_it_is_the_same_in_any_company():
 
 def test_engines_for_credit_rules_refuse_it():
     for engine in (chunked, kernel):
-        assert "needs a credit rule on one hidden layer, a UnitRule, got Replay" in engine.why_unsupported(
-            REPLAY, "gpu"
-        )
+        assert "needs a credit rule, a UnitRule, got Replay" in engine.why_unsupported(REPLAY, "gpu")
     with pytest.raises(
         ValueError, match=r"^engine='chunked' cannot run learners\['replay'\]: .* UnitRule, got Replay$"
     ):

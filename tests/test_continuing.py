@@ -1,5 +1,6 @@
 """What comes back from a run goes on: states, starts, snapshots and checkpoints, bit for bit."""
 
+import os
 import re
 import shutil
 import signal
@@ -24,6 +25,8 @@ from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.execution import key_data
 from own_learners import Replay
 from own_streams import Noise
+
+pytestmark = pytest.mark.usefixtures("quick_unless_full")
 
 NET = cp.Network(inputs=6, hidden=7, bias=True)
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=100)
@@ -205,7 +208,9 @@ records.to_netcdf(out, engine="scipy")
 
 def start_script(folder, out, pause=0.0):
     command = [sys.executable, "-c", SCRIPT, str(folder), str(out), str(pause)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
+    quick = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(jax.config.read("jax_disable_most_optimizations"))}
+    here = Path(__file__).parent
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=here, env=os.environ | quick)
 
 
 def test_a_killed_run_goes_on_as_if_it_had_never_been_killed(tmp_path):
