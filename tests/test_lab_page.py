@@ -209,7 +209,6 @@ def test_link_holds_the_setting_and_code_is_copied(chromium, lab):
         assert second.evaluate("document.getElementById('python').textContent") == copied
         assert second.get_attribute("#chart-0 path.curve", "d") == curve
         second.goto(lab.url + "#nonsense")
-        second.reload()
         second.wait_for_selector("#problem:not([hidden])")
         assert "The link's setting cannot be opened" in second.inner_text("#problem")
 

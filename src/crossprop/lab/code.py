@@ -10,12 +10,13 @@ from typing import Any
 from crossprop import specification
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
+from crossprop.registry import arguments_of
 from crossprop.streams import STREAMS
+from crossprop.sweeps.toml import parse_value
 
-NETWORK_FLAGS = ("hidden", "activation", "bias")
-STREAM_FLAGS = ("tasks", "examples")
-LEARNER_FLAGS = ("step_size", "incoming_step_size")
-"""What `crossprop run` has flags for; other settings become a TOML file for `crossprop sweep`."""
+NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
+FLAGS = ("step_size", "incoming_step_size", "optimizer", "eta", "ahead", "horizon", *NETWORK_FLAGS, *STREAM_FLAGS)
+"""What `crossprop run` has flags of their own for; it takes other arguments with `--set`."""
 
 
 def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
@@ -75,32 +76,57 @@ def _arguments(name: str, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
-    """A command for the shell: `crossprop run` if it has a flag for everything, else a file for `crossprop sweep`."""
-    words = _run_words(setting, imports)
+    """A command for the shell: `crossprop run`, or a file for `crossprop sweep` if learners have names of their own or
+    values that no flag can have."""
+    plain = all(map(_is_plain, *zip(*setting.table["learners"].items(), strict=True)))
+    words = _run_words(setting, imports) if plain else None
     return _sweep_script(setting, imports) if words is None else shlex.join(words)
 
 
+def _is_plain(name: str, own: Mapping[str, Any]) -> bool:
+    """Whether `crossprop run` can have a learner: by a name of the registry, with no argument that the name fixes."""
+    clear = not {*name} & {":", "="} and not name.startswith("-")
+    return clear and own.get("rule", name) == name and not {*own} & {*LEARNERS[name].keywords}
+
+
 def _run_words(setting: Setting, imports: tuple[str, ...]) -> list[str] | None:
+    """The words of `crossprop run`, or None if it would not read a value as it is."""
     table = setting.table
-    network, stream = table.get("network", {}), {k: v for k, v in table["stream"].items() if k != "name"}
-    each = [{key: value for key, value in own.items() if key != "rule"} for own in table["learners"].values()]
-    renamed = any(own.get("rule", name) != name or name.startswith("-") for name, own in table["learners"].items())
-    known = set(network) <= {*NETWORK_FLAGS} and set(stream) <= {*STREAM_FLAGS} and set(each[0]) <= {*LEARNER_FLAGS}
-    plain = isinstance(network.get("hidden", 0), int) and not isinstance(stream.get("tasks", ""), list)
-    if renamed or not known or not plain or any(own != each[0] for own in each):
-        return None
-    flags = network | stream | each[0] | {"record_every": setting.record_every, "seeds": len(setting.seeds)}
-    flags |= {"steps": setting.steps} if setting.stream.steps != setting.steps else {}
+    given = {f"network.{name}": value for name, value in table.get("network", {}).items()}
+    given |= {f"stream.{name}": value for name, value in table["stream"].items() if name != "name"}
+    given |= _learner_flags(table["learners"])
     words = ["crossprop", "run", table["stream"]["name"], "--learners", *table["learners"]]
     for module in imports:
         words += ["--import", module]
-    for name, value in flags.items():
-        flag = name.replace("_", "-")
-        if isinstance(value, bool):
+    for path, value in given.items():
+        name, flag = path.rpartition(".")[2], path.rpartition(".")[2].replace("_", "-")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if name == "hidden" and isinstance(value, list) and len(value) > 1:
+            words += ["--hidden", *map(str, value)]
+        elif name in FLAGS and isinstance(value, bool):
             words += [f"--{flag}" if value else f"--no-{flag}"]
+        elif name in FLAGS and (isinstance(value, str) or (isinstance(value, int | float) and value >= 0)):
+            words += [f"--{flag}", text]
+        elif value is not None and type(parse_value(text)) is type(value) and parse_value(text) == value:
+            words += ["--set", f"{path}={text}"]
         elif value is not None:
-            words += [f"--{flag}", str(value)]
-    return words
+            return None
+    for name, value in {"record_every": setting.record_every, "seeds": len(setting.seeds)}.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return words + (["--steps", str(setting.steps)] if setting.stream.steps != setting.steps else [])
+
+
+def _learner_flags(learners: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Each argument once if all learners that take it have the same value, else for each learner by its name."""
+    flags: dict[str, Any] = {}
+    taken = {name: arguments_of(LEARNERS[name]) for name in learners}
+    for name, own in learners.items():
+        for argument, value in ((argument, value) for argument, value in own.items() if argument != "rule"):
+            others = [each for each, known in taken.items() if known is None or argument in known]
+            fixed = any(argument in LEARNERS[each].keywords for each in others)
+            same = all(argument in learners[each] and learners[each][argument] == value for each in others)
+            flags[argument if same and not fixed else f"{name}:{argument}"] = value
+    return flags
 
 
 def _sweep_script(setting: Setting, imports: tuple[str, ...]) -> str:

@@ -15,7 +15,9 @@ import jax
 import jax.monitoring
 import numpy as np
 
+from crossprop import _interrupts as interrupts
 from crossprop import records as schema
+from crossprop._programs import make_room
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import Source, source_of
@@ -38,8 +40,8 @@ SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
 STREAMS_KEPT = 4
-PROGRAMS_KEPT = 48
-"""Compiled programs are let go when there are more."""
+PROGRAMS_KNOWN = 500
+"""Programs whose compilation is not announced again."""
 WAKE = 0.2
 """Seconds between two looks at whether a paused page is still there."""
 
@@ -85,12 +87,10 @@ class Workshop:
             return kept[seed]
 
     def new_programs(self, programs: Mapping[str, Any]) -> list[str]:
-        """The names of those programs that were not met before. Compiled ones are let go when there are too many and no
-        other page runs."""
+        """The names of those programs that were not met before."""
         with self.lock:
-            if len(self.programs.union(programs.values())) > PROGRAMS_KEPT and len(self.watched) <= 1:
+            if len(self.programs) > PROGRAMS_KNOWN:
                 self.programs.clear()
-                jax.clear_caches()
             new = [name for name, program in programs.items() if program not in self.programs]
             self.programs.update(programs.values())
             return new
@@ -102,7 +102,7 @@ class Workshop:
             device = self.pool.free.get()
             token = _counter.set(watched)
             try:
-                with jax.default_device(device):
+                with interrupts.stopped_by(watched.stop), jax.default_device(device):
                     return work()
             finally:
                 _counter.reset(token)
@@ -117,12 +117,12 @@ class Workshop:
         try:
             yield
         finally:
-            watched.stopped = True
+            watched.stop.set()
             self.watched.discard(watched)
 
     def close(self) -> None:
         for each in [*self.watched]:
-            each.stopped = True
+            each.stop.set()
         self.threads.shutdown(wait=True, cancel_futures=True)
 
 
@@ -134,13 +134,13 @@ class Group(NamedTuple):
 
 
 class Watched:
-    """The runs of one page: `frames` starts them and tells what happens, until they end or `stopped` is set."""
+    """The runs of one page: `frames` starts them and tells what happens, until they end or `stop` is set."""
 
     def __init__(self, workshop: Workshop, setting: Setting):
         self.workshop, self.setting = workshop, setting
         self.engines = {name: engine_for("auto", each) for name, each in setting.learners.items()}
         self.segment = segment_of(next(iter(setting.learners.values())), setting.record_every, setting.steps)
-        self.stopped, self.paused = False, False
+        self.stop, self.paused = threading.Event(), False
         self.compiled = 0
         self.sent = 0
         self.features: dict[str, Features] = {}
@@ -172,7 +172,7 @@ class Watched:
                     return
 
     def _is_over(self, closing: Closing) -> bool:
-        return self.stopped or closing()
+        return self.stop.is_set() or closing()
 
     def _programs(self) -> dict[str, Any]:
         """What is compiled for the stream and for each learner: equal for settings that share a program."""
@@ -209,6 +209,7 @@ class Watched:
         data = key_data(setting.seeds)
 
         def start(name: str, seeds: list[int]) -> Group:
+            make_room()
             learner = setting.learners[name]
             runs = [Run(learner, self.workshop.source(setting, seed), data[seed][1]) for seed in seeds]
             job = Batch(runs, setting.record_every, 0, setting.steps, segment=self.segment)
@@ -234,7 +235,7 @@ class Watched:
         until = self._until(min(group.session.step for group in groups))
 
         def advance(session: Session) -> None:
-            if not self.stopped and session.step < until:
+            if session.step < until and not self.stop.is_set():
                 session.advance(until - session.step)
 
         await asyncio.gather(

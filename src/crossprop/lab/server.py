@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from crossprop._interrupts import Stopped
 from crossprop.lab.catalogue import catalogue
 from crossprop.lab.live import Closing, Watched, Workshop, encoded
 from crossprop.lab.settings import read_setting
@@ -82,7 +83,7 @@ class Pages:
             page, setting = _page_of(body), body.get("setting")
             # What this page ran before ends now, even if the browser has not closed its connection yet.
             if (before := self.runs.pop(page, None)) is not None:
-                before.stopped = True
+                before.stop.set()
             if len(self.runs) >= MOST_PAGES:
                 raise ValueError(f"{MOST_PAGES} pages of this lab are running: close one of them, or pause less")
             watched = Watched(self.workshop, read_setting(setting))
@@ -95,10 +96,12 @@ class Pages:
         try:
             async for frame in watched.frames(self.closing):
                 yield encoded(frame)
+        except Stopped:
+            pass
         except Exception as problem:
             yield encoded({"kind": "error", "error": _text(problem)})
         finally:
-            watched.stopped = True
+            watched.stop.set()
             if self.runs.get(page) is watched:
                 del self.runs[page]
 
