@@ -187,7 +187,10 @@ def test_every_file_is_a_sweep_of_every_rule_with_every_optimizer(name, monkeypa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "mnits"}, "name must be one of 'geoff', 'mnist', 'deep', got 'mnits'; did you mean 'mnist'"),
+        (
+            {"name": "mnits"},
+            "name must be one of 'geoff', 'mnist', 'deep', 'credit', got 'mnits'; did you mean 'mnist'",
+        ),
         ({"full": True, "quick": True}, "full and quick must not both"),
         ({"seeds": 0}, "seeds must be at least 2, got 0"),
         ({"evaluate": 1}, "evaluate must be at least 2, got 1"),

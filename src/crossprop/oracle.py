@@ -322,41 +322,32 @@ def _zero_directions(state: State) -> Directions:
 
 def _measures(found: Directions) -> dict[str, Array]:
     """Cosines and norms, `(layer, part)`: of all layers together, then of each."""
-    nothing = tuple(jnp.full_like(part, jnp.nan) for part in found.memory[:-1])
-    parts = {
-        "whole": found.whole,
-        "direct": found.direct,
-        "memory": found.memory,
-        "own": (*nothing, found.own),
-        "cross": (*nothing, found.memory[-1] - found.own),
-    }
-    added = tuple(_added(*pair) for pair in zip(found.learner, found.direct, strict=True))
-    groups = [slice(None), *(slice(at, at + 1) for at in range(len(found.memory)))]
-    table = lambda measure: jnp.stack(
-        [jnp.stack([measure(part[rows], rows) for part in parts.values()]) for rows in groups]
-    )
+    products = jnp.stack([_products(found, at) for at in range(len(found.memory))])
+    products = jnp.concatenate([jnp.sum(products, axis=0, keepdims=True), products])
+    norms = jnp.sqrt(jnp.diagonal(products, axis1=1, axis2=2))
+    cosines = products / (norms[:, :, None] * norms[:, None, :])  # NaN where one of the two is zero
     return {
-        "cosine": table(lambda part, rows: _cosine(found.learner[rows], part)),
-        "added_cosine": table(lambda part, rows: _cosine(added[rows], part)),
-        "norm": table(lambda part, rows: jnp.sqrt(_dot(part, part))),
-        "memory_cosine": table(lambda part, rows: _cosine(found.memory[rows], part)),
-        "direction_norm": jnp.stack([jnp.sqrt(_dot(found.learner[rows], found.learner[rows])) for rows in groups]),
+        "cosine": cosines[:, 0, 2:],
+        "added_cosine": cosines[:, 1, 2:],
+        "memory_cosine": cosines[:, 2 + PARTS.index("memory"), 2:],
+        "norm": norms[:, 2:],
+        "direction_norm": norms[:, 0],
     }
+
+
+def _products(found: Directions, at: int) -> Array:
+    """The inner products, in one layer, of the learner's direction, what it adds to backprop, and all `PARTS`."""
+    learner, direct, memory = found.learner[at], found.direct[at], found.memory[at]
+    own = found.own if at == len(found.memory) - 1 else jnp.full_like(memory, jnp.nan)
+    rows = jnp.stack([learner, _added(learner, direct), direct + memory, direct, memory, own, memory - own])
+    rows = rows.reshape(len(rows), -1)
+    return jnp.matmul(rows, rows.T, precision=jax.lax.Precision.HIGHEST)
 
 
 def _added(direction: Array, direct: Array) -> Array:
     """What a learner adds to backprop; a difference by rounding is none."""
     added = direction - direct
     return jnp.where(jnp.vdot(added, added) > 1e-10 * jnp.vdot(direct, direct), added, 0)
-
-
-def _dot(one: Layers, other: Layers) -> Array:
-    return sum((jnp.vdot(a, b) for a, b in zip(one, other, strict=True)), jnp.zeros(()))
-
-
-def _cosine(one: Layers, other: Layers) -> Array:
-    """NaN where one of them is zero."""
-    return _dot(one, other) / jnp.sqrt(_dot(one, one) * _dot(other, other))
 
 
 def _dataset(

@@ -1,4 +1,5 @@
-"""`crossprop study`: does crossprop credit or foresight help, with which optimizer, and at which settings?"""
+"""`crossprop study`: does crossprop credit or foresight help, with which optimizer and settings, and is it the right
+credit?"""
 
 import json
 import platform
@@ -25,6 +26,7 @@ from crossprop.streams import Geoff, LabelShift
 from crossprop.study.answers import Answer, Result, answers, rows_of
 from crossprop.study.columns import MAIN, Column, columns_of, spec_of
 from crossprop.study.costs import Cost, measure_costs
+from crossprop.study.credit_page import publish_credit
 from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
@@ -36,6 +38,7 @@ STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
     "mnist": "Does crossprop credit help? Label-shifted MNIST",
     "deep": "Does foresight help in deep networks? Label-shifted MNIST",
+    "credit": "Is it the right credit? Every rule beside the exact meta-gradient",
 }
 Say = Callable[[str], None]
 
@@ -44,21 +47,22 @@ Say = Callable[[str], None]
 class Study:
     """Tune every credit rule with every optimizer, evaluate the best of each on fresh seeds, and answer on one page.
 
-    A grid whose best setting is at its edge is widened. What is in the output folder already is not run again.
+    A grid whose best setting is at its edge is widened. What is in the output folder already is not run again. The
+    study credit tunes nothing: it compares the direction of every rule with the exact meta-gradient, in small networks.
 
     Example: crossprop study geoff --out study-geoff
     """
 
-    name: Literal["geoff", "mnist", "deep"]
-    """GEOFF with six tasks, label-shifted MNIST, or label-shifted MNIST with two hidden layers."""
+    name: Literal["geoff", "mnist", "deep", "credit"]
+    """GEOFF with six tasks, label-shifted MNIST, the same with two hidden layers, or the exact meta-gradient."""
     out: Path | None = None
-    """Folder for the sweeps, the tables, the figures and study.html; unset, study-geoff, study-mnist or study-deep."""
+    """Folder for the records, the tables, the figures and study.html; unset, study-geoff and so on by name."""
     full: bool = False
     """Run the full version, meant for a GPU; the default version takes about ten minutes on two cores."""
     quick: bool = False
     """Run a tiny version with one optimizer, which only shows that everything works."""
     seeds: int | None = None
-    """Number of seeds to tune on; unset, as the study defines it."""
+    """Number of seeds to tune on, or in credit to run; unset, as the study defines it."""
     evaluate: int | None = None
     """Number of fresh seeds to evaluate on; unset, 60 for GEOFF, 10 for MNIST and 20 for deep."""
     engine: str = "auto"
@@ -72,16 +76,25 @@ class Study:
         for name in ("seeds", "evaluate"):
             if getattr(self, name) is not None:
                 check.integer(name, getattr(self, name), low=2)
+        if self.name == "credit" and (self.evaluate is not None or self.engine != "auto"):
+            raise ValueError("evaluate and engine must not be given for the study credit, which tunes nothing")
 
     @property
     def folder(self) -> Path:
         """Where the study is written: `out`, or its default."""
         return self.out or Path(f"study-{self.name}")
 
+    @property
+    def _version(self) -> str:
+        return "full" if self.full else "quick" if self.quick else "default"
+
     @interruptible()
     def run(self, say: Say, command: str = "crossprop study") -> list[Answer]:
         """Tunes, evaluates, and writes the tables, the figures and the page, which shows `command`."""
         require("crossprop study", "matplotlib", "plotly", "jinja2", extra="paper")
+        if self.name == "credit":
+            check_writable("out", self.folder)
+            return publish_credit(self.folder, STUDIES[self.name], self._version, self.seeds, say, command)
         with as_file(files("crossprop.study") / f"{self.name}{'-full' * self.full}.toml") as file:
             columns = columns_of(self.name, file)
             specs = {name: self._spec(column, file, name) for name, column in columns.items()}
@@ -143,11 +156,10 @@ class Study:
         stream, network = spec.stream, next(iter(spec.learners.values())).network
         swept = [each for result in results.values() for each in result.sweep.learners.values()]
         assert isinstance(stream, Geoff | LabelShift)
-        version = "full" if self.full else "quick" if self.quick else "default"
         seeds = len(swept[0].grid.seeds)
         reduced = "" if self.full else "; --full has larger networks, longer tasks and wider grids"
         return {
-            "version": version + reduced,
+            "version": self._version + reduced,
             "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {stream.steps // len(stream.tasks):,} examples "
             "per task",
             "hidden units": " and ".join(map(str, network.sizes)),

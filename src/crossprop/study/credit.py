@@ -1,0 +1,283 @@
+"""`crossprop study credit`: how near the direction of every credit rule is to the exact meta-gradient."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crossprop import oracle
+from crossprop.configuration import configuration
+from crossprop.datasets import digits, mnist5k
+from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, UnitRule
+from crossprop.network import Network
+from crossprop.running import experiment
+from crossprop.statistics import Estimate, mean_interval, paired_difference
+from crossprop.store import check_replaceable, read_records, write_records
+from crossprop.streams import Geoff, LabelShift, Stream
+from crossprop.study.answers import BACKPROP, VERDICTS, Answer
+
+if TYPE_CHECKING:
+    import xarray
+
+FORESIGHTS = {
+    "foresight": {},
+    "foresight, horizon 100": {"horizon": 100.0},
+    "foresight, horizon 10000": {"horizon": 10_000.0},
+    "foresight, ahead 0.5": {"ahead": 0.5},
+    "foresight, ahead 4": {"ahead": 4.0},
+    "foresight, ahead -0.5": {"ahead": -0.5},
+}
+"""Foresight with several horizons and distances ahead; the first has both at their defaults, 1000 and 1."""
+FOLLOWED = ("backprop", "crossprop", "crossprop-0.5", "crossprop-approx", "crossprop-sum", "foresight")
+"""The rules that are also followed on runs of their own."""
+LARGE = 0.5
+"""A part is large if it has this share of the size of backprop's gradient; a rule finds it if its cosine is above."""
+
+
+class Setting(NamedTuple):
+    """A network, a stream, and step sizes that suit backprop there."""
+
+    title: str
+    network: Network
+    stream: Stream
+    step_size: float
+    incoming_step_size: float
+    record_every: int
+
+    @property
+    def learners(self) -> dict[str, UnitRule]:
+        """Every rule with the same step sizes."""
+        net = self.network
+        sizes: dict[str, Any] = {"step_size": self.step_size, "incoming_step_size": self.incoming_step_size}
+        learners: dict[str, UnitRule] = {
+            "backprop": Backprop(net, **sizes),
+            "crossprop": Crossprop(net, **sizes),
+            "crossprop-0.5": Crossprop(net, eta=0.5, **sizes),
+            "crossprop-approx": CrosspropApprox(net, **sizes),
+            "crossprop-approx-0.5": CrosspropApprox(net, eta=0.5, **sizes),
+            "crossprop-sum": CrosspropSum(net, **sizes),
+        }
+        if net.outputs > 1:
+            learners["crossprop-projected"] = Crossprop(net, projections=1, **sizes)
+        if isinstance(net.hidden, tuple):
+            learners["crossprop, all layers"] = Crossprop(net, layers="all", **sizes)
+            learners["crossprop-sum, all layers"] = CrosspropSum(net, layers="all", **sizes)
+            learners["foresight, top layer"] = Foresight(net, layers="top", **sizes)
+        return learners | {name: Foresight(net, **sizes, **options) for name, options in FORESIGHTS.items()}
+
+
+def settings(version: str) -> dict[str, Setting]:
+    """The settings of the `quick`, `default` or `full` version: GEOFF and digits, shallow and deep.
+
+    Step sizes are those with which backprop has the lowest error at the default sizes, among powers of 2.
+    """
+    quick, full = version == "quick", version == "full"
+    examples, every = (40, 20) if quick else (5000, 500) if full else (1000, 100)
+    size, few, images = (4, 4, digits()) if quick else (64, 32, mnist5k()) if full else (32, 16, digits())
+    geoff = Geoff(tasks="ABC", examples=examples)
+    shifted = LabelShift(images, tasks="ABC", examples=min(examples, 1500), shuffle=True)
+    weights: dict[str, Any] = {"incoming_scale": "lecun", "outgoing_scale": 0.0}
+    classes: dict[str, Any] = weights | {"outputs": 10, "loss": "softmax"}
+    pixels = images.x.shape[1]
+    found = {
+        "geoff": Setting("GEOFF", Network(20, size, **weights), geoff, 2**-8, 2**-8, every),
+        "geoff-deep": Setting("GEOFF, deep", Network(20, (size, size), **weights), geoff, 2**-8, 2**-10, every),
+        "digits": Setting("Digits", Network(pixels, few, **classes), shifted, 2**-3, 2**-5, every),
+        "digits-deep": Setting("Digits, deep", Network(pixels, (few, few), **classes), shifted, 2**-3, 2**-5, every),
+    }
+    return {name: found[name] for name in ("geoff", "digits-deep")} if quick else found
+
+
+class Found(NamedTuple):
+    """What the oracle found in a setting: all rules along backprop's run, and some on runs of their own."""
+
+    setting: Setting
+    along: "xarray.Dataset"
+    own: "xarray.Dataset"
+
+
+def follow(version: str, seeds: int, folder: Path, say: Callable[[str], None]) -> dict[str, Found]:
+    """Runs every setting, or reads what is in the folder already."""
+    found = {}
+    for name, setting in settings(version).items():
+        say(f"credit: {setting.title}")
+        learners = setting.learners
+        if version == "quick":
+            learners = {rule: learners[rule] for rule in ("backprop", "crossprop", "crossprop-sum", "foresight")}
+        own = {
+            rule: learner for rule, learner in learners.items() if rule in FOLLOWED[: 2 if version == "quick" else None]
+        }
+        along = _followed(folder / f"{name}-along", setting, learners, seeds, learners[BACKPROP])
+        found[name] = Found(setting, along, _followed(folder / f"{name}-own", setting, own, seeds, None))
+    return found
+
+
+def _followed(
+    path: Path, setting: Setting, learners: Mapping[str, UnitRule], seeds: int, along: UnitRule | None
+) -> "xarray.Dataset":
+    asked = experiment(learners, setting.stream, list(range(seeds)), setting.record_every)
+    check_replaceable(path, asked | {"along": json.dumps(along and configuration(along))})
+    if not path.exists():
+        write_records(path, oracle.follow(learners, setting.stream, seeds, setting.record_every, along=along))
+    return read_records(path)
+
+
+COSINES = {
+    "whole": ("cosine", "whole"),
+    "memory": ("cosine", "memory"),
+    "summed_whole": ("summed_cosine", "whole"),
+    "summed_memory": ("summed_cosine", "memory"),
+    "added_memory": ("summed_added_cosine", "memory"),
+}
+"""The columns of the tables: a variable of the oracle, and the part of the meta-gradient."""
+
+
+class Row(NamedTuple):
+    """A rule in a setting: cosines of its direction with parts of the meta-gradient, means over a run."""
+
+    setting: str
+    run: str
+    """Whose run it was: backprop's, or its own."""
+    rule: str
+    layer: str
+    cosines: dict[str, Estimate]
+    """By column of `COSINES`, with intervals over seeds."""
+
+
+def rows_of(found: Mapping[str, Found]) -> list[Row]:
+    """Every rule in every setting, for all layers together and for each."""
+    return [
+        Row(each.setting.title, run, rule, layer, {name: _estimate(records, rule, layer, name) for name in COSINES})
+        for each in found.values()
+        for run, records in (("backprop's", each.along), ("its own", each.own))
+        for layer in map(str, records.layer.values)
+        for rule in map(str, records.learner.values)
+        if layer == "all" or records.sizes["layer"] > 2
+    ]
+
+
+def _estimate(records: "xarray.Dataset", rule: str, layer: str, column: str) -> Estimate:
+    return mean_interval(_by_seed(records, rule, layer, column))
+
+
+def _by_seed(records: "xarray.Dataset", rule: str, layer: str, column: str) -> np.ndarray:
+    variable, part = COSINES[column]
+    return records[variable].sel(learner=rule, layer=layer, part=part).mean("step").values
+
+
+class Terms(NamedTuple):
+    """The parts of the meta-gradient along backprop's run: their sizes, backprop's gradient being 1, and cosines.
+
+    Own and cross are of the top layer, beside that layer's gradient and memory part.
+    """
+
+    setting: str
+    memory: float
+    own: float
+    cross: float
+    direct_memory: float
+    """Cosine of backprop's gradient with the memory part."""
+    own_memory: float
+    cross_memory: float
+    own_cross: float
+    """Cosine of the own with the cross part, from their sizes."""
+    crossprop_own: float
+    """Cosine of crossprop's direction with the own part."""
+    sum_own: float
+    """Cosine of what crossprop-sum adds to backprop with the own part."""
+
+
+def terms_of(found: Mapping[str, Found]) -> list[Terms]:
+    """The parts of the meta-gradient in every setting."""
+    return [_terms(each) for each in found.values()]
+
+
+def _terms(found: Found) -> Terms:
+    records = found.along.mean(("seed", "step"))
+    top = _top(found)
+    norm = lambda layer, part: float(records.norm.sel(learner=BACKPROP, layer=layer, part=part))
+    cosine = lambda layer, part: float(records.memory_cosine.sel(learner=BACKPROP, layer=layer, part=part))
+    memory, own, cross = (norm(top, part) for part in ("memory", "own", "cross"))
+    of_rule = lambda variable, rule: float(records[variable].sel(learner=rule, layer=top, part="own"))
+    return Terms(
+        setting=found.setting.title,
+        memory=norm("all", "memory") / norm("all", "direct"),
+        own=own / norm(top, "direct"),
+        cross=cross / norm(top, "direct"),
+        direct_memory=cosine("all", "direct"),
+        own_memory=cosine(top, "own"),
+        cross_memory=cosine(top, "cross"),
+        own_cross=(memory**2 - own**2 - cross**2) / (2 * own * cross),
+        crossprop_own=of_rule("cosine", "crossprop"),
+        sum_own=of_rule("added_cosine", "crossprop-sum"),
+    )
+
+
+def _top(found: Found) -> str:
+    return str(found.along.layer.values[-1])
+
+
+def answers(found: Mapping[str, Found]) -> list[Answer]:
+    """What the oracle says, in words."""
+    terms = terms_of(found)
+    listed = lambda text: "; ".join(f"{each.setting} {text(each)}" for each in terms)
+    crossprop = [
+        tuple(float(_estimate(each.along, "crossprop", _top(each), name).mean) for name in ("memory", "summed_memory"))
+        for each in found.values()
+    ]
+    both = "; ".join(
+        f"{each.setting} {one:+.2f} and {sums:+.2f}" for each, (one, sums) in zip(terms, crossprop, strict=True)
+    )
+    return [
+        Answer(
+            "Is the part of the meta-gradient that comes from the past large?",
+            _all(each.memory > LARGE for each in terms),
+            f"Its size, backprop's gradient being 1: {listed(lambda each: f'{each.memory:.2f}')}.",
+        ),
+        Answer(
+            "Does it point the way of backprop's gradient?",
+            _all(each.direct_memory > 0 for each in terms),
+            f"Cosine of the two: {listed(lambda each: f'{each.direct_memory:+.2f}')}.",
+        ),
+        Answer(
+            "Does crossprop find that part?",
+            _all(one > LARGE for one, _ in crossprop),
+            f"Cosine with it in the top layer, example by example and summed over windows: {both}.",
+        ),
+        Answer(
+            "Do the terms matter that crossprop drops?",
+            _all(each.cross > LARGE for each in terms),
+            "It keeps what goes through a unit's own outgoing weights and drops what goes through other units'. Sizes "
+            "of the own and of the dropped part, backprop's gradient being 1, and the cosine of the two: "
+            f"{listed(lambda each: f'{each.own:.2f}, {each.cross:.2f}, {each.own_cross:+.2f}')}.",
+        ),
+        _nearer(
+            found,
+            "Is crossprop-sum, which estimates all of it, nearer to the meta-gradient than backprop?",
+            "crossprop-sum",
+        ),
+        _nearer(found, "Is foresight nearer to it than backprop?", "foresight"),
+    ]
+
+
+def _nearer(found: Mapping[str, Found], question: str, rule: str) -> Answer:
+    """Compares a rule with backprop, along backprop's run."""
+    verdicts, words = [], []
+    for each in found.values():
+        mine, backprop = (_by_seed(each.along, name, "all", "whole") for name in (rule, BACKPROP))
+        difference = paired_difference(mine, backprop)
+        shown = difference.low > 0 or difference.high < 0
+        verdicts.append(VERDICTS["open" if not shown else "yes" if difference.mean > 0 else "no"])
+        words.append(
+            f"{each.setting.title} {mine.mean():.3f} and {backprop.mean():.3f} (difference between "
+            f"{difference.low:+.3f} and {difference.high:+.3f})"
+        )
+    verdict = verdicts[0] if len(set(verdicts)) == 1 else "it depends"
+    return Answer(question, verdict, f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}.")
+
+
+def _all(truths: Iterable[bool]) -> str:
+    found = set(truths)
+    return "it depends" if len(found) > 1 else "yes" if found == {True} else "no"

@@ -1,0 +1,248 @@
+"""The page, the tables and the figure of `crossprop study credit`."""
+
+import csv
+import json
+import math
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from crossprop import records as schema
+from crossprop._files import atomic_write
+from crossprop._version import __version__
+from crossprop.execution import cores
+from crossprop.figures import looks
+from crossprop.formats import duration, interval, minus_signs
+from crossprop.pages.charts import line_look, rounded
+from crossprop.pages.writing import write_page
+from crossprop.statistics import Estimate, mean_interval
+from crossprop.study.answers import BACKPROP, Answer
+from crossprop.study.credit import COSINES, Found, Row, Terms, answers, follow, rows_of, terms_of
+from crossprop.study.page import PILLS, QUICK
+
+if TYPE_CHECKING:
+    import xarray
+
+COLUMNS = {
+    "whole": "Meta-gradient",
+    "memory": "Its memory part",
+    "summed_whole": "Meta-gradient, summed",
+    "summed_memory": "Memory part, summed",
+    "added_memory": "What it adds to backprop and the memory part, summed",
+}
+"""The titles of `COSINES`."""
+TERMS = {
+    "memory": "Size of the memory part",
+    "direct_memory": "Cosine of gradient and memory part",
+    "own": "Size of the own part",
+    "cross": "Size of the cross part",
+    "own_cross": "Cosine of own and cross",
+    "own_memory": "Cosine of own and memory",
+    "crossprop_own": "Cosine of crossprop and own",
+    "sum_own": "Cosine of what crossprop-sum adds and own",
+}
+CHARTS = {"whole": "cosine with the meta-gradient", "memory": "cosine with its memory part"}
+PARTS = {
+    "direct": ("#67000d", "-"),
+    "memory": ("#08306b", "-"),
+    "own": ("#4292c6", "--"),
+    "cross": ("#238b45", "--"),
+    "whole": ("#737373", "-"),
+}
+
+
+def write_credit(
+    path: Path,
+    title: str,
+    found: Mapping[str, Found],
+    rows: Sequence[Row],
+    terms: Sequence[Terms],
+    answers: Sequence[Answer],
+    *,
+    command: str,
+    facts: Mapping[str, str],
+    quick: bool,
+) -> None:
+    """Writes the page of the study to `path`, one self-contained file."""
+    charts = {
+        f"{name}-{kind}": make(each)
+        for name, each in found.items()
+        for kind, make in (("cosines", _cosines), ("sizes", _sizes))
+    }
+    contents = [("answers", "The answers"), ("terms", "The parts of the meta-gradient")]
+    contents += [(name, each.setting.title) for name, each in found.items()]
+    write_page(
+        path,
+        "study/credit.html.jinja",
+        data={"parts": charts, "lines": [], "heats": [], "clouds": [], "quick": quick},
+        title=title,
+        contents=[*contents, ("rerun", "Run it again")],
+        banner=QUICK if quick else "",
+        answers=answers,
+        pills=PILLS,
+        terms=[[each.setting, *(minus_signs(f"{getattr(each, name):.2f}") for name in TERMS)] for each in terms],
+        term_titles=["Setting", *TERMS.values()],
+        settings=[
+            {
+                "name": name,
+                "title": each.setting.title,
+                "charts": {part: charts[part] for part in (f"{name}-cosines", f"{name}-sizes")},
+                "tables": _tables(rows, each),
+            }
+            for name, each in found.items()
+        ],
+        command=command,
+        facts=facts,
+    )
+
+
+def _tables(rows: Sequence[Row], found: Found) -> list[dict[str, Any]]:
+    """The cosines along backprop's run and on own runs; in a deep network also those of each layer."""
+    layers = [str(layer) for layer in found.along.layer.values[1:]] if found.along.sizes["layer"] > 2 else []
+    tables = []
+    for run in ("backprop's", "its own"):
+        mine = [row for row in rows if row.setting == found.setting.title and row.run == run]
+        cells = {row.rule: [_cell(row.cosines[column]) for column in COLUMNS] for row in mine if row.layer == "all"}
+        for row in mine:
+            if row.layer != "all":
+                cells[row.rule].append(_cell(row.cosines["whole"]))
+        tables.append(
+            {"run": run, "head": [*COLUMNS.values(), *(f"Meta-gradient, layer {at}" for at in layers)], "rows": cells}
+        )
+    return tables
+
+
+def _cell(estimate: Estimate) -> str:
+    mean, low, high = map(float, estimate)
+    return "–" if math.isnan(mean) else interval(mean, low, high)
+
+
+def _cosines(found: Found) -> list[dict[str, Any]]:
+    """Cosines of every rule with the meta-gradient and with its memory part, over backprop's run."""
+    along, look = found.along.sel(layer="all"), looks(schema.learner_infos(found.along))
+    line = lambda rule, part: (along.cosine.sel(learner=rule, part=part), look[rule])
+    return [_chart(title, along, {rule: line(rule, part) for rule in look}) for part, title in CHARTS.items()]
+
+
+def _sizes(found: Found) -> list[dict[str, Any]]:
+    """The sizes of the parts of the meta-gradient of the top layer, over backprop's run."""
+    top = found.along.isel(layer=-1).sel(learner=BACKPROP)
+    title = "size of the parts of the meta-gradient" + " of the top layer" * (found.along.sizes["layer"] > 2)
+    return [_chart(title, top, {part: (top.norm.sel(part=part), look) for part, look in PARTS.items()})]
+
+
+def _chart(title: str, records: "xarray.Dataset", lines: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    step, seeds = records.step.values, int(records.sizes["seed"])
+    shown = []
+    for name, (values, look) in lines.items():
+        estimate = mean_interval(values.transpose("seed", "step").values)
+        line = {"name": name} | line_look(look) | {"mean": rounded(estimate.mean)}
+        if seeds > 1:
+            line |= {"low": rounded(estimate.low), "high": rounded(estimate.high)}
+        shown.append(line)
+    marks = schema.marks(step, records.task.values)
+    return {
+        "title": title,
+        "log": False,
+        "lines": shown,
+        "step": [int(at) for at in step],
+        "seeds": seeds,
+        "switches": [mark.start for mark in marks if mark.start],
+        "tasks": [{"label": mark.label, "at": (mark.start + mark.end) / 2} for mark in marks],
+    }
+
+
+def write_credit_tables(rows: Sequence[Row], terms: Sequence[Terms], folder: Path) -> None:
+    """Writes `table.csv` and `terms.csv` with every number, and `table.md` to read."""
+    with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        parts = [f"{column} {part}" for column in COSINES for part in Estimate._fields]
+        writer.writerow(["setting", "run", "rule", "layer", *parts])
+        for row in rows:
+            numbers = [float(part) for column in COSINES for part in row.cosines[column]]
+            writer.writerow([row.setting, row.run, row.rule, row.layer, *numbers])
+    with atomic_write(folder / "terms.csv") as path, path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Terms._fields)
+        writer.writerows(terms)
+    with atomic_write(folder / "table.md") as path:
+        path.write_text(_markdown(rows))
+
+
+def _markdown(rows: Sequence[Row]) -> str:
+    """One row per rule and setting, all layers together, along backprop's run."""
+    lines = [f"| setting | rule | {' | '.join(COLUMNS.values())} |", f"|---|---|{'---|' * len(COLUMNS)}"]
+    for row in rows:
+        if row.layer == "all" and row.run == "backprop's":
+            means = [float(row.cosines[column].mean) for column in COLUMNS]
+            cells = ["" if math.isnan(mean) else minus_signs(f"{mean:.2f}") for mean in means]
+            lines.append(f"| {row.setting} | {row.rule} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw_cosines(rows: Sequence[Row], path: Path, note: str) -> None:
+    """Draws the cosine of every rule with the meta-gradient and with its memory part, one panel per setting."""
+    from matplotlib.figure import Figure
+
+    shown = [row for row in rows if row.layer == "all" and row.run == "backprop's"]
+    settings, rules = (list(dict.fromkeys(getattr(row, name) for row in shown)) for name in ("setting", "rule"))
+    figure = Figure(figsize=(3 * len(settings) + 1.5, 0.24 * len(rules) + 1.6), layout="constrained")
+    for axes, setting in zip(figure.subplots(1, len(settings), sharey=True, squeeze=False)[0], settings, strict=True):
+        for row in (row for row in shown if row.setting == setting):
+            at = rules.index(row.rule)
+            axes.plot(float(row.cosines["whole"].mean), at, "o", color="#08306b", markersize=6)
+            axes.plot(float(row.cosines["memory"].mean), at, "o", color="#d94801", markersize=5, fillstyle="none")
+        axes.axvline(0, color="#999999", linewidth=0.8)
+        axes.set(title=setting, xlim=(-1, 1), ylim=(len(rules) - 0.5, -0.5))
+        axes.set_yticks(range(len(rules)), rules, fontsize=8.5)
+        axes.grid(axis="y", color="#eeeeee")
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(
+        f"Cosine of each rule's direction of U with the exact meta-gradient (blue) and its memory part (orange){note}",
+        fontsize=10,
+        color="#555555",
+    )
+    figure.savefig(path, dpi=150)
+
+
+SEEDS = {"quick": 2, "default": 3, "full": 10}
+
+
+def publish_credit(
+    folder: Path, title: str, version: str, seeds: int | None, say: Callable[[str], None], command: str
+) -> list[Answer]:
+    """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
+    began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
+    found = follow(version, seeds, folder / "records", say)
+    rows, terms, told = rows_of(found), terms_of(found), answers(found)
+    write_credit_tables(rows, terms, folder)
+    figures = folder / "figures"
+    figures.mkdir(exist_ok=True)
+    draw_cosines(rows, figures / "cosines.png", "  (quick version)" * quick)
+    facts = _facts(found, version, seeds)
+    write_credit(folder / "study.html", title, found, rows, terms, told, command=command, facts=facts, quick=quick)
+    with atomic_write(folder / "answers.json") as path:
+        path.write_text(
+            json.dumps({"command": command, "facts": facts, "answers": [each._asdict() for each in told]}, indent=1)
+        )
+    say(f"credit: {duration(time.perf_counter() - began)}; the page is {folder / 'study.html'}")
+    return told
+
+
+def _facts(found: Mapping[str, Found], version: str, seeds: int) -> dict[str, str]:
+    facts = {"version": version, "seeds": str(seeds)}
+    for each in found.values():
+        title, network, stream, step_size, incoming, every = each.setting
+        facts[title] = (
+            f"{type(stream).__name__}, {stream.steps:,} examples, windows of {every}; {network.inputs} inputs, hidden "
+            f"{network.hidden}, {network.outputs} outputs, {network.activation}; step sizes {step_size:g} of W and "
+            f"{incoming:g} of U"
+        )
+    return facts | {
+        "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
+        "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
+    }
