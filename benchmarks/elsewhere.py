@@ -25,8 +25,8 @@ def run(path: Path, engine: str, seeds: int) -> None:
     each = [_run_if_it_can(plan, learner, engine) for learner in runs.values()]
     records = xarray.concat(each, "learner", combine_attrs="drop")
     used = dict(zip(plan.learners, (one.attrs["engine"] for one in each), strict=True))
-    coords = {name: records[name].values for name in ("learner", "seed", "step", "task", "diverged_at")}
-    np.savez_compressed(path, **{name: records[name].values for name in VARIABLES}, **coords)
+    kept = (*VARIABLES, "learner", "seed", "step", "task", "diverged_at")
+    np.savez_compressed(path, allow_pickle=False, **{name: records[name].values for name in kept})
     device = jax.devices()[0].device_kind
     print(f"{path}: {device}, jax {jax.__version__}, engines {used}")
 
@@ -60,11 +60,11 @@ def compare(one: Path, other: Path) -> None:
     )
     print(f"{'':22}{'window of a run':>20}{'window, all seeds':>20}{'all windows':>14}{'|U - U0|':>12}{'|W - W0|':>12}")
     for name in a.learner.values:
-        one, other = (each.sel(learner=name) for each in (a, b))
-        over_seeds = [each.mean("seed") for each in (one, other)]
+        mine, its = (each.sel(learner=name) for each in (a, b))
+        over_seeds = [each.mean("seed") for each in (mine, its)]
         ends = [each.isel(step=-1) for each in over_seeds]
         row = [
-            apart(one.loss, other.loss),
+            apart(mine.loss, its.loss),
             apart(over_seeds[0].loss, over_seeds[1].loss),
             apart(over_seeds[0].loss.mean(), over_seeds[1].loss.mean()),
             *(apart(ends[0][drift], ends[1][drift]) for drift in VARIABLES[1:]),

@@ -85,4 +85,15 @@ class Opened:
             self.page.screenshot(path=f"{folder}/report-{name}.png", full_page=True)
 
 
+def violations(opened: Opened, axe: Any) -> list[str]:
+    """The serious violations on the page, with all its folds open, in the light and in the dark."""
+    opened.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    found = []
+    for scheme in ("light", "dark"):
+        opened.page.emulate_media(color_scheme=scheme)
+        opened.page.wait_for_timeout(300)
+        found += [f"{scheme}: {each}" for each in axe(opened.page)]
+    return found
+
+
 LINES = ".scatterlayer path.js-line"

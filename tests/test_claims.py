@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray
 
-from crossprop.paper import _sentences as sentences
+from crossprop import sentences
 from crossprop.paper.claims import CLAIMS, decide
 from crossprop.paper.verdicts import Bounds, Number, to_json, verdict_of, verdict_on
 
@@ -431,7 +431,7 @@ def test_bounds_tell_inside_outside_equal_and_both(span, expected):
     ],
 )
 def test_a_ratio_reads_as_a_sentence(ratio, said):
-    assert sentences.ratio("error", "adam", "backprop", Number("", *ratio), ", in 30 of 30 seeds") == said
+    assert sentences.ratio("error", "adam", "backprop", Number("", *ratio), ", in 30 of 30 seeds", 0.01) == said
 
 
 @pytest.mark.parametrize(("id", "shapes", "expected"), TABLE)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from browser import Opened
+from browser import Opened, violations
 from crossprop.cli import main
 from crossprop.plot import plot
+from crossprop.plot.findings import conclusions
 from crossprop.plot.numbers import groups, read, value_text
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -82,6 +83,38 @@ def test_the_page_works_in_a_browser(plots, chromium):
         opened.page.locator("select").nth(1).select_option(index=2)
         opened.page.wait_for_function("document.querySelector('.heat').layout.xaxis.title.text === 'eta'")
         assert opened.wrong == []
+
+
+@pytest.mark.long
+def test_nothing_serious_keeps_anyone_from_reading_the_page(plots, chromium, axe):
+    with Opened(chromium, plots / "sweep.html") as opened:
+        assert violations(opened, axe) == []
+
+
+def test_the_page_names_stream_network_seeds_and_command_and_concludes(plots, store):
+    page = (plots / "sweep.html").read_text()
+    page = page[: page.index('<script type="application/json"')]
+    for words in ("Geoff (inputs 6, features 10", "inputs 6, hidden 8", "2 to choose settings, 3 fresh ones"):
+        assert words in page
+    assert f"crossprop plot {store}" in page and "every number here comes out the same, bit for bit" in page
+    fresh = {name: values.mean().item() for name, values in cp.open_evaluation(store).values().items()}
+    best, other = sorted(fresh, key=fresh.__getitem__)
+    first, second, *others = conclusions(read(store))
+    assert first.startswith(f"Of 2 learners, {best} has the lowest squared error: ") and "3 fresh seeds" in first
+    ratio = fresh[other] / fresh[best]
+    assert re.match(rf"{other}'s squared error is ", second, re.IGNORECASE) and second.endswith("of 3 seeds.")
+    assert abs(float(re.search(r"is ([\d.]+)%", second)[1]) / 100 - (ratio - 1)) < 0.1
+    assert any("at the edge" in text for text in others) == any(
+        c.edges for c in cp.open_evaluation(store).chosen.values()
+    )
+
+
+def test_a_best_eta_of_one_is_called_backprop(store):
+    sweep = read(store)
+    swept = sweep.learners["crossprop"]
+    one = swept._replace(choice=swept.choice._replace(point=swept.choice.point | {"eta": 1}))
+    said = conclusions(sweep._replace(learners=sweep.learners | {"crossprop": one}))
+    assert "The best eta of crossprop is 1, which is backprop." in said
 
 
 def test_many_learners_stand_in_a_panel_for_each_optimizer(store):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray
 
-from browser import LINES, Opened
+from browser import LINES, Opened, violations
 from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
@@ -458,3 +458,12 @@ def test_browser_in_dark_mode(chromium: Any, report: Path) -> None:
         assert (opened.page.evaluate(background), opened.page.evaluate(stroke)) != dark
         assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
         assert opened.wrong == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_serious_keeps_anyone_from_reading_the_report(
+    chromium: Any, axe: Any, report: Path, width: int
+) -> None:
+    with Opened(chromium, report, width=width) as opened:
+        assert violations(opened, axe) == []

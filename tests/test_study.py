@@ -4,21 +4,25 @@ import csv
 import json
 import sys
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray
 
 import crossprop as cp
-from browser import Opened
+from browser import Opened, violations
 from crossprop import datasets
 from crossprop.cli import main
 from crossprop.datasets import DataSet
 from crossprop.plot.numbers import read
+from crossprop.statistics import Estimate, Paired
 from crossprop.study import Study
-from crossprop.study.answers import rows_of, verdict
+from crossprop.study.answers import Answer, Result, Row, _moves, conclusions, rows_of, verdict
 from crossprop.study.columns import columns_of, spec_of
 from crossprop.study.widening import fill_widening, next_value
 from crossprop.sweeps import SweepSpec
+from crossprop.sweeps.evaluate import Comparison
 from crossprop.sweeps.toml import read_spec
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -160,7 +164,64 @@ def test_a_study_that_is_done_is_written_again_without_a_run(study, monkeypatch,
 
 def test_the_page_works_in_a_browser(study, chromium):
     with Opened(chromium, study / "study.html") as opened:
-        assert opened.wrong == [] and opened.page.locator(".summary li").count() >= 4
+        assert opened.wrong == [] and opened.page.locator("table.claims tbody tr").count() >= 4
+        assert opened.page.locator(".forest .points path").count() >= 3
+        opened.page.locator("[data-phase]").nth(2).click()
+        assert opened.wrong == []
+
+
+@pytest.mark.long
+def test_nothing_serious_keeps_anyone_from_reading_the_page(study, chromium, axe):
+    with Opened(chromium, study / "study.html") as opened:
+        assert violations(opened, axe) == []
+
+
+def test_the_page_names_stream_network_seeds_and_command(study):
+    page = (study / "study.html").read_text()
+    told = ("6 learners with 8 hidden units on Geoff, tasks ABCDEF", "3 fresh seeds", "its answers mean nothing")
+    assert all(words in page for words in told)
+    assert "crossprop" in page[page.index('aria-label="command"') :][:200]
+
+
+def made_row(optimizer, p, *difference, rule="crossprop"):
+    """A row of a learner whose comparison with backprop over all steps is made up."""
+    estimate = Estimate(*np.array([8.0, 7.0, 9.0]))
+    name = f"{rule}-{optimizer}"
+    versus = {"all": Comparison(name, f"backprop-{optimizer}", estimate, Paired(*difference, 9, 10), p)}
+    swept = SimpleNamespace(choice=SimpleNamespace(diverged=0, mean=8.0))
+    return Row(name, rule, optimizer, swept, {}, {"backprop": versus}, estimate)
+
+
+def test_conclusions_say_with_which_optimizers_it_helps_and_quote_the_best():
+    rows = [
+        made_row("sgd", 0.001, -2.0, -2.5, -1.5),
+        made_row("momentum", 0.001, -1.0, -1.5, -0.5),
+        made_row("rmsprop", 0.6, 0.1, -0.5, 0.7),
+        made_row("adam", 0.01, 1.0, 0.5, 1.5),
+        made_row("sgd", 0.01, -1.0, -1.5, -0.5, rule="foresight"),
+    ]
+    best = Answer("Is the best crossprop better than the best backprop?", "no", "Because.")
+    said = conclusions({"main": Result("six tasks", None, rows)}, [best, Answer("Another?", "no", "No.")])
+    assert said == [
+        "Both tuned, crossprop credit instead of backprop helps with sgd and momentum, hurts with adam and makes no "
+        "difference that shows with rmsprop.",
+        "Both tuned, foresight instead of backprop helps with sgd.",
+        "Because.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("apart", "spread", "expected"), [(-0.5, 0.01, "yes"), (0.5, 0.01, "no"), (-0.01, 0.5, "no difference shown")]
+)
+def test_features_move_less_only_if_the_difference_shows_over_seeds(apart, spread, expected):
+    seeds = {"seed": range(5)}
+    noise = spread * np.array([-1.0, 1.0, 0.3, -0.6, 0.3])
+    moved = {
+        "crossprop-sgd": xarray.DataArray(10 + apart + noise, seeds, ["seed"]),
+        "backprop-sgd": xarray.DataArray(np.full(5, 10.0), seeds, ["seed"]),
+    }
+    found = _moves([made_row("sgd", 0.5, 0.0, -1.0, 1.0)], moved)
+    assert found.verdict == expected and "Crossprop-sgd's movement of U by the end is " in found.why
 
 
 @pytest.mark.parametrize("name", ["geoff", "geoff-full", "mnist", "mnist-full", "deep", "deep-full"])

@@ -48,7 +48,7 @@ def described(configuration: Any, but: tuple[str, ...] = ()) -> str:
     fields = {name: value for name, value in configuration.items() if name not in ("type", *but)}
     words = [f"{name.replace('_', ' ')} {_word(value)}" for name, value in fields.items() if _word(value)]
     kind = str(configuration.get("type", "")).rpartition(".")[2]
-    return f"{kind}: {', '.join(words)}" if words and kind else kind or ", ".join(words)
+    return f"{kind} ({', '.join(words)})" if words and kind else kind or ", ".join(words)
 
 
 def _word(value: Any) -> str:

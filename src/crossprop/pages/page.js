@@ -207,7 +207,7 @@
   function zoomTogether(leader, change) {
     if (!Object.keys(change).some((name) => name.startsWith("xaxis."))) return;
     const range = leader.layout.xaxis.range.map(Number);
-    for (const place of document.querySelectorAll(".curves")) {
+    for (const place of document.querySelectorAll(".chart.curves")) {
       if (place === leader || place.dataset.part !== leader.dataset.part || !place.data) continue;
       const there = place.layout.xaxis.range.map(Number);
       if (range.some((end, at) => end !== there[at])) Plotly.relayout(place, { "xaxis.range": [...range], "xaxis.autorange": false });
@@ -217,7 +217,7 @@
   /* Hides in all charts of an experiment what was hidden in one: their traces are the same, in the same order. */
   function follow(leader) {
     const shown = leader.data.map((trace) => trace.visible ?? true);
-    for (const place of document.querySelectorAll(".curves")) {
+    for (const place of document.querySelectorAll(".chart.curves")) {
       if (place === leader || place.dataset.part !== leader.dataset.part || !place.data) continue;
       if (place.data.some((trace, at) => (trace.visible ?? true) !== shown[at])) Plotly.restyle(place, { visible: shown });
     }
@@ -324,12 +324,54 @@
     return show().then(() => show);
   }
 
+  /* Differences to a reference, which is the line at 0: a mean and its interval for each learner. Controls do not set
+     the limits of the axis; where one is beyond them, its mean is written at the edge. */
+  function drawForest(place) {
+    const forest = data.forests[Number(place.dataset.chart)], switches = [...place.closest("figure").querySelectorAll("[data-phase]")];
+    let shown = switches[0].dataset.phase;
+    const show = () => {
+      const rows = forest.phases[shown], near = rows.filter((row) => !row.control), scaled = near.length ? near : rows;
+      const least = Math.min(0, ...scaled.map((row) => row.low)), most = Math.max(0, ...scaled.map((row) => row.high)), wide = most - least || 1;
+      const range = [least - 0.08 * wide, most + 0.2 * wide], inside = rows.filter((row) => row.mean >= range[0] && row.mean <= range[1]);
+      const traces = inside.map((row) => ({
+        x: [row.mean], y: [plain(row.name)], mode: "markers", showlegend: false, marker: { color: colour(row), size: 9 },
+        error_x: { type: "data", symmetric: false, array: [row.high - row.mean], arrayminus: [row.mean - row.low], color: colour(row), thickness: 2.5, width: 0 },
+        hovertemplate: `%{x:+.2~f}% [${row.low}, ${row.high}]<extra>${plain(row.name)}</extra>`,
+      }));
+      const words = (row) => (row.mean > 0 ? `+${Math.round(row.mean)}% →` : `← ${Math.round(row.mean)}%`);
+      const layout = {
+        height: 110 + 24 * rows.length, margin: { l: narrow.matches ? 130 : 200, r: 16, t: narrow.matches ? 34 : 8, b: 60 }, hovermode: "closest",
+        font: { family: "system-ui, sans-serif", size: narrow.matches ? 10 : 12 },
+        xaxis: { title: { text: `${forest.axis}${data.quick ? " · quick version" : ""}`, standoff: 8 }, range, ticksuffix: "%", zeroline: false, nticks: narrow.matches ? 5 : 9 },
+        yaxis: { type: "category", categoryarray: rows.map((row) => plain(row.name)), range: [rows.length - 0.5, -0.5], showgrid: false },
+        shapes: [
+          { type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: css("--muted"), width: 1.5 } },
+          ...rows.map((row, at) => at).filter((at) => at && rows[at].group !== rows[at - 1].group).map((at) => (
+            { type: "line", x0: 0, x1: 1, xref: "paper", y0: at - 0.5, y1: at - 0.5, line: { color: css("--line"), width: 1 } })),
+        ],
+        annotations: rows.filter((row) => !inside.includes(row)).map((row) => ({
+          x: row.mean > 0 ? 1 : 0, xref: "paper", xanchor: row.mean > 0 ? "right" : "left", y: plain(row.name), showarrow: false, text: words(row), font: { color: css("--muted") },
+        })),
+      };
+      return Plotly.react(place, traces, nested(layout, theme()), CONFIG);
+    };
+    for (const button of switches) {
+      button.addEventListener("click", () => {
+        for (const other of switches) other.setAttribute("aria-pressed", String(other === button));
+        shown = button.dataset.phase;
+        show();
+      });
+    }
+    return show().then(() => show);
+  }
+
   async function draw() {
     const redraws = [];
-    for (const place of document.querySelectorAll(".lines")) redraws.push(await drawLines(place));
-    for (const place of document.querySelectorAll(".heat")) redraws.push(await drawHeat(place));
-    for (const place of document.querySelectorAll(".curves")) redraws.push(await drawCurves(place));
-    const clouds = [...document.querySelectorAll(".cloud")];
+    for (const place of document.querySelectorAll(".chart.forest")) redraws.push(await drawForest(place));
+    for (const place of document.querySelectorAll(".chart.lines")) redraws.push(await drawLines(place));
+    for (const place of document.querySelectorAll(".chart.heat")) redraws.push(await drawHeat(place));
+    for (const place of document.querySelectorAll(".chart.curves")) redraws.push(await drawCurves(place));
+    const clouds = [...document.querySelectorAll(".chart.cloud")];
     for (const place of clouds) redraws.push(await drawCloud(place));
     const row = document.querySelector(".labels");
     if (row && clouds.length) labelSwitches(row, clouds);

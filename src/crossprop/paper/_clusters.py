@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crossprop import sentences
 from crossprop.formats import fixed, listed
-from crossprop.paper import _sentences as sentences
 from crossprop.paper import _texts as texts
 from crossprop.paper.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
 from crossprop.statistics import paired_difference

@@ -5,9 +5,10 @@ from itertools import combinations
 
 import numpy as np
 
-from crossprop.paper import _sentences as sentences
+from crossprop import sentences
 from crossprop.paper._measures import TINY, Runs
 from crossprop.paper.verdicts import (
+    EQUAL,
     LESS_TIMES,
     MORE,
     MORE_TIMES,
@@ -44,7 +45,7 @@ class Quantity:
         values = [np.maximum(self.of(name), TINY) for name in (a, b)]
         number = Number.of(f"{self.label}, {a} / {b}", paired_ratio(values[0], values[1], level))
         agree = values[0] > values[1] if number.mean >= 1 else values[0] < values[1]
-        return Finding(number, bounds, sentences.ratio(self.noun, a, b, number, self.runs.count(agree)))
+        return Finding(number, bounds, sentences.ratio(self.noun, a, b, number, self.runs.count(agree), EQUAL))
 
 
 def _loss_name(runs: Runs) -> str:

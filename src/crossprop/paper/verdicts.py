@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"
-VERDICTS = (HOLDS, IN_PART, DOES_NOT, NOT_SHOWN, CANNOT)
 EQUAL = 0.01
 """A difference of less than 1% counts as none."""
+VERDICTS = (HOLDS, IN_PART, DOES_NOT, NOT_SHOWN, CANNOT)
 
 
 class CannotDecide(Exception):

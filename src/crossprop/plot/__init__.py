@@ -1,5 +1,6 @@
 """`crossprop plot`: the results of a sweep, as figures and as one interactive page."""
 
+import shlex
 from pathlib import Path
 
 from crossprop._extras import require
@@ -21,5 +22,5 @@ def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
     sweep = read(store)
     folder = store / "plots" if out is None else Path(out)
     check_writable("out", folder)
-    page.write(sweep, folder / "sweep.html")
+    page.write(sweep, folder / "sweep.html", shlex.join(["crossprop", "plot", str(store)]))
     return [folder / "sweep.html", *drawings.draw(sweep, folder)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crossprop.figures import curves, looks
+from crossprop.figures import curves, line_style, looks
 from crossprop.plot.numbers import LINES, TALLEST, Sweep, Swept, color_limits, groups, infos, is_log, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
@@ -42,7 +42,8 @@ def _learners(sweep: Sweep, path: Path) -> None:
             if not swept.axes:
                 continue
             colour, style = look[name]
-            ticks |= _line(axes, swept, swept.axes[:1], (), {"color": colour, "linestyle": style, "label": name})
+            drawn = {"color": colour, "linestyle": style, "label": name} | line_style(swept.info)
+            ticks |= _line(axes, swept, swept.axes[:1], (), drawn)
         _finish(axes, title, sweep.measure, _first(sweep), ticks)
         axes.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     _title(figure, "the best over all other axes at each value,\nmean and 95% bootstrap band; × at the top: diverged")
@@ -73,7 +74,7 @@ def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], styl
     values = swept.values(keep[0])
     numbers = all(isinstance(value, int | float) for value in values)
     x = np.array(values, float) if numbers else np.arange(len(values))
-    axes.plot(x, mean, marker="o", markersize=3, linewidth=1.3, **style)
+    axes.plot(x, mean, marker="o", markersize=3, **{"linewidth": 1.3} | style)
     axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
     if diverged.any():
         top = {"transform": axes.get_xaxis_transform(), "clip_on": False, "linestyle": "none"}

@@ -82,6 +82,7 @@ class Sweep(NamedTuple):
     measure: str
     seconds: float
     """The time of all runs in the store."""
+    record_every: int
 
 
 def read(store: Path) -> Sweep:
@@ -99,7 +100,9 @@ def read(store: Path) -> Sweep:
     best = _joined(list(evaluation.records.values()) if fresh else own)
     best = best.assign_coords(schema.info_coordinates({name: swept.info for name, swept in learners.items()}))
     measure = schema.VARIABLES[str(next(iter(learners.values())).scores.name)].title
-    return Sweep(learners, evaluation, best, fresh, measure, seconds=sum(block.seconds for block in blocks))
+    return Sweep(
+        learners, evaluation, best, fresh, measure, sum(block.seconds for block in blocks), header.record_every
+    )
 
 
 def _best_records(swept: Swept, record_every: int, blocks: Any) -> "xarray.Dataset":

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossprop.figures import Look, looks
+from crossprop.figures import Look, is_control, looks
 from crossprop.formats import interval
 from crossprop.pages import charts
+from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.drawings import SHADES
+from crossprop.plot.findings import conclusions, facts
 from crossprop.plot.numbers import (
     LINES,
     TALLEST,
@@ -26,20 +28,47 @@ from crossprop.plot.numbers import (
 )
 from crossprop.statistics import mean_interval
 
+HEADLINE = "headline"
+FEW = 5
+"""With at most this many learners, the chart at the top has a line for each."""
 
-def write(sweep: Sweep, path: Path) -> None:
-    """Writes the best settings, the sensitivity along each axis, heat maps over two axes, and learning curves."""
+
+def write(sweep: Sweep, path: Path, command: str) -> None:
+    """Writes what was found, the best settings, the sensitivity along each axis, heat maps over two axes, and learning
+    curves. The page shows `command`, which draws it."""
     pictures = pictures_of(sweep)
+    top = _headline(sweep, pictures)
+    data = pictures.data
+    if top:
+        data["parts"][HEADLINE] = [top]
     write_page(
         path,
         "plot/sweep.html.jinja",
-        data=pictures.data,
+        data=data,
         title="A sweep of learners",
-        contents=[("best", "The best settings"), *pictures.contents],
+        contents=[
+            ("conclusion", "Conclusion"),
+            ("best", "The best settings"),
+            *pictures.contents,
+            ("rerun", "Run it again"),
+        ],
+        conclusions=conclusions(sweep),
+        headline=top,
         measure=sweep.measure,
+        command=command,
+        facts=facts(sweep),
+        same=SAME,
         best=best_settings(sweep),
         pictures=pictures,
     )
+
+
+def _headline(sweep: Sweep, pictures: "Pictures") -> dict[str, Any] | None:
+    """The learning curves of the best settings, with each setting beside its line; None if there are many learners."""
+    if len(sweep.learners) > FEW:
+        return None
+    first = next(iter(pictures.curves.values()))[0]
+    return charts.headline(first, {name: setting(swept) for name, swept in sweep.learners.items()})
 
 
 class BestSetting(NamedTuple):
@@ -115,7 +144,9 @@ def _learner_lines(sweep: Sweep) -> list[dict[str, Any]]:
     for group, names in groups(sweep).items():
         mine = {name: sweep.learners[name] for name in names if sweep.learners[name].axes}
         look = looks(infos(sweep, names))
-        lines = [_line(name, look[name], swept, swept.axes[:1], ()) for name, swept in mine.items()]
+        lines = [
+            _line(name, look[name], swept, swept.axes[:1], (), is_control(swept.info)) for name, swept in mine.items()
+        ]
         if lines:
             along = next(iter(mine.values())).axes[0]
             found.append(_chart(f"Learners{': ' * bool(group)}{group}", sweep.measure, along, lines))
@@ -136,13 +167,15 @@ def _eta_lines(sweep: Sweep) -> list[dict[str, Any]]:
     return found
 
 
-def _line(name: str, look: Look, swept: Swept, keep: Sequence[str], which: tuple[int, ...]) -> dict[str, Any]:
+def _line(
+    name: str, look: Look, swept: Swept, keep: Sequence[str], which: tuple[int, ...], control: bool = False
+) -> dict[str, Any]:
     mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
     values = swept.values(keep[0])
     numbers = {key: charts.rounded(part) for key, part in (("mean", mean), ("low", low), ("high", high))}
     labels = [value_text(value) for value in values]
     places = {"x": values, "labels": labels, "diverged": np.flatnonzero(diverged).tolist()}
-    return {"name": name} | charts.line_look(look) | numbers | places
+    return {"name": name} | charts.line_look(look, control) | numbers | places
 
 
 def _chart(name: str, title: str, along: str, lines: list[dict[str, Any]]) -> dict[str, Any]:

@@ -2,24 +2,21 @@
 credit?"""
 
 import json
-import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Literal
 
-import jax
-
 from crossprop import _checks as check
 from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
 from crossprop._interrupts import interruptible
-from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import cores, expected_time
+from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
 from crossprop.learners import Learner
+from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import read
 from crossprop.streams import Geoff, LabelShift
@@ -131,7 +128,9 @@ class Study:
             draw_differences(rows, sweep.measure, figures / "differences.png", note)
         facts = self._facts(spec, results)
         page, title = self.folder / "study.html", STUDIES[self.name]
-        write_study(page, title, results, costs, found, command=command, facts=facts, quick=self.quick)
+        learners = f"{plural(len(spec.learners), 'learner')} with {facts['hidden units']} hidden units"
+        ran = f"Here: {learners} on {facts['stream']}; {facts['grid']}, then {facts['evaluation']}."
+        write_study(page, title, results, costs, found, ran=ran, command=command, facts=facts, quick=self.quick)
         with atomic_write(self.folder / "answers.json") as path:
             summary = {"command": command, "facts": facts, "answers": [each._asdict() for each in found]}
             path.write_text(json.dumps(summary, indent=1))
@@ -167,6 +166,4 @@ class Study:
             f"seed{'s' * (seeds > 1)} each",
             "evaluation": f"{results[MAIN].sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
             "time": duration(sum(result.sweep.seconds for result in results.values())),
-            "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
-            "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
-        }
+        } | machine()

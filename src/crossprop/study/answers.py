@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from crossprop import sentences
+from crossprop.formats import listed, upper_first
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, mean_interval
@@ -19,6 +21,9 @@ BACKPROP, FROZEN, FORESIGHT, HINDSIGHT, REPLAY = "backprop", "frozen", "foresigh
 WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
 VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 LEVEL = 0.05
+EFFECTS = {"yes": "helps with", "no": "hurts with", "open": "makes no difference that shows with"}
+QUOTED = ("Is the best ", "Is crossprop better than not", "Is foresight better than not")
+"""How the questions begin whose answers the conclusion quotes."""
 
 
 class Row(NamedTuple):
@@ -131,8 +136,27 @@ def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[An
         *_hindsight(main),
     ]
     if crossprop:
-        found += [_adapts(crossprop, "crossprop"), _moves(crossprop, main.rows)]
+        records = main.sweep.evaluation.records
+        moved = {name: each.incoming_drift.isel(step=-1) for name, each in records.items()}
+        found += [_adapts(crossprop, "crossprop"), _moves(crossprop, moved)]
     return [*found, _adapts(foresight, FORESIGHT)] if foresight else found
+
+
+def conclusions(columns: Mapping[str, Result], found: list[Answer]) -> list[str]:
+    """What a study found, in sentences to quote: with which optimizers crossprop credit and foresight help, and how the
+    best of each compares with the best backprop and with frozen features."""
+    main = columns[MAIN]
+    rules = {row.rule for row in main.rows if row.is_crossprop}
+    said = []
+    for name, wanted in (("crossprop credit", rules), ("foresight", {FORESIGHT})):
+        effects: dict[str, list[str]] = {}
+        for optimizer in main.optimizers:
+            best = main.best(optimizer, *wanted)
+            if best and BACKPROP in best.versus:
+                effects.setdefault(EFFECTS[verdict(best.versus[BACKPROP]["all"])], []).append(optimizer)
+        words = [f"{effect} {listed(effects[effect])}" for effect in EFFECTS.values() if effect in effects]
+        said += [f"Both tuned, {name} instead of backprop {listed(words)}."] * bool(words)
+    return said + [answer.why for answer in found if answer.question.startswith(QUOTED)]
 
 
 def _better_than_the_best(main: Result, bests: list[Row], name: str) -> list[Answer]:
@@ -214,12 +238,18 @@ def _hindsight(main: Result) -> list[Answer]:
 
 def _list(comparisons: list[Comparison], phase: str) -> str:
     """Comparisons in a sentence."""
-    words = []
-    for each in comparisons:
-        mean, low, high, won, pairs = each.percent
-        told = "diverged" if not np.isfinite(mean) else f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}], {won} of {pairs} won"
-        words.append(f"{each.learner} against {each.reference} {told}, {p_text(each.p)}")
-    return f"Error {PHASES[phase]}: {'; '.join(words)}."
+    return upper_first("; ".join(_sentence(each, f"error {PHASES[phase]}") for each in comparisons)) + "."
+
+
+def _sentence(comparison: Comparison, noun: str) -> str:
+    """A comparison in words, without its full stop."""
+    relative = comparison.percent
+    if not np.isfinite(relative.mean):
+        return f"a fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared"
+    times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
+    count = f", in {relative.won if relative.mean < 0 else relative.pairs - relative.won} of {relative.pairs} seeds"
+    said = sentences.ratio(noun, comparison.learner, comparison.reference, times, count)
+    return f"{said}, {p_text(comparison.p)}"
 
 
 def _best(rows: list[Row]) -> Row | None:
@@ -233,17 +263,7 @@ def _against(question: str, row: Row, reference: str, phase: str) -> Answer:
 
 
 def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
-    relative, difference = comparison.percent, comparison.difference
-    if not np.isfinite(difference.mean):
-        why = f"A fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared."
-        return Answer(question, VERDICTS["open"], why)
-    words = "less" if difference.mean < 0 else "more"
-    why = (
-        f"{comparison.learner} has {abs(relative.mean):.1f}% {words} error {PHASES[phase]} than "
-        f"{comparison.reference} (between {relative.low:+.1f}% and {relative.high:+.1f}%); it wins {difference.won} of "
-        f"{difference.pairs} seeds, {p_text(comparison.p)}."
-    )
-    return Answer(question, VERDICTS[verdict(comparison)], why)
+    return Answer(question, VERDICTS[verdict(comparison)], _list([comparison], phase))
 
 
 def _adapts(bests: list[Row], name: str) -> Answer:
@@ -252,14 +272,12 @@ def _adapts(bests: list[Row], name: str) -> Answer:
     return Answer(f"Does {name} adapt faster when the task changes?", _all(verdicts), _list(comparisons, "switch"))
 
 
-def _moves(bests: list[Row], rows: list[Row]) -> Answer:
-    drift = {row.learner: float(row.drift.mean) for row in rows}
-    pairs = [(row.learner, row.versus[BACKPROP]["all"].reference) for row in bests]
-    words = [f"{mine} {drift[mine]:.3g}, {other} {drift[other]:.3g}" for mine, other in pairs]
-    why = f"Distance of the incoming weights from their initial values at the end: {'; '.join(words)}."
-    return Answer(
-        "Do the features of crossprop move less?", _all(["yes" if drift[a] < drift[b] else "no" for a, b in pairs]), why
-    )
+def _moves(bests: list[Row], moved: "Mapping[str, xarray.DataArray]") -> Answer:
+    """Whether U ends nearer to where it started, paired over seeds like errors."""
+    comparisons = compare(moved, {row.learner: row.versus[BACKPROP]["all"].reference for row in bests})
+    why = "; ".join(_sentence(each, "movement of U by the end") for each in comparisons)
+    verdicts = [VERDICTS[verdict(each)] for each in comparisons]
+    return Answer("Do the features of crossprop move less?", _all(verdicts), f"{upper_first(why)}.")
 
 
 def _all(verdicts: list[str]) -> str:

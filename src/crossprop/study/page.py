@@ -6,16 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crossprop.figures import CONTROLS, LOOKS
 from crossprop.formats import interval, minus_signs, upper_first
+from crossprop.pages import charts
+from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings, pictures_of, write
 from crossprop.records import PHASES
-from crossprop.study.answers import BACKPROP, FROZEN, Answer, Result, Row, p_text, verdict
+from crossprop.study.answers import BACKPROP, FROZEN, Answer, Result, Row, conclusions, p_text, verdict
 from crossprop.study.costs import Cost
 from crossprop.sweeps.evaluate import Comparison
 
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 """The CSS class of each answer."""
+NOTHING = "This tiny version shows that everything works. With so few seeds and examples, its answers mean nothing."
+OTHER_RULE = ("#6a51a3", "-")
 QUICK = "quick version: tiny, it shows that everything works and nothing else"
 
 
@@ -24,28 +29,33 @@ def write_study(
     title: str,
     columns: Mapping[str, Result],
     costs: Mapping[str, Cost],
-    answers: Sequence[Answer],
+    answers: list[Answer],
     *,
+    ran: str,
     command: str,
     facts: Mapping[str, str],
     quick: bool,
 ) -> None:
     """Writes the page of a study to `path`, one self-contained file, with the charts of its first column; the charts of
-    every other column get a page of their own beside it."""
+    every other column get a page of their own beside it. `ran` says in a sentence what was run."""
     (_, first), *others = columns.items()
     pictures = pictures_of(first.sweep)
     for name, column in others:
-        write(column.sweep, path.with_name(f"{name}.html"))
-    contents = [("answers", "The answers")]
+        write(column.sweep, path.with_name(f"{name}.html"), command)
+    forest = _forest(first.rows)
+    contents = [("conclusion", "Conclusion"), ("answers", "The answers")]
     contents += [(f"comparisons-{name}", upper_first(column.title)) for name, column in columns.items()]
     contents += [*pictures.contents, ("rerun", "Run it again")]
     write_page(
         path,
         "study/study.html.jinja",
-        data=pictures.data,
+        data=pictures.data | {"forests": [forest], "quick": quick},
         title=title,
         contents=contents,
         banner=QUICK if quick else "",
+        conclusions=[NOTHING] if quick else conclusions(columns, answers),
+        forest=forest,
+        ran=ran,
         answers=answers,
         pills=PILLS,
         phases=[upper_first(phase) for phase in PHASES.values()],
@@ -55,7 +65,27 @@ def write_study(
         pictures=pictures,
         command=command,
         facts=facts,
+        same=SAME,
+        quick=quick,
     )
+
+
+def _forest(rows: Sequence[Row]) -> dict[str, Any]:
+    """The chart of differences: every rule against backprop with the same optimizer, one view per phase."""
+    phases = {title: marks for phase, title in PHASES.items() if (marks := _marks(rows, phase))}
+    return {"phases": phases, "reference": BACKPROP, "axis": f"error against tuned {BACKPROP}, in percent"}
+
+
+def _marks(rows: Sequence[Row], phase: str) -> list[dict[str, Any]]:
+    marks = []
+    for row in rows:
+        comparison = row.versus.get(BACKPROP, {}).get(phase)
+        if comparison is None or not np.isfinite(comparison.difference.mean):
+            continue
+        look = charts.line_look(LOOKS.get(row.rule, OTHER_RULE), row.rule in CONTROLS)
+        mean, low, high = charts.rounded(np.array(comparison.percent[:3]))
+        marks.append({"name": row.learner, "group": row.optimizer, "mean": mean, "low": low, "high": high} | look)
+    return marks
 
 
 def _tables(column: Result) -> dict[str, Any]:

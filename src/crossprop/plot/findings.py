@@ -1,0 +1,96 @@
+"""What a sweep found, in sentences and in facts about how it was made."""
+
+import math
+
+import numpy as np
+
+from crossprop import sentences
+from crossprop.formats import duration, interval, listed, plural, upper_first
+from crossprop.pages.facts import described, machine
+from crossprop.plot.numbers import Sweep, setting, value_text
+from crossprop.statistics import mean_interval, paired_ratio
+
+OTHERS = 6
+"""With how many others the best learner is compared in words."""
+
+
+def conclusions(sweep: Sweep) -> list[str]:
+    """What was found, in sentences to quote: the best learner, how the others compare, and what limits the answer."""
+    ranked = sorted(sweep.learners, key=lambda name: _rank(sweep, name))
+    best = ranked[0]
+    found = [_best(sweep, best), *(text for name in ranked[1 : OTHERS + 1] if (text := _against(sweep, name, best)))]
+    edges = [f"{name} ({listed(swept.choice.edges)})" for name, swept in sweep.learners.items() if swept.choice.edges]
+    if edges:
+        found.append(
+            f"A wider grid may do better for {listed(edges)}: the best value is at the edge of what was tried."
+        )
+    plain = [name for name, swept in sweep.learners.items() if swept.choice.point.get("eta") == 1]
+    if plain:
+        found.append(f"The best eta of {listed(plain)} is 1, which is backprop.")
+    if gone := [name for name, swept in sweep.learners.items() if swept.choice.diverged]:
+        found.append(f"Even the best setting of {listed(gone)} diverged with some seeds.")
+    return found
+
+
+def _rank(sweep: Sweep, name: str) -> tuple[int, float]:
+    """By the mean on fresh seeds if all learners have them, else by that on the sweep's seeds."""
+    choice = sweep.learners[name].choice
+    return choice.diverged, float(sweep.evaluation.values()[name].mean()) if sweep.fresh else choice.mean
+
+
+def _best(sweep: Sweep, name: str) -> str:
+    """The learner with the lowest error, on fresh seeds if it has them."""
+    swept, fresh = sweep.learners[name], sweep.evaluation.values().get(name)
+    where = f"at {setting(swept)}" if setting(swept) else "at its only setting"
+    lead = f"Of {plural(len(sweep.learners), 'learner')}, {name} has" if len(sweep.learners) > 1 else f"{name} has"
+    if fresh is None or not np.isfinite(fresh.values).all():
+        seeds = f"{plural(len(swept.grid.seeds), 'seed')}, those with which its setting was chosen"
+        return upper_first(
+            f"{lead} the lowest {sweep.measure}: {swept.choice.mean:.4g} over all steps, {where}, on {seeds}."
+        )
+    shown = interval(*map(float, mean_interval(fresh.values)))
+    return upper_first(
+        f"{lead} the lowest {sweep.measure}: {shown} over all steps, {where}, on {fresh.size} fresh seeds."
+    )
+
+
+def _against(sweep: Sweep, name: str, best: str) -> str:
+    """How a learner compares with the best, on the fresh seeds that both have; empty if they have none."""
+    values = sweep.evaluation.values()
+    if name not in values or best not in values:
+        return ""
+    common = sorted(set(values[name].seed.values.tolist()) & set(values[best].seed.values.tolist()))
+    a, b = (values[each].sel(seed=common).values for each in (name, best))
+    if len(common) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
+        return ""
+    times = paired_ratio(a, b)
+    count = f", in {int((a > b).sum() if times.mean >= 1 else (a < b).sum())} of {len(common)} seeds"
+    return upper_first(sentences.ratio(sweep.measure, name, best, times, count)) + "."
+
+
+def facts(sweep: Sweep) -> dict[str, str]:
+    """The stream, the networks, the grid and the seeds of a sweep, in words."""
+    grids = [swept.grid for swept in sweep.learners.values()]
+    swept_over = {axis for grid in grids for axis in grid.over}
+    streams = {described(grid.stream, _fields("stream.", swept_over)): None for grid in grids}
+    networks = {described(grid.learner.get("network", {}), _fields("network.", swept_over)): None for grid in grids}
+    found = {"stream": "; ".join(streams), "network": "; ".join(networks)}
+    for grid in grids:
+        axes = [f"{axis} {', '.join(map(value_text, values))}" for axis, values in grid.over.items()]
+        sizes = math.prod(len(values) for values in grid.over.values())
+        found[f"grid, {grid.name}"] = f"{plural(sizes, 'setting')}: {'; '.join(axes)}" if axes else "one setting"
+    fresh = {len(grid.evaluation) for grid in grids}
+    return found | {
+        "seeds": f"{_range([len(grid.seeds) for grid in grids])} to choose settings, {_range([*fresh])} fresh ones",
+        "examples per run": f"{int(sweep.best.step.values[-1]):,}, one value recorded per {sweep.record_every:,}",
+        "time of all runs": duration(sweep.seconds),
+        "drawn with": machine()["versions"],
+    }
+
+
+def _fields(prefix: str, axes: set[str]) -> tuple[str, ...]:
+    return tuple(axis.removeprefix(prefix) for axis in axes if axis.startswith(prefix))
+
+
+def _range(counts: list[int]) -> str:
+    return f"{min(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
