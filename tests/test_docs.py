@@ -53,6 +53,7 @@ SHORT = {
     "reproduce": ["geoff", "--quick", "--seeds", "2"],
     "bench": ["--quick", "--repeats", "1", "--workloads", "geoff-30"],
     "study": ["--quick"],
+    "lab": ["--no-open"],
 }
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 WRITTEN = {"bench": "*/bench.json", "plot": "*/sweep.html", "study": "*/study.html"}
@@ -103,6 +104,9 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
     elif words[0] == "crossprop":
         monkeypatch.chdir(tmp_path)
         Path("sweep.toml").write_text("".join(blocks(ROOT / "docs" / "sweeping.md", "toml")))
+        if words[1] == "lab":  # it would serve until Ctrl-C
+            server = pytest.importorskip("crossprop.lab.server")
+            monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
         if words[1] in ("status", "plot"):
             main(["sweep", "sweep.toml", "--store", words[2], *SHORT["sweep"]])
         main([*words[1:], *SHORT.get(words[1], [])])
