@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
+from crossprop.cli import COMMANDS
 from crossprop.learners import LEARNERS
 from crossprop.store import read_records, write_records
 from terminal import Answer
@@ -361,6 +363,27 @@ def test_help_tells_every_option(call, words, mentions):
     assert f"usage: {' '.join(['crossprop', *words])}" in answer.out
     for mention in [*mentions, "--help"]:
         assert re.search(rf"(?<![\w-]){re.escape(mention)}(?![\w-])", answer.out), mention
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_breaks_no_word_at_80_columns_and_shows_examples(call, command):
+    answer = call(*filter(None, [command]), "--help")
+    prose = answer.out.partition("\n\n")[2]
+    assert max(map(len, prose.splitlines())) <= 80
+    assert command in (None, "data") or re.search(rf"^(Example: |  )crossprop {command} ", prose, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_examples_of_the_help_run_as_they_are(command, monkeypatch, tmp_path, call):
+    """Up to their first run; no example has eta = 1, which is backprop."""
+    lines = inspect.getdoc(COMMANDS[command].flags).partition("Examples:\n")[2]
+    examples = re.split(r"^  crossprop ", lines, flags=re.MULTILINE)[1:]
+    monkeypatch.chdir(tmp_path)
+    stop = lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+    monkeypatch.setattr(f"crossprop.cli.{command}.{'run' if command == 'run' else 'fill'}", stop)
+    for example in examples:
+        assert call(*example.split()).code == 130
+    assert examples and "eta=1" not in lines and ",1 " not in lines
 
 
 def test_version_is_printed(call):

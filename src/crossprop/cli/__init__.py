@@ -1,6 +1,9 @@
 """The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `reproduce`, `bench`, `lab` and `data`."""
 
+import inspect
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, NamedTuple, Union
@@ -65,17 +68,31 @@ def main(args: Sequence[str] | None = None) -> None:
             command = COMMANDS[words[0]]
             # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
             build = partial(command.flags)
-            flags = tyro.cli(build, prog=f"crossprop {words[0]}", args=words[1:], config=CONFIG + command.markers)
+            flags = tyro.cli(
+                build,
+                prog=f"crossprop {words[0]}",
+                description=_wrapped(inspect.getdoc(command.flags) or ""),
+                args=words[1:],
+                config=CONFIG + command.markers,
+            )
             with interruptible():
                 command.act(flags)
         else:
-            tyro.cli(_all_commands(), prog="crossprop", args=words, description=DESCRIPTION, config=CONFIG)
+            tyro.cli(_all_commands(), prog="crossprop", args=words, description=_wrapped(DESCRIPTION), config=CONFIG)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as problem:
         sys.stderr.write(f"crossprop: {problem}\n")
         sys.exit(2)
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"crossprop: interrupted{': ' * bool(stopped.args)}{stopped}\n")
         sys.exit(130)
+
+
+def _wrapped(text: str) -> str:
+    """Paragraphs filled up to the width of the terminal, at most 100 columns; those with indented lines, as of
+    examples, stay. tyro joins lines that begin with a letter, so further lines begin with a space."""
+    width = min(shutil.get_terminal_size().columns, 100)
+    fill = partial(textwrap.fill, width=width, subsequent_indent=" ")
+    return "\n\n".join(each if "\n  " in each else fill(each) for each in text.split("\n\n"))
 
 
 def _all_commands() -> Any:

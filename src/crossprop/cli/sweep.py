@@ -34,9 +34,9 @@ class Sweep:
     its axis.
 
     Examples:
-      crossprop sweep --stream geoff --learners crossprop backprop --seeds 5 \\
+      crossprop sweep --stream geoff --learners crossprop backprop --seeds 5
         --over step_size=2**-13..2**-9 --over eta=0,0.5 --store kept --evaluate 30
-      crossprop sweep --stream digits --learners backprop --store kept-digits \\
+      crossprop sweep --stream digits --learners backprop --store kept-digits
         --over network.hidden=64,64x64
     """
 

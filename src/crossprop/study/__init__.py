@@ -55,7 +55,7 @@ class Study:
     out: Path | None = None
     """Folder for the records, the tables, the figures and study.html; unset, study-geoff and so on by name."""
     full: bool = False
-    """Run the full version, meant for a GPU; the default version takes about ten minutes on two cores."""
+    """Run the full version, meant for a GPU; the default version suits a CPU, and says about how long it takes."""
     quick: bool = False
     """Run a tiny version with one optimizer, which only shows that everything works."""
     seeds: int | None = None
