@@ -127,3 +127,29 @@ def test_before_the_delay_it_is_backprop(rule):
 def test_what_is_wrong_is_named(rule, options, message):
     with pytest.raises(ValueError, match=message):
         rule(cp.Network(2, 3), **{"step_size": 0.1} | options)
+
+
+def test_crossprop_credits_an_example_with_how_far_the_outgoing_weights_move_after_it():
+    """With U held fixed, what exact crossprop adds to U over a run is the sum over examples s of
+    phi'_j(s) x_i(s) sum_k delta_k(s) [sum over t > s of D_j(s, t) times the step of w_jk at t]."""
+    size, steps = 0.05, 60
+    learner = cp.Crossprop(cp.Network(2, 3, 2), size, incoming_step_size=1.0)
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(steps, 2)), rng.normal(size=(steps, 2))
+    state = learner.init(jax.random.key(2))
+    fixed, total = state.incoming, np.zeros((2, 3))
+    phi, delta, moves = np.tanh(x @ np.asarray(fixed)), [], []
+    for t in range(steps):
+        after, outcome = learner.update(state, x[t], y[t])
+        total += np.asarray(after.incoming - fixed)
+        delta.append(y[t] - np.asarray(outcome.outputs))
+        moves.append(np.asarray(after.outgoing - state.outgoing))
+        state = after._replace(incoming=fixed)
+    expected = np.zeros((2, 3))
+    for s in range(steps):
+        to_come, kept = np.zeros((3, 2)), np.ones((3, 1))
+        for t in range(s + 1, steps):
+            to_come += kept * moves[t]
+            kept = kept * (1 - size * phi[t][:, None] ** 2)
+        expected += np.outer(x[s], (1 - phi[s] ** 2) * (to_come @ delta[s]))
+    np.testing.assert_allclose(total, expected, rtol=1e-9)
