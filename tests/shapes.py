@@ -25,6 +25,7 @@ UNCHECKED = (
     "crossprop.saving.",
     "crossprop.testing.check_",
     "crossprop.study.",
+    "crossprop.sklearn.",
     "crossprop.torch.foresight",
     "crossprop.reproduce.",
     "crossprop.bench.Benchmark",
