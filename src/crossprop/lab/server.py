@@ -1,5 +1,6 @@
 """The lab's web server: the page, its catalogue, and streams of frames; for this machine only."""
 
+import asyncio
 import json
 import secrets
 import socket
@@ -80,17 +81,22 @@ class Pages:
         """Runs a setting, and answers with a line of JSON for each frame, for as long as the page listens."""
         try:
             body = await _body(request)
-            page, setting = _page_of(body), body.get("setting")
-            # What this page ran before ends now, even if the browser has not closed its connection yet.
-            if (before := self.runs.pop(page, None)) is not None:
-                before.stop.set()
+            page = _page_of(body)
+            self._stop(page)
+            # A data set may have to be read; meanwhile other pages are served.
+            watched = Watched(self.workshop, await asyncio.to_thread(read_setting, body.get("setting")))
+            self._stop(page)
             if len(self.runs) >= MOST_PAGES:
-                raise ValueError(f"{MOST_PAGES} pages of this lab are running: close one of them, or pause less")
-            watched = Watched(self.workshop, read_setting(setting))
+                raise ValueError(f"{MOST_PAGES} pages of this lab are running: close one of them")
         except Exception as problem:  # learners and streams of one's own may raise anything
             return _problem(problem)
         self.runs[page] = watched
         return StreamingResponse(self._lines(page, watched), media_type="application/x-ndjson")
+
+    def _stop(self, page: str) -> None:
+        """Ends what the page ran before, even if the browser has not closed its connection yet."""
+        if (before := self.runs.pop(page, None)) is not None:
+            before.stop.set()
 
     async def _lines(self, page: str, watched: Watched) -> AsyncIterator[bytes]:
         try:

@@ -2,7 +2,7 @@
 
 import { element, swatch } from "./chart.js";
 
-const COLUMNS = 8;
+const COLUMNS = 8, ZERO = 128;
 const NEGATIVE = [33, 102, 172], POSITIVE = [200, 55, 30];
 const NEGATIVE_DARK = [90, 165, 240], POSITIVE_DARK = [255, 130, 80];
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -12,7 +12,7 @@ function palette() {
   const [negative, positive] = dark.matches ? [NEGATIVE_DARK, POSITIVE_DARK] : [NEGATIVE, POSITIVE];
   const colours = new Uint8ClampedArray(256 * 4);
   for (let at = 0; at < 256; at += 1) {
-    const value = (at - 128) / 127, end = value < 0 ? negative : positive, share = Math.abs(value) ** 0.8;
+    const value = (at - ZERO) / 127, end = value < 0 ? negative : positive, share = Math.abs(value) ** 0.8;
     for (let channel = 0; channel < 3; channel += 1) colours[4 * at + channel] = zero[channel] + (end[channel] - zero[channel]) * share;
     colours[4 * at + 3] = 255;
   }
@@ -53,16 +53,17 @@ export function card(line, found, which) {
   const weights = found[which], canvas = picture(`incoming weights of ${line.name}`);
   canvas.className = weights.count > 1 ? "pixels grid" : "pixels";
   paint(canvas, weights);
+  const moved = bytes(weights.pixels).some((value) => value !== ZERO);
   const text = weights.count > 1
     ? `${which === "weights" ? "Incoming weights" : "Change of the incoming weights"} of the first ${weights.count} hidden units`
     : `${which === "weights" ? "Incoming weights" : "Change of the incoming weights"}: a column per hidden unit, a row per input`;
-  return element("article", {}, head, element("p", { className: "muted", textContent: text }), canvas, ...activity(line, found.activity));
+  return element("article", {}, head, element("p", { className: "muted", textContent: moved ? text : `${text}: none` }), canvas, ...activity(line, found.activity));
 }
 
 function activity(line, { rows, kept, units, pixels }) {
   const values = bytes(pixels);
   const list = element("div", { className: "activity" });
-  list.append(element("span", { className: "muted", textContent: "task" }), element("span", { className: "muted", textContent: "mean activation of each unit" }), element("span", { className: "muted", textContent: "kept" }));
+  list.append(element("span", { className: "muted", textContent: "task" }), element("span", { className: "muted", textContent: "mean activations" }), element("span", { className: "muted", textContent: "kept" }));
   rows.forEach((name, at) => {
     const canvas = picture(`mean activations of ${line.name}, ${name}`);
     const own = btoa(String.fromCharCode(...values.subarray(at * units, (at + 1) * units)));
