@@ -25,8 +25,8 @@ def main() -> None:
         if not found.exists():
             found = ROOT / "build" / "gallery" / name / page
         if not found.exists():
-            crossprop = [sys.executable, "-m", "crossprop.cli", *command, "--out", str(found.parent)]
-            subprocess.run(crossprop, check=True, stdout=subprocess.DEVNULL)
+            crossprop = [sys.executable, "-c", "from crossprop.cli import main; main()"]
+            subprocess.run([*crossprop, *command, "--out", str(found.parent)], check=True, stdout=subprocess.DEVNULL)
         shutil.copyfile(found, ROOT / "docs" / "interactive" / f"{name}.html")
 
 
