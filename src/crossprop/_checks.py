@@ -137,6 +137,14 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> None:
     raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}{hint}")
 
 
+def length(values: Any) -> int:
+    """The number of values, at most 2**63 - 1: Python cannot count those of a longer range."""
+    try:
+        return len(values)
+    except OverflowError:
+        return 2**63 - 1
+
+
 def shape(name: str, value: Any, expected: tuple[int, ...]) -> None:
     if np.shape(value) != expected:
         raise ValueError(f"{name} must have shape {expected}, got {np.shape(value)}")

@@ -79,9 +79,9 @@ def checked_seeds(seeds: Any) -> list[int]:
     listed: Any = np.asarray(seeds).tolist() if is_array else seeds
     if not isinstance(listed, Sequence) or isinstance(listed, str | bytes | bytearray):
         raise TypeError(f"seeds must be a number of seeds or a list of them, got {check.shown(seeds)}")
-    if not len(listed):
+    if not check.length(listed):
         raise ValueError(f"seeds must not be empty, got {check.shown(seeds)}")
-    check_count("seeds", len(listed))
+    check_count("seeds", check.length(listed))
     chosen = [check.integer("a seed in seeds", seed, low=0, high=2**32 - 1) for seed in listed]
     if len(set(chosen)) < len(chosen):
         raise ValueError(f"seeds must not repeat, got {check.shown(seeds)}")

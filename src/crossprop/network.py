@@ -121,7 +121,7 @@ class Network(eqx.Module):
             if len(self.incoming_scale) != len(self.sizes):
                 raise ValueError(
                     f"incoming_scale must be one value, or have one per hidden layer, {len(self.sizes)}, "
-                    f"got {self.incoming_scale!r}"
+                    f"got {check.shown(self.incoming_scale)}"
                 )
             for layer, scale in enumerate(self.incoming_scale):
                 _check_scale(f"incoming_scale[{layer}]", scale)

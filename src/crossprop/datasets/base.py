@@ -23,7 +23,7 @@ class DataSet:
 
     def __post_init__(self):
         for name in ("x", "y"):
-            values = np.array(getattr(self, name))
+            values = np.array(check.array(name, getattr(self, name)))
             values.flags.writeable = False
             object.__setattr__(self, name, values)
         check.integer("classes", self.classes, low=2)

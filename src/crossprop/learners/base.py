@@ -97,13 +97,13 @@ class UnitRule(Learner):
 
     def __check_init__(self):
         if not isinstance(self.network, Network):
-            raise TypeError(f"network must be a crossprop.Network, got {self.network!r}")
+            raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
         check.number("step_size", self.step_size, above=0)
         if isinstance(self.incoming_step_size, tuple):
             if len(self.incoming_step_size) != len(self.network.sizes):
                 raise ValueError(
                     f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.sizes)}, "
-                    f"got {self.incoming_step_size!r}"
+                    f"got {check.shown(self.incoming_step_size)}"
                 )
             for layer, each in enumerate(self.incoming_step_size):
                 check.number(f"incoming_step_size[{layer}]", each, above=0)

@@ -67,7 +67,10 @@ def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) ->
         if wide not in numbers:
             with jax.ensure_compile_time_eval():
                 numbers[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
-        return program(numbers[wide], state, *example)
+        try:
+            return program(numbers[wide], state, *example)
+        except OverflowError as problem:
+            raise ValueError(f"state, x and y must hold numbers that JAX's types can: {problem}") from None
 
     return call
 

@@ -142,6 +142,8 @@ def checked_tasks(tasks: Any) -> str | tuple[int, ...]:
             )
         return tasks
     is_flat = isinstance(tasks, Sequence | np.ndarray) and getattr(tasks, "ndim", 1) == 1
+    if is_flat and check.length(tasks) > MOST_TASKS:
+        raise ValueError(f"tasks must be at most {MOST_TASKS:,} tasks, got {check.length(tasks):,}")
     if isinstance(tasks, bytes) or not is_flat or any(isinstance(task, list | tuple) for task in tasks):
         raise TypeError(
             f"tasks must be letters such as 'ABC' or a sequence of numbers from 0, got {check.shown(tasks)}"

@@ -55,10 +55,9 @@ class Iterator(Stream):
         object.__setattr__(self, "inputs", check.integer("inputs", self.inputs, low=1))
         if self.classes is not None:
             object.__setattr__(self, "classes", check.integer("classes", self.classes, low=2))
-            if check.plain(self.outputs) not in (None, self.classes):
-                raise ValueError(
-                    f"outputs must be left out or equal classes, got {check.shown(self.outputs)} and {self.classes}"
-                )
+            if self.outputs is not None and check.integer("outputs", self.outputs, low=1) != self.classes:
+                found = f"{check.shown(self.outputs)} and {check.shown(self.classes)}"
+                raise ValueError(f"outputs must be left out or equal classes, got {found}")
             object.__setattr__(self, "outputs", self.classes)
         object.__setattr__(self, "outputs", check.integer("outputs", self.outputs, low=1))
         if self.steps is not None:
@@ -124,7 +123,7 @@ class Iterator(Stream):
             try:
                 one_x, one_y = example
             except (TypeError, ValueError):
-                raise TypeError(f"{where} must be a pair (x, y), got {example!r}") from None
+                raise TypeError(f"{where} must be a pair (x, y), got {check.shown(example)}") from None
             x[row] = _numbers(f"x of {where}", one_x, self.inputs)
             if self.classes is None:
                 y[row] = _numbers(f"y of {where}", one_y, self.outputs)
@@ -139,7 +138,7 @@ class Iterator(Stream):
 def _numbers(name: str, values: Any, size: int) -> np.ndarray:
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "buif":
-        raise TypeError(f"{name} must be numbers, got {values!r}")
+        raise TypeError(f"{name} must be numbers, got {check.shown(values)}")
     numbers = numbers[None] if numbers.ndim == 0 else numbers
     check.shape(name, numbers, (size,))
     return numbers
