@@ -163,6 +163,16 @@ def test_learners_along_another_see_its_weights_and_keep_their_own_memory(net):
     assert along.added_cosine.sel(learner="backprop").isnull().all()
 
 
+def test_a_deep_network_has_cosines_for_every_layer_and_for_all_together():
+    learner = cp.Foresight(cp.Network(20, (3, 2)), 0.01)
+    found = oracle.follow(learner, STREAM, record_every=1, steps=5).isel(learner=0, seed=0, step=-1)
+    assert list(found.layer.values) == ["all", "1", "2"]
+    squares = found.norm.sel(part=["whole", "direct", "memory"]) ** 2
+    np.testing.assert_allclose(squares.sel(layer="all"), squares.sel(layer=["1", "2"]).sum("layer"), rtol=1e-5)
+    defined = found.norm.sel(part=["own", "cross"]).notnull()
+    assert defined.sel(layer="2").all() and not defined.sel(layer=["all", "1"]).any()
+
+
 class NotAUnitRule(cp.Learner):
     network: cp.Network
 

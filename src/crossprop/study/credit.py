@@ -71,6 +71,7 @@ class Setting(NamedTuple):
 def settings(version: str) -> dict[str, Setting]:
     """The settings of the `quick`, `default` or `full` version: GEOFF and digits, shallow and deep.
 
+    Crossprop's recursion is derived for the squared error, so digits are there with it, too.
     Step sizes are those with which backprop has the lowest error at the default sizes, among powers of 2.
     """
     quick, full = version == "quick", version == "full"
@@ -85,6 +86,9 @@ def settings(version: str) -> dict[str, Setting]:
         "geoff": Setting("GEOFF", Network(20, size, **weights), geoff, 2**-8, 2**-8, every),
         "geoff-deep": Setting("GEOFF, deep", Network(20, (size, size), **weights), geoff, 2**-8, 2**-10, every),
         "digits": Setting("Digits", Network(pixels, few, **classes), shifted, 2**-3, 2**-5, every),
+        "digits-squared": Setting(
+            "Digits, squared error", Network(pixels, few, 10, **weights), shifted, 2**-4, 2**-3, every
+        ),
         "digits-deep": Setting("Digits, deep", Network(pixels, (few, few), **classes), shifted, 2**-3, 2**-5, every),
     }
     return {name: found[name] for name in ("geoff", "digits-deep")} if quick else found
