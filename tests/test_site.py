@@ -75,9 +75,21 @@ def test_reference_has_signatures_and_maths_that_browsers_draw(site):
     text = (site / "api" / "learners.html").read_text()
     words = re.sub(r"<[^>]*>", "", text)
     assert re.search(r"Crossprop\(\s*network,\s*step_size,\s*eta=0.0,", words)
-    assert text.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">') >= 15
+    assert text.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') >= 15
     assert "$" not in re.sub(r"<(script|pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
     assert "<mo><mrow>" not in text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+def test_pages_have_no_serious_violation_of_accessibility(site, chromium, axe, width, scheme):
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    for name in ("index.html", "concepts.html", "api/learners.html"):
+        page.goto((site / name).as_uri())
+        page.wait_for_load_state("load")
+        assert axe(page) == [], name
+    context.close()
 
 
 @pytest.mark.long

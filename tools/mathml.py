@@ -26,6 +26,8 @@ class _Maths(InlineProcessor):
     def handleMatch(self, m: Any, data: str) -> tuple[Any, int, int]:
         # latex2mathml nests operators for \mathrel{+}=, which browsers refuse.
         rendered = NESTED.sub(r"<mo>\1=</mo>", convert(m[1], display=self.display))
+        # Wide equations scroll, by keyboard too.
+        rendered = rendered.replace('display="block"', 'display="block" tabindex="0"')
         return self.md.htmlStash.store(rendered), m.start(0), m.end(0)
 
 
