@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         heard += was_heard
         seconds.append(took)
         if not was_heard:
-            print(f"{call} after {after:.2f} s: lost")
+            print(f"{call} after {after:.2f} s: lost", flush=True)
     ordered = sorted(seconds)
     print(f"{heard} of {options.times} heard; median {ordered[len(ordered) // 2]:.2f} s, longest {ordered[-1]:.2f} s")
     return int(heard < options.times)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop._files import why_not_private
+from crossprop.execution import _use_compilation_cache as use_compilation_cache
 
 NET = cp.Network(inputs=3, hidden=4)
 SHORT = cp.Geoff(inputs=3, features=5, tasks="A", examples=20)
@@ -90,3 +92,23 @@ def test_an_optimizer_that_makes_none_is_named():
         cp.Backprop(NET, 0.1, optimizer=lambda size: None)
     with pytest.raises(ValueError, match="optimizer must take a step size"):
         cp.Backprop(NET, 0.1, optimizer=lambda: None)
+
+
+def test_compiled_programs_are_loaded_from_a_folder_of_ones_own_only(tmp_path, monkeypatch):
+    folder = tmp_path / "compiled"
+    monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path))
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        assert why_not_private(folder) is None and folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(0o777)
+        with pytest.warns(UserWarning, match=r"not kept in .*compiled, since other users can write to it, mode 777"):
+            use_compilation_cache()
+        assert jax.config.values["jax_compilation_cache_dir"] is None
+        folder.chmod(0o700)
+        monkeypatch.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
+        with pytest.warns(UserWarning, match="since it belongs to another user"):
+            use_compilation_cache()
+        assert jax.config.values["jax_compilation_cache_dir"] is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
