@@ -8,7 +8,7 @@ import pytest
 
 import crossprop as cp
 from crossprop._files import why_not_private
-from crossprop.execution import _use_compilation_cache as use_compilation_cache
+from crossprop.execution import use_compilation_cache
 
 NET = cp.Network(inputs=3, hidden=4)
 SHORT = cp.Geoff(inputs=3, features=5, tasks="A", examples=20)
