@@ -30,7 +30,7 @@ def test_a_network_larger_than_memory_is_refused_with_the_figure(hidden, use):
 
 def test_a_memory_larger_than_the_network_counts():
     with pytest.raises(ValueError, match=r"the state of this Crossprop would take .* of memory"):
-        cp.Crossprop(cp.Network(20, 20_000, 200_000), 0.1).init(KEY)
+        cp.Crossprop(cp.Network(2_000, 1_000, 20_000), 0.1).init(KEY)
 
 
 @pytest.mark.parametrize("seeds", [10**9, range(10**12)])

@@ -504,6 +504,7 @@ def test_a_write_that_fails_at_any_moment_keeps_what_was_there(tmp_path, monkeyp
 
     if moment == "while-moving":
         monkeypatch.setattr(Path, "replace", cannot_move)
+        monkeypatch.setattr(_files, "_exchange", cannot_move)
     with pytest.raises(OSError), _files.atomic_write(path) as scratch:  # noqa: PT012
         if moment != "nothing-written":
             write(scratch, b"new")

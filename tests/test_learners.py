@@ -202,7 +202,7 @@ def test_frozen_never_moves_its_features(net, step_size):
 
 
 @networks
-@given(step_size=step_sizes, eta=st.floats(0, 1), memory_step_size=step_sizes)
+@given(step_size=step_sizes, eta=st.floats(0, 1, allow_subnormal=False), memory_step_size=step_sizes)
 @pytest.mark.usefixtures("x64")
 def test_unset_step_sizes_and_memory_eta_are_as_step_size_and_eta(net, step_size, eta, memory_step_size):
     x, y = examples(net, 4)

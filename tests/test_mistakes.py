@@ -6,7 +6,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import crossprop as cp
@@ -114,16 +113,6 @@ def test_an_own_update_that_returns_something_else_is_named_before_work():
 
     with pytest.raises(TypeError, match=r"learners\['broken'\]\.update must return a state and a crossprop\.Outcome"):
         cp.run(Broken(NET), stream(), seeds=1)
-
-
-def test_functions_that_cannot_be_recognised_again_are_refused_where_they_would_be_kept(tmp_path):
-    with pytest.raises(ValueError, match="checkpoint needs learners that can be recognised"):
-        cp.run(
-            cp.Backprop(NET, 0.01, optimizer=lambda size: optax.sgd(2 * size)), stream(), seeds=1, checkpoint=tmp_path
-        )
-    probes = {"one": lambda initial, state: 1.0}
-    with pytest.raises(ValueError, match=r"probes\['one'\] must have a name of its own"):
-        cp.sweep(cp.Backprop(NET, 0.01), stream(), {}, seeds=1, store=tmp_path / "store", probes=probes)
 
 
 def test_a_probe_cannot_have_the_name_of_an_axis():

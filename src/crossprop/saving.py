@@ -69,7 +69,7 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         try:
             arrays = read_arrays(file)
             header = json.loads(str(arrays.pop("header")))
-            if not isinstance(header["schema"], int) or not isinstance(header["learner"], dict):
+            if not isinstance(header["schema"], int) or not isinstance(header.get("learner", {}), dict):
                 raise ValueError("its header is damaged")
         except Exception as problem:  # a damaged archive raises errors of many kinds
             raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
