@@ -256,6 +256,8 @@ def test_moving_a_slider_compiles_nothing_and_another_size_does(client):
     moved["network"] = {"hidden": 4, "incoming_scale": 0.5, "outgoing_scale": 2.0}
     assert last(moved) == 0
     assert last(changed() | {"seeds": 3}) == 0
+    frames(client, SMALL)
+    assert last(SMALL | {"learners": {"backprop": {}}}) == 0
     assert last(changed() | {"network": {"hidden": 5}}) > 0
 
 

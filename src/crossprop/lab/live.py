@@ -1,6 +1,7 @@
 """Runs that are watched: sessions of the engines, advanced a little at a time, with their records in between."""
 
 import asyncio
+import itertools
 import json
 import threading
 import time
@@ -23,19 +24,20 @@ from crossprop.engines import ENGINES
 from crossprop.engines.feeding import Source, source_of
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.recorder import window_ends
-from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import DevicePool, devices, engine_for, key_data, keys, use_compilation_cache
 from crossprop.figures import is_control, looks
 from crossprop.lab.code import as_command, as_python
 from crossprop.lab.features import Features
 from crossprop.lab.settings import Setting
-from crossprop.learners import Learner
+from crossprop.network import Network
 from crossprop.pages.charts import line_look, rounded
 from crossprop.statistics import mean_interval
 from crossprop.streams import PoolStream
 
 SEGMENT_SECONDS = 8e-3
 """About how long one run advances before it is asked again whether to go on."""
+SECONDS_PER_STEP, SECONDS_PER_WEIGHT = 3e-6, 4e-10
+"""Of an example, on one core."""
 SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
@@ -62,6 +64,14 @@ def _count_compilation(event: str, duration_secs: float, **kwargs: Any) -> None:
 jax.monitoring.register_event_duration_secs_listener(_count_compilation)
 
 
+class Slot:
+    """The examples of one stream and seed, once they are made."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.source: Source | None = None
+
+
 class Workshop:
     """What all pages share: threads for the devices, the streams' examples, and which programs are compiled."""
 
@@ -70,7 +80,7 @@ class Workshop:
         self.imports = imports
         self.pool = DevicePool()
         self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")
-        self.sources: OrderedDict[str, dict[int, Source]] = OrderedDict()
+        self.sources: OrderedDict[str, dict[int, Slot]] = OrderedDict()
         self.programs: set[Any] = set()
         self.lock = threading.Lock()
         self.watched: set[Watched] = set()
@@ -82,18 +92,19 @@ class Workshop:
             self.sources.move_to_end(setting.stream_name)
             while len(self.sources) > STREAMS_KEPT:
                 self.sources.popitem(last=False)
-            if seed not in kept:
-                kept[seed] = source_of(setting.stream, keys(seed)[0])
-            return kept[seed]
+            slot = kept.setdefault(seed, Slot())
+        with slot.lock:  # runs of other seeds make their examples meanwhile
+            if slot.source is None:
+                slot.source = source_of(setting.stream, keys(seed)[0])
+            return slot.source
 
     def new_programs(self, programs: Mapping[str, Any]) -> list[str]:
         """The names of those programs that were not met before."""
-        with self.lock:
-            if len(self.programs) > PROGRAMS_KNOWN:
-                self.programs.clear()
-            new = [name for name, program in programs.items() if program not in self.programs]
-            self.programs.update(programs.values())
-            return new
+        if len(self.programs) > PROGRAMS_KNOWN:
+            self.programs.clear()
+        new = [name for name, program in programs.items() if program not in self.programs]
+        self.programs.update(programs.values())
+        return new
 
     async def on_device(self, watched: "Watched", work: Callable[[], Any]) -> Any:
         """Does some work of a page in one of the threads, on the device that is free."""
@@ -139,7 +150,7 @@ class Watched:
     def __init__(self, workshop: Workshop, setting: Setting):
         self.workshop, self.setting = workshop, setting
         self.engines = {name: engine_for("auto", each) for name, each in setting.learners.items()}
-        self.segment = segment_of(next(iter(setting.learners.values())), setting.record_every, setting.steps)
+        self.segment = segment_of(setting.network, setting.record_every, setting.steps)
         self.stop, self.paused = threading.Event(), False
         self.compiled = 0
         self.sent = 0
@@ -309,10 +320,12 @@ class Watched:
         return {"kind": "features", "at": step, "learners": dict(zip(self.setting.learners, found, strict=True))}
 
 
-def segment_of(learner: Learner, record_every: int, steps: int) -> int:
-    """Steps of a segment: whole windows, or a part of one that divides it. It depends on sizes only, so that learners
-    of one network, and their numbers of seeds, share it."""
-    most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / seconds_per_step(learner)))
+def segment_of(network: Network, record_every: int, steps: int) -> int:
+    """Steps of a segment: whole windows, or a part of one that divides it. It does not depend on learners and seeds, so
+    that adding one compiles nothing for the others."""
+    sizes = (network.inputs, *network.sizes, network.outputs)
+    weights = sum(below * above for below, above in itertools.pairwise(sizes))
+    most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / (SECONDS_PER_STEP + SECONDS_PER_WEIGHT * weights)))
     if record_every <= most:
         return min(most // record_every * record_every, steps)
     return max(part for part in range(1, most + 1) if record_every % part == 0)

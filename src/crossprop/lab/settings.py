@@ -11,6 +11,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop import specification
 from crossprop.learners import Learner
+from crossprop.network import Network
 from crossprop.running import check_fit, checked_learners
 from crossprop.specification import as_table, check_keys
 from crossprop.streams import Iterator, Stream
@@ -37,6 +38,11 @@ class Setting(NamedTuple):
     seeds: list[int]
     steps: int
     record_every: int
+
+    @property
+    def network(self) -> Network:
+        """The network of all learners."""
+        return next(iter(self.learners.values())).network
 
     @property
     def stream_name(self) -> str:
