@@ -16,12 +16,13 @@ import jax
 import numpy as np
 import pytest
 import xarray
-from distributed import Client
+from distributed import Client, LocalCluster, get_worker
 
 import crossprop as cp
 import crossprop.cli
 from crossprop.execution import Plan
 from crossprop.sweeps import SweepSpec
+from crossprop.sweeps.workers import OtherCode, Workers
 from slow import Slow, most_at_a_time, told
 
 NET = cp.Network(inputs=6, hidden=8)
@@ -73,7 +74,8 @@ def is_quiet(stream):
 def machines(tmp_path_factory):
     """A scheduler and two workers, of one and of two threads, which have no folder in common with the caller."""
     folder = tmp_path_factory.mktemp("cluster")
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
 
     def start(*words):
@@ -176,12 +178,34 @@ def test_a_scheduler_that_is_not_there_is_named_and_nothing_written(tmp_path, st
     assert f"got '{address}'" in capsys.readouterr().err
 
 
-def test_what_answers_to_an_address_but_is_no_scheduler_is_given_up_soon(stream, monkeypatch):
+def answer(server, greeting):
+    """Speaks first to whoever connects, and says no more."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        while True:
+            line, _ = server.accept()
+            stack.enter_context(line).sendall(greeting)
+
+
+@pytest.mark.parametrize("greeting", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", bytes(8), b"\xff" * 5000, b"\x10" + bytes(30)])
+def test_what_answers_to_an_address_but_is_no_scheduler_is_given_up_soon(stream, monkeypatch, greeting):
     monkeypatch.setattr(CLUSTER, "TIMEOUT", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+    threads, began = set(threading.enumerate()), time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = threading.Thread(target=answer, args=(server, greeting), daemon=True)
+        answering.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ConnectionError, match=f"got '{address}'"):
             sweep(address, stream)
+        server.shutdown(socket.SHUT_RDWR)
+    answering.join()
+    assert time.monotonic() - began < 5 and not set(threading.enumerate()) - threads
+
+
+def test_a_worker_in_the_place_of_a_scheduler_is_told_and_leaves_no_thread(machines, stream):
+    address, threads = next(iter(machines.client.nthreads())), set(threading.enumerate())
+    with pytest.raises(ConnectionError, match=f"got '{address}': it is a Dask Worker"):
+        sweep(address, stream)
+    assert not {each for each in set(threading.enumerate()) - threads if each.name == "IO loop"}
 
 
 def test_without_dask_the_error_says_how_to_install_it(tmp_path, stream, monkeypatch):
@@ -200,13 +224,10 @@ def test_what_is_no_address_and_no_client_is_refused(stream, cluster):
 
 
 def test_workers_of_other_versions_are_refused(machines, tmp_path, stream, monkeypatch):
-    def versions(crossprop, jax):
-        return {"packages": {"crossprop": crossprop, "jax": jax}}
-
     for scheduler, worker, error in (
-        (("1", "2"), ("1", "3"), "this process, which has jax 2: tcp://w has 3"),
-        (("1", "2"), (None, "2"), "this process, which has crossprop 1: tcp://w has none"),
-        (("0", "2"), ("1", "2"), "this process, which has crossprop 1: the scheduler has 0"),
+        (("1", "2"), ("1", "3"), "got tcp://w: it has jax 3, and this process has 2"),
+        (("1", "2"), (None, "2"), "got tcp://w: it has crossprop none, and this process has 1"),
+        (("0", "2"), ("1", "2"), "got the scheduler: it has crossprop 0, and this process has 1"),
     ):
         told = {
             "client": versions("1", "2"),
@@ -215,17 +236,68 @@ def test_workers_of_other_versions_are_refused(machines, tmp_path, stream, monke
         }
         with pytest.raises(ValueError, match=error):
             CLUSTER._check_versions(SimpleNamespace(get_versions=lambda packages, told=told: told))
-    version = cp.__version__
-    monkeypatch.setattr(CLUSTER, "__version__", "0.0")
-    with pytest.raises(ValueError, match=rf"which has crossprop 0\.0: tcp://127\.0\.0\.1:\d+ has {version}"):
-        sweep(machines.address, stream, store=tmp_path / "store")
-    assert not list(tmp_path.iterdir())
+
+
+def versions(crossprop, jax, python="3.11.7.final.0"):
+    return {"packages": {"crossprop": crossprop, "jax": jax, "python": python}}
+
+
+def test_workers_of_other_versions_that_join_are_left_out():
+    there = {"tcp://a": 2}
+    told = {"client": versions("1", "2"), "workers": {"tcp://a": versions("1", "2", "3.11.1.final.0")}}
+    client = SimpleNamespace(nthreads=lambda: dict(there), get_versions=lambda packages: told)
+    workers = Workers(client)
+    assert workers.threads == {"tcp://a": 2} and not workers.excluded
+    there |= {"tcp://b": 1, "tcp://c": 1, "tcp://d": 4}
+    told["workers"] |= {"tcp://b": versions("0", "2"), "tcp://c": versions("1", "2", "3.12.7.final.0")}
+    told["workers"] |= {"tcp://d": versions("1", "2")}
+    with pytest.warns(UserWarning, match="is left out") as warned:
+        workers.refresh()
+    assert [str(each.message) for each in warned] == [
+        "the worker tcp://b of the cluster is left out: it has crossprop 0, and this process has 1",
+        "the worker tcp://c of the cluster is left out: it has python 3.12, and this process has 3.11",
+    ]
+    assert workers.threads == {"tcp://a": 2, "tcp://d": 4}
+    submitted = {}
+    client.submit = lambda function, **options: submitted.update(options) or SimpleNamespace(key="task")
+    client.cancel = lambda tasks: None
+    task = workers.submit(print)
+    assert submitted["workers"] == ["tcp://a", "tcp://d"]
+    assert not workers.cancel_stranded([task])
+    there = {"tcp://e": 1}
+    told["workers"] = {"tcp://e": versions("1", "2")}
+    workers.refresh()
+    assert workers.cancel_stranded([task]) == [task] and workers.are_at_fault(task, ConnectionError())
 
 
 def test_an_engine_that_the_workers_cannot_use_is_refused(machines, tmp_path, stream):
     with pytest.raises(ValueError, match=r"engine='kernel' cannot run learners\['backprop'\]: .* needs a GPU"):
         sweep(machines.address, stream, engine="kernel", store=tmp_path / "store")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+def test_a_worker_with_other_code_is_left_out_and_no_number_changes(stream, monkeypatch, all_of_them):
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as local,
+        Client(local, set_as_default=False) as client,
+    ):
+        wrong = list(client.nthreads())[: 2 if all_of_them else 1]
+
+        @contextlib.contextmanager
+        def as_caller(setting):
+            if get_worker().address in wrong:
+                raise OtherCode(get_worker().address, "it imports other code of the stream than this process")
+            yield
+
+        monkeypatch.setattr(CLUSTER, "_as_caller", as_caller)
+        refused = pytest.raises(ValueError, match="cluster must have workers with the code of this process, got")
+        left_out = pytest.warns(UserWarning, match="is left out: it imports other code of the stream")
+        with left_out as warned, refused if all_of_them else contextlib.nullcontext():
+            records = sweep(client, stream, settings=6)
+    assert {str(each.message).split()[2] for each in warned} == set(wrong)
+    if not all_of_them:
+        assert_same(records, sweep(None, stream, settings=6))
 
 
 # The last test: it costs a worker.

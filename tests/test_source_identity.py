@@ -1,6 +1,7 @@
 """Results are never served for other code: what a user writes is identified by what it computes."""
 
 import importlib
+import pickle
 import subprocess
 import sys
 import threading
@@ -166,6 +167,7 @@ def test_an_identity_is_the_same_in_every_process_and_however_often_code_has_run
     for _ in range(50):  # enough for the interpreter to specialise its instructions
         module.Stream().shift(1)
         module.cached(1)
+    pickle.loads(pickle.dumps([module.Stream(), module.metric]))  # notes something in the classes
     assert identities(module) == before
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     assert identities(mine()) == identities(mine()) == before  # the second is loaded from the bytecode of the first

@@ -48,10 +48,11 @@ class Source(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def source_of(value: Any) -> Source | None:
+def source_of(value: Any, *, imported: bool = False) -> Source | None:
     """The identity of all code in a learner, a stream or a function that the package does not define itself; None if
-    there is none. Values that `configuration` describes do not count."""
-    outside = list(_outside(value, ""))
+    there is none. Values that `configuration` describes do not count; with `imported`, nor does code that would be sent
+    to another process with the value, instead of being imported there."""
+    outside = [(path, each) for path, each in _outside(value, "") if not imported or _is_imported(each)]
     if not outside:
         return None
     walk = _Walk({_top(_module_of(each)) for _, each in outside})
@@ -90,6 +91,13 @@ def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
                 yield from _outside(getattr(value, field.name), f"{path}.{field.name}")
     elif _top(_module_of(value)) != "crossprop" or getattr(value, "__closure__", None):
         yield path, value
+
+
+def _is_imported(value: Any) -> bool:
+    """Whether a module other than the main one has a function or class under its own name, so that pickle names it."""
+    module, path = str(getattr(value, "__module__", None)), str(getattr(value, "__qualname__", "?")).split(".")
+    found = functools.reduce(lambda owner, name: getattr(owner, name, None), path, sys.modules.get(module))
+    return module != "__main__" and found is value
 
 
 def _top(module: str) -> str:
@@ -223,6 +231,8 @@ class _Walk:
         closure = [_contents(cell) for cell in function.__closure__ or ()]
         if self._is_known(module):
             self.say("function", module, function.__qualname__)
+            if _is_imported(function):
+                return
             wrapped = getattr(function, "__wrapped__", None)
             if wrapped is not None:  # by a decorator: what else it keeps, such as generated checks, is its own affair
                 closure = [wrapped, *(each for each in closure if isinstance(each, PLAIN) or _is_of_jax(each))]
@@ -262,6 +272,9 @@ class _Walk:
             left_out |= GENERATED | ({"__init__"} if parameters.init else set())
         for name, value in sorted(vars(cls).items()):
             slot = inspect.ismemberdescriptor(value) or inspect.isgetsetdescriptor(value)
+            slot |= name.startswith("__") and isinstance(
+                value, PLAIN | list | tuple | dict | None
+            )  # noted by pickle etc.
             if name not in left_out and not slot and type(value).__name__ != "_tuplegetter":
                 self.say(name)
                 self.visit(value)
@@ -274,7 +287,9 @@ class _Walk:
     def _object(self, value: Any) -> None:
         """An object: its class and what it holds, which is what pickle would keep of it."""
         kind = type(value)
-        if hasattr(value, "__wrapped__"):  # a function that a library has compiled
+        if _is_imported(value) and self._is_known(value.__module__):
+            self.say("named", value.__module__, value.__qualname__)
+        elif hasattr(value, "__wrapped__"):  # a function that a library has compiled
             held = [each for _, each in sorted(getattr(value, "__dict__", {}).items()) if callable(each)]
             self.say("wrapped", kind.__module__, kind.__qualname__)
             self.visit([value.__wrapped__, *held])
@@ -284,7 +299,7 @@ class _Walk:
                 self.say(field.name)
                 self.visit(getattr(value, field.name, None))
         elif isinstance(getattr(value, "__name__", None), str) and self._is_known(_module_of(value)):
-            self.say("named", _module_of(value), getattr(value, "__qualname__", value.__name__))
+            self.say("named", _module_of(value), value.__name__)
         else:
             try:
                 reduced = value.__reduce_ex__(2)

@@ -3,11 +3,15 @@
 Workers need no shared disk. The scheduler gives the tasks of a lost worker to another one.
 """
 
+import asyncio
+import platform
 import socket
+import struct
+import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,15 +20,21 @@ from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import DevicePool, Plan
 from crossprop.progress import bar
+from crossprop.source_identity import source_of
 from crossprop.streams.base import Stream
 from crossprop.sweeps.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
 from crossprop.sweeps.spec import SweepSpec
+from crossprop.sweeps.workers import VERSIONS, OtherCode, Workers, difference
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
 TIMEOUT = 5
 """Seconds to reach a scheduler."""
+LONGEST_GREETING = 4096
+"""Bytes of a scheduler's first message, which has about seventy."""
+SECONDS_TO_WAIT, SECONDS_TO_LOOK = 0.02, 2.0
+"""How often to look for tasks that are done, and meanwhile for workers that come and go."""
 FEWEST, PER_THREAD = 16, 2
 """Tasks under way: this many per thread of a worker, and at least a few, since a cluster may grow with its work."""
 RETRIES = 2
@@ -45,8 +55,8 @@ def connected(
         return
     with _client(cluster) as client:
         _check_versions(client)
-        with nullcontext() if _threads(client) else bar("waiting for a worker", 1, progress, "workers", "none yet"):
-            widths(client, blocks, spec.plan, spec.engine)
+        with nullcontext() if client.nthreads() else bar("waiting for a worker", 1, progress, "workers", "none yet"):
+            widths(Workers(client), blocks, spec.plan, spec.engine)
         yield client
 
 
@@ -62,30 +72,62 @@ def _client(cluster: Any) -> "AbstractContextManager[Client]":
     if not isinstance(cluster, str) or not cluster:
         raise TypeError(f"cluster must be an address such as 'tcp://host:8786', or a dask Client, got {cluster!r}")
     try:
-        _check_speaks(cluster)
+        _check_scheduler(cluster)
         return Client(cluster, timeout=TIMEOUT, set_as_default=False)
-    except (OSError, ValueError) as problem:
+    except (TimeoutError, OSError, ValueError) as problem:
         raise ConnectionError(
             f"cluster must be the address of a Dask scheduler that runs, such as tcp://host:8786, got {cluster!r}: "
-            f"{problem}"
+            f"{str(problem) or 'it does not answer'}"
         ) from None
 
 
-def _check_speaks(address: str) -> None:
-    """A scheduler speaks first. A Dask client would wait forever for a peer that does not, and leave threads behind."""
+def _check_scheduler(address: str) -> None:
+    """An error if no scheduler is at an address. A Dask client would wait forever for some of what may be there, would
+    reserve as much memory as others ask for, and would leave its threads behind."""
     from distributed.comm.addressing import get_address_host_port, parse_address
 
+    end = time.monotonic() + TIMEOUT
     with socket.create_connection(get_address_host_port(address), TIMEOUT) as line:
-        if parse_address(address)[0] == "tcp" and not line.recv(1):
+        if parse_address(address)[0] == "tcp":  # both sides begin with a short message
+            (size,) = struct.unpack("Q", _receive(line, 8, end))
+            if size > LONGEST_GREETING or b"pickle-protocol" not in _receive(line, size, end):
+                raise ConnectionError("it does not speak Dask's protocol")
+    with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop, as in a notebook
+        kind = thread.submit(lambda: asyncio.run(_kind(address))).result()
+    if kind != "Scheduler":
+        raise ConnectionError(f"it is a Dask {kind}")
+
+
+def _receive(line: socket.socket, size: int, end: float) -> bytes:
+    """So many bytes, if they come before the time `end`."""
+    received = b""
+    while len(received) < size:
+        line.settimeout(max(0.01, end - time.monotonic()))
+        if not (part := line.recv(size - len(received))):
             raise ConnectionError("the peer closed the connection")
+        received += part
+    return received
 
 
-def widths(client: "Client", blocks: Sequence[Block], plan: Plan, engine: str) -> dict[Any, int]:
+async def _kind(address: str) -> str:
+    from distributed.core import rpc
+
+    async with rpc(address, timeout=TIMEOUT) as peer:
+        told: Any = await asyncio.wait_for(peer.identity(), TIMEOUT)
+        return str(told["type"])
+
+
+def widths(workers: Workers, blocks: Sequence[Block], plan: Plan, engine: str) -> dict[Any, int]:
     """How many runs of each structure go side by side on a worker; waits for the first worker. An error says why the
     engine cannot run one of them there."""
     kinds = {jax.tree.structure(block.learner): _without_stream(block)._replace(seeds=[]) for block in blocks}
-    found = client.submit(_widths, list(kinds.values()), plan, engine, _setting(), pure=False)
-    return dict(zip(kinds, found.result(), strict=True))
+    while True:
+        task = workers.submit(_widths, list(kinds.values()), plan, engine, _setting())
+        try:
+            return dict(zip(kinds, task.result(), strict=True))
+        except Exception as problem:
+            if not workers.are_at_fault(task, problem):
+                raise
 
 
 def _without_stream(block: Block) -> Block:
@@ -99,37 +141,96 @@ def run_blocks_on_cluster(
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
     from distributed import as_completed
 
-    setting = _setting()
-    groups = iter(_groups(blocks, widths(client, blocks, plan, engine), len(_threads(client))))
-    streams: dict[int, Future] = {}
+    workers = Workers(client)
+    sender = _Sender(workers, plan, engine)
+    groups = deque(_groups(blocks, widths(workers, blocks, plan, engine), len(workers.threads)))
     going: dict[Future, list[int]] = {}
     done = as_completed(loop=client.loop)
     try:
-        while True:
-            most = max(FEWEST, PER_THREAD * sum(_threads(client).values()))
-            for numbers in islice(groups, max(0, most - len(going))):
-                group = [blocks[number] for number in numbers]
-                for block in group:
-                    if id(block.stream) not in streams:
-                        streams[id(block.stream)] = _send(client, block.stream)
-                theirs = [streams[id(block.stream)] for block in group]
-                bare = [_without_stream(block) for block in group]
-                task = client.submit(_run_there, bare, theirs, plan, engine, setting, retries=RETRIES, pure=False)
+        while groups or going:
+            most = max(FEWEST, PER_THREAD * sum(workers.threads.values()))
+            while groups and len(going) < most:
+                numbers = groups.popleft()
+                task = sender.send([blocks[number] for number in numbers])
                 going[task] = numbers
                 done.add(task)
-            if not going:
-                return
-            task = next(done)
-            for number, result in zip(going.pop(task), _result(task), strict=True):
-                on_steps(len(blocks[number].seeds) * steps_of(blocks[number], plan))
-                yield number, result
+            for task in _ended(done, workers, going):
+                numbers = going.pop(task)
+                try:
+                    results = _result(task)
+                except Exception as problem:
+                    if not workers.are_at_fault(task, problem):
+                        raise
+                    sender.forget_streams()
+                    groups.append(numbers)
+                    continue
+                workers.succeeded = True
+                for number, result in zip(numbers, results, strict=True):
+                    on_steps(len(blocks[number].seeds) * steps_of(blocks[number], plan))
+                    yield number, result
+            workers.refresh()
     finally:
         client.cancel(list(going))
 
 
-def _threads(client: Any) -> dict[str, int]:
-    """How many each worker has."""
-    return client.nthreads()
+def _ended(done: Any, workers: Workers, going: "Mapping[Future, list[int]]") -> "list[Future]":
+    """Waits until tasks are done, or left without a worker that may run them, and returns those."""
+    looked = time.monotonic()
+    while not done.has_ready():
+        time.sleep(SECONDS_TO_WAIT)
+        if time.monotonic() - looked > SECONDS_TO_LOOK:
+            workers.refresh()
+            if stranded := workers.cancel_stranded(going):
+                return stranded
+            looked = time.monotonic()
+    ready = []
+    while done.has_ready():
+        ready.append(next(done))
+    return [task for task in ready if task in going]
+
+
+class _Sender:
+    """Sends blocks to workers: streams once, and what code of the user's own they must have."""
+
+    def __init__(self, workers: Workers, plan: Plan, engine: str):
+        self.workers, self.plan, self.engine = workers, plan, engine
+        self.setting = _setting()
+        self.streams: dict[int, Future] = {}
+        self.codes: dict[Any, dict[str, str]] = {}
+
+    def send(self, group: list[Block]) -> "Future":
+        for block in group:
+            if id(block.stream) not in self.streams:
+                self.streams[id(block.stream)] = self._send_stream(block.stream)
+        theirs = [self.streams[id(block.stream)] for block in group]
+        codes = [self._code(block) for block in group]
+        bare = [_without_stream(block) for block in group]
+        arguments = bare, theirs, codes, self.plan, self.engine, self.setting
+        return self.workers.submit(_run_there, *arguments, retries=RETRIES)
+
+    def forget_streams(self) -> None:
+        """They are sent again: one may have been on a worker that could not read it."""
+        self.streams.clear()
+
+    def _code(self, block: Block) -> dict[str, str]:
+        which = jax.tree.structure(block.learner), id(block.stream)
+        if which not in self.codes:
+            self.codes[which] = _code(block, self.plan)
+        return self.codes[which]
+
+    def _send_stream(self, stream: Stream) -> "Future":
+        """The stream, once for all blocks that use it. It is a task, so that it comes back when its worker is lost."""
+        from dask import config
+
+        with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            return self.workers.submit(_stream, stream)
+
+
+def _code(block: Block, plan: Plan) -> dict[str, str]:
+    """The identity of the user's own code that a worker imports."""
+    given = {"learner": block.learner, "stream": block.stream, "observers": plan.observers._asdict()}
+    found = {name: source_of(value, imported=True) for name, value in given.items()}
+    return {name: source.sha256 for name, source in found.items() if source is not None}
 
 
 def _groups(blocks: Sequence[Block], widths: Mapping[Any, int], workers: int) -> list[list[int]]:
@@ -148,14 +249,6 @@ def _groups(blocks: Sequence[Block], widths: Mapping[Any, int], workers: int) ->
     return groups
 
 
-def _send(client: "Client", stream: Stream) -> "Future":
-    """The stream, once for all blocks that use it. It is a task, so that it comes back when its worker is lost."""
-    from dask import config
-
-    with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        return client.submit(_stream, stream, pure=False)
-
-
 def _result(task: "Future") -> list[BlockResult]:
     from distributed import KilledWorker
 
@@ -170,28 +263,21 @@ def _result(task: "Future") -> list[BlockResult]:
         raise ConnectionError("the scheduler was lost, or the tasks were cancelled there") from None
 
 
-def _versions() -> dict[str, str]:
-    return {"crossprop": __version__, "jax": jax.__version__}
-
-
 def _setting() -> dict[str, Any]:
     """What workers must have in common with the caller."""
     return {"versions": _versions(), "x64": jax.config.values["jax_enable_x64"]}
 
 
+def _versions() -> dict[str, str]:
+    return {"crossprop": __version__, "jax": jax.__version__, "python": platform.python_version()}
+
+
 def _check_versions(client: "Client") -> None:
-    told: Any = client.get_versions(packages=list(_versions()))
-    for where, there in {"the scheduler": told["scheduler"], **told["workers"]}.items():
-        _check_same(where, {name: there["packages"][name] for name in _versions()}, told["client"]["packages"])
-
-
-def _check_same(where: str, there: Mapping[str, str | None], here: Mapping[str, str | None]) -> None:
-    for name, version in there.items():
-        if version != here[name]:
-            raise ValueError(
-                f"cluster must have the versions of this process, which has {name} {here[name]}: {where} has "
-                f"{version or 'none'}"
-            )
+    """An error if a machine that is there already has other versions."""
+    told: Any = client.get_versions(packages=list(VERSIONS))
+    for where, its in {"the scheduler": told["scheduler"], **told["workers"]}.items():
+        if reason := difference(its["packages"], told["client"]["packages"]):
+            raise ValueError(f"cluster must have the versions of this process on every machine, got {where}: {reason}")
 
 
 # What runs on a worker.
@@ -209,7 +295,12 @@ def _widths(blocks: list[Block], plan: Plan, engine: str, setting: dict[str, Any
 
 
 def _run_there(
-    blocks: list[Block], streams: list[Stream], plan: Plan, engine: str, setting: dict[str, Any]
+    blocks: list[Block],
+    streams: list[Stream],
+    codes: list[dict[str, str]],
+    plan: Plan,
+    engine: str,
+    setting: dict[str, Any],
 ) -> list[BlockResult]:
     from distributed import get_worker
 
@@ -223,6 +314,9 @@ def _run_there(
 
     whole = [block._replace(stream=stream) for block, stream in zip(blocks, streams, strict=True)]
     with _as_caller(setting):
+        for block, code in zip(whole, codes, strict=True):
+            if other := sorted(name for name, its in _code(block, plan).items() if its != code.get(name)):
+                raise OtherCode(worker.address, f"it imports other code of the {other[0]} than this process")
         done = dict(run_blocks(whole, plan, engine, stop_if_cancelled, pool))
     return [done[number] for number in range(len(blocks))]
 
@@ -231,6 +325,7 @@ def _run_there(
 def _as_caller(setting: dict[str, Any]) -> Iterator[None]:
     from distributed import get_worker
 
-    _check_same(get_worker().address, _versions(), setting["versions"])
+    if reason := difference(_versions(), setting["versions"]):
+        raise OtherCode(get_worker().address, reason)
     with jax.enable_x64(setting["x64"]):
         yield
