@@ -96,6 +96,7 @@ def test_what_it_does_not_take_is_refused(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_quick_run_leaves_a_page_and_is_not_run_twice(tmp_path, monkeypatch, chromium):
     main(["study", "credit", "--quick", "--out", str(tmp_path)])
     told = json.loads((tmp_path / "answers.json").read_text())

@@ -110,9 +110,8 @@ def follow(version: str, seeds: int, folder: Path, say: Callable[[str], None]) -
         learners = setting.learners
         if version == "quick":
             learners = {rule: learners[rule] for rule in ("backprop", "crossprop", "crossprop-sum", "foresight")}
-        own = {
-            rule: learner for rule, learner in learners.items() if rule in FOLLOWED[: 2 if version == "quick" else None]
-        }
+        followed = ("crossprop",) if version == "quick" else FOLLOWED
+        own = {rule: learners[rule] for rule in followed}
         along = _followed(folder / f"{name}-along", setting, learners, seeds, learners[BACKPROP])
         found[name] = Found(setting, along, _followed(folder / f"{name}-own", setting, own, seeds, None))
     return found
