@@ -21,7 +21,7 @@ _compiled: list[None] = []
 """An entry for each program since they were let go: a list, to which all threads can append."""
 
 
-def _count(event: str, seconds: float, **details: Any) -> None:
+def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
     if event == "/jax/core/compile/backend_compile_duration":
         _compiled.append(None)
 
