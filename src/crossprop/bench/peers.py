@@ -69,7 +69,8 @@ def _vmap_of_scan(learner: Learner, initial: State, x: jax.Array, y: jax.Array) 
 
 
 def _drifts(state: State, initial: State) -> tuple[jax.Array, jax.Array]:
-    """How far the incoming and the outgoing weights have moved."""
+    """How far the incoming and the outgoing weights have moved, with one hidden layer."""
+    assert isinstance(state.incoming, jax.Array) and isinstance(initial.incoming, jax.Array)
     return (
         jnp.linalg.norm(state.incoming - initial.incoming),
         jnp.linalg.norm(state.outgoing - initial.outgoing),
