@@ -51,6 +51,11 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+def handled() -> None:
+    """An interrupt so far was acted upon: a server that was told to stop has stopped."""
+    _pending.clear()
+
+
 @contextmanager
 def stopped_by(stop: threading.Event) -> Iterator[None]:
     """While it lasts, `check` in this thread raises `Stopped` once the event is set."""

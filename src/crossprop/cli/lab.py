@@ -8,6 +8,7 @@ from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
 from crossprop import _checks as check
+from crossprop import _interrupts as interrupts
 from crossprop._extras import require
 from crossprop.registry import import_modules
 
@@ -47,4 +48,5 @@ def open_lab(flags: Lab) -> None:
     try:
         running.serve()
     except KeyboardInterrupt:
+        interrupts.handled()
         say("The lab is closed.")

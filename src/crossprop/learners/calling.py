@@ -71,6 +71,10 @@ def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) ->
             return program(numbers[wide], state, *example)
         except OverflowError as problem:
             raise ValueError(f"state, x and y must hold numbers that JAX's types can: {problem}") from None
+        except TypeError:
+            if all(isinstance(leaf, np.ndarray | np.generic | jax.Array | float) for leaf in jax.tree.leaves(state)):
+                raise
+            raise TypeError(f"state must be a state of this learner, got {check.shown(state)}") from None
 
     return call
 
