@@ -232,6 +232,7 @@ const HEAR = {
     drawFeatures();
   },
   paused(own) {
+    if (!own.paused) return; // it goes on already, and this frame is from before
     root.dataset.state = "paused";
     say(`Paused at ${plain(own.at ?? 0, 6)} examples`);
   },
@@ -251,7 +252,7 @@ const HEAR = {
 };
 
 function hear(own, frame) {
-  if (frame.kind === "windows" && root.dataset.state !== "paused") root.dataset.state = "running";
+  if (frame.kind === "windows" && !own.paused) root.dataset.state = "running";
   HEAR[frame.kind](own, frame);
 }
 
