@@ -279,7 +279,7 @@ def test_an_engine_that_the_workers_cannot_use_is_refused(machines, tmp_path, st
 @pytest.mark.parametrize("all_of_them", [False, True])
 def test_a_worker_with_other_code_is_left_out_and_no_number_changes(stream, monkeypatch, all_of_them):
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as local,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as local,
         Client(local, set_as_default=False) as client,
     ):
         wrong = list(client.nthreads())[: 2 if all_of_them else 1]

@@ -232,7 +232,7 @@ const HEAR = {
     drawFeatures();
   },
   paused(own) {
-    if (!own.paused) return; // it goes on already, and this frame is from before
+    if (!own.paused) return; /* it goes on already: this frame is from before */
     root.dataset.state = "paused";
     say(`Paused at ${plain(own.at ?? 0, 6)} examples`);
   },
