@@ -22,7 +22,7 @@ PAINTED = """[...document.querySelectorAll('#features canvas')].every(
 HOSTILE = "<img src=x onerror=alert(1)>"
 SECONDS = 1000 * 120
 FIRST = {"stream": {"name": "geoff"}, "network": {"hidden": 100}, "learners": {"crossprop": {}}, "seeds": 4}
-ENDLESS = FIRST | {"stream": {"name": "geoff", "examples": 600_000, "tasks": "A", "features": 10}}
+ENDLESS = FIRST | {"stream": {"name": "geoff", "examples": 2_400_000, "tasks": "A", "features": 10}}
 
 
 @pytest.fixture(scope="module")
