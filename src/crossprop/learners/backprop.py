@@ -28,7 +28,8 @@ class Backprop(UnitRule):
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
 
     def credit(self, units: Units, delta) -> Credit:
-        return Credit(from_input=self.network.weigh(delta, units.outgoing) * units.slope)
+        error = self.network.weigh(delta, units.outgoing)
+        return Credit(from_input=error * units.slope, error=error)
 
     def shapes(self) -> Shapes:
         return Shapes()
