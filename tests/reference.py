@@ -226,6 +226,31 @@ class _Optimizer:
         raise ValueError(f"optimizer {self.name!r}")
 
 
+class Example(NamedTuple):
+    """What happened at one example, for optimizers that look at the whole network."""
+
+    seen: list[_Layer]
+    features: list[float]
+    """What the output layer sees."""
+    output: list[float]
+    delta: list[float]
+    loss: str
+    given: tuple
+    """x, y, the activation, and whether there are biases and layer normalisation."""
+
+    def sensitivities(self, thetas):
+        """dy_k / d theta for every output k: a list over k of matrices shaped like the weights."""
+        found = []
+        for k in range(len(self.output)):
+            error = [1.0 if each == k else 0.0 for each in range(len(self.output))]
+            matrices = [_outer(self.features, error)]
+            for at in reversed(range(len(self.seen))):
+                error = _backprop(self.seen[at], thetas[at + 1], error)
+                matrices.insert(0, _outer(self.seen[at].x, error))
+            found.append(matrices)
+        return found
+
+
 def _credit(rule, layer, w, delta, h, a, r, eta, memory_eta, ahead):
     """What a hidden layer does at one example: its du, the error it passes down, and its next memory.
 
@@ -280,14 +305,15 @@ def _memory(rule, fan_in, n, above, r):
 
 def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, optimizer="sgd", eta=0.0,
          memory_eta=None, incoming_step_size=None, memory_step_size=None, signs=None, layer_norm=False, layers="all",
-         ahead=1.0, horizon=1000.0) -> Life:  # fmt: skip
+         ahead=1.0, horizon=1000.0, network_optimizer=None) -> Life:  # fmt: skip
     """Lives through the examples (x_t, y_t) with one rule from the given U of every hidden layer and W, and a memory of
     zeros.
 
     `rule` is "crossprop" (projected when `signs` are given: (Q, units, units above) for every layer that follows the
     rule), "crossprop-approx", "crossprop-sum", "foresight", "backprop" or "frozen". With `layers="top"` the last hidden
-    layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one per layer. Loss
-    and outputs are from before learning at a step, drifts from after it, without biases.
+    layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one per layer.
+    `network_optimizer(thetas, a)` makes one of `reference_optimizers`, which moves all weights. Loss and outputs are
+    from before learning at a step, drifts from after it, without biases.
     """
     depth = len(incoming)
     sizes = [np.shape(x)[1], *(np.shape(u)[1] for u in incoming), np.shape(y)[1]]
@@ -301,6 +327,7 @@ def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, o
     follows = [layers == "all" or at == depth - 1 for at in range(depth)]
     f, error = ACTIVATIONS[activation], {"squared": _squared, "softmax": _softmax}[loss]
     optimizers = [_Optimizer(optimizer, theta) for theta in thetas]
+    mover = None if network_optimizer is None else network_optimizer(thetas, a)
     h = [_memory(rule, *shapes[at], sizes[at + 2], rs[at]) if follows[at] else None for at in range(depth)]
     history = []
     for x_t, y_t in zip(np.array(x, np.float64).tolist(), np.array(y, np.float64).tolist(), strict=True):
@@ -311,6 +338,7 @@ def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, o
         w = thetas[-1]
         output = [sum(features[j] * w[j][k] for j in range(len(features))) for k in range(len(y_t))]
         delta, loss_t = error(y_t, output)
+        example = Example(seen, features, output, delta, loss, (x_t, y_t, f, bias, layer_norm))
         directions: list[list[list[float]] | None] = [_outer(features, delta)]
         for at in reversed(range(depth)):
             a_h = a[at + 1] if memory_step_size is None else memory_step_size
@@ -319,8 +347,12 @@ def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, o
                 followed, seen[at], thetas[at + 1], delta, h[at], a_h, rs[at], eta, memory_eta, ahead
             )
             directions.insert(0, du)
+        moves = None if mover is None else mover.move(thetas, directions, example)
         for at, du in enumerate(directions):
-            steps = None if du is None else optimizers[at].move(thetas[at], du, a[at])
+            if moves is not None:
+                steps = moves[at]
+            else:
+                steps = None if du is None else optimizers[at].move(thetas[at], du, a[at])
             if rule == "foresight" and at > 0 and follows[at - 1]:
                 _move_memory(h[at - 1], steps, horizon)
         changes = [_distance(theta, start, n) for theta, start, n in zip(thetas, initial, sizes[:-1], strict=True)]

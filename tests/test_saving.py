@@ -140,7 +140,7 @@ def test_files_of_version_0_1_are_read(tmp_path):
     with pytest.raises(ValueError, match=r"optimizer was optax._src.alias:adam: give it as optimizer="):
         cp.load(path)
     learner, state = cp.load(path, optimizer=optax.adam)
-    assert learner.optimizer is optax.adam and int(state.optimizer[1][0].count) == 4
+    assert learner.optimizer == optax.adam and int(state.optimizer[1][0].count) == 4
     version_1(path, rule="Unheard")
     with pytest.raises(ValueError, match=r"old cannot be loaded: no learner 'Unheard' is registered"):
         cp.load(path)

@@ -9,9 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from crossprop.hyperparameters import unwrapped
+
 
 def configuration(value: Any) -> Any:
     """`value` in JSON's types. Numbers keep every bit; a long array is named by its shape and hash."""
+    value = unwrapped(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.memmap) and value.filename is not None:  # too large to hash

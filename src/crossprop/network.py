@@ -261,6 +261,14 @@ class Network(eqx.Module):
             return jnp.sum(delta**2), delta
         return -jnp.sum(y * jax.nn.log_softmax(outputs)), y - jax.nn.softmax(outputs)
 
+    def hessian_root(self, outputs: Float[Array, " outputs"]) -> Float[Array, "rows outputs"]:
+        """Rows whose outer products sum up to the Hessian of the loss (squared: of half of it) by the outputs."""
+        one = jnp.eye(self.outputs, dtype=outputs.dtype)
+        if self.loss == "squared":
+            return one
+        share = jax.nn.softmax(outputs)
+        return jnp.sqrt(share)[:, None] * (one - share[None, :])
+
 
 def activation_and_slope(activation: str, z: Array) -> tuple[Array, Array]:
     """`f(z)` and `f'(z)`."""

@@ -15,6 +15,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop._archives import read_arrays
 from crossprop._files import atomic_write
+from crossprop.hyperparameters import unwrapped
 from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.calling import check_state
 from crossprop.network import Network
@@ -94,6 +95,7 @@ def _from_schema_1(header: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict
 
 def _described(value: Any) -> Any:
     """`value` in JSON's types."""
+    value = unwrapped(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray | np.generic | jax.Array) and value.ndim == 0 and not _is_key(value):

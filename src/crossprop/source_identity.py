@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop.configuration import configuration
+from crossprop.hyperparameters import unwrapped
 
 LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "jaxtyping", "xarray"}
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
@@ -75,6 +76,7 @@ def warn_unknown(sources: Mapping[str, Source], where: str) -> None:
 
 def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """What `configuration` tells by name alone, and the package does not define."""
+    value = unwrapped(value)
     if value is None or isinstance(value, bool | int | float | str | np.ndarray | np.generic | jax.Array):
         return
     if isinstance(value, Mapping):

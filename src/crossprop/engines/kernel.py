@@ -46,7 +46,7 @@ def why_unsupported_anywhere(learner: Learner, observers: Observers = Observers(
         return "the kernel engine needs a hidden layer, got hidden=()"
     if triton is None:
         return f"the kernel engine needs Pallas's Triton backend, which JAX {jax.__version__} does not have"
-    if not isinstance(learner.optimizer, str):
+    if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
         return f"the kernel engine needs an optimizer by name, one of {', '.join(OPTIMIZERS)}"
     if any(observers):
         names = ", ".join(name for kind in observers for name, _ in kind)

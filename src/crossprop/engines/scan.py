@@ -93,7 +93,7 @@ class UnitLoop(NamedTuple):
     def advance(
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
-        if self.stride is None and work.layers:
+        if self.stride is None and work.layers and learner.network_optimizer() is None:
             return self._advance_late(learner, work, sums, rows, observers)
         stack, (x, y, at, until, start) = Stack.of(learner), rows
 

@@ -17,6 +17,7 @@ from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, RunResult, Sums
 from crossprop.engines.recorder import Recorder
 from crossprop.learners.base import Learner, UnitRule
+from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import float_type
 
 SECONDS_PER_SEGMENT = 1.0
@@ -239,9 +240,9 @@ def compiler_options(learner: Learner) -> dict[str, bool | int]:
     """Options for programs whose numbers must be the same in every process."""
     # XLA's analysis of copies is wrong for some loops: a counter in a state can make it drop the whole loop. It is used
     # for our own update only, whose numbers are tested.
-    in_place = isinstance(learner, UnitRule) and isinstance(learner.optimizer, str)
+    named = isinstance(learner, UnitRule) and isinstance(learner.optimizer, str) and learner.optimizer in OPTIMIZERS
     with _making:
-        return _compiler_options(in_place)
+        return _compiler_options(named)
 
 
 @cache

@@ -1,9 +1,7 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
-import equinox as eqx
-
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
-from crossprop.learners.optimizers import Optimizer
+from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
 
 
@@ -24,7 +22,7 @@ class Backprop(UnitRule):
 
     network: Network
     step_size: Hyperparameter = hyperparameter()
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
 
     def credit(self, units: Units, delta) -> Credit:

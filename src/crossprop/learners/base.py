@@ -19,26 +19,19 @@ from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
 from crossprop._programs import make_room
 from crossprop.formats import as_html
+from crossprop.hyperparameters import (
+    Hyperparameter,
+    hyperparameter,  # noqa: F401  # pyright: ignore[reportUnusedImport]
+)
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Outcome, Shapes, State, Units
-from crossprop.learners.optimizers import Optimizer, check_optimizer, transformation
-from crossprop.learners.unit_major import Layer, Stack, answer, joined, learn, to_state, to_unit_major
+from crossprop.learners.optimizers import Optimizer, as_optimizer, check_optimizer, transformation
+from crossprop.learners.unit_major import Layer, Stack, all_weights, answer, joined, learn, to_state, to_unit_major
 from crossprop.network import Network
+from crossprop.optimizers.base import NetworkOptimizer
 
-Hyperparameter = float | Array
-
-
-def hyperparameter(**options: Any) -> Any:
-    """A field for a number or a tuple of them: integers and NumPy's numbers become floats, so that 1 and 1.0 are one
-    learner to the compiler. Arrays of JAX stay as they are."""
-    return eqx.field(converter=_as_numbers, **options)
-
-
-def _as_numbers(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(map(_as_numbers, value))
-    number = value if isinstance(value, jax.Array) else check.plain(value)
-    return float(number) if type(number) is int and abs(number) < 2**1023 else number
+KEY_OF_STEPS = 2
+"""What is folded into the key of `init` for the key that a state keeps."""
 
 
 class Learner(eqx.Module):
@@ -145,8 +138,18 @@ class UnitRule(Learner):
             shapes = rule.shapes()
             memory = None if shapes.memory is None else jnp.zeros(shapes.memory, own.dtype)
             signs = None if shapes.signs is None else _signs(own_key, shapes.signs, own.dtype)
-            layers.append(Layer(own, memory, signs, rule.incoming_optimizer().init(own)))
-        return joined(self.network, layers, outgoing, self.outgoing_optimizer().init(outgoing.T))
+            optimizer = None if self.network_optimizer() else rule.incoming_optimizer().init(own)
+            layers.append(Layer(own, memory, signs, optimizer))
+        state = joined(self.network, layers, outgoing, None)
+        return state._replace(**self._initial_optimizer(state, key))
+
+    def _initial_optimizer(self, state: State, key: Array) -> dict[str, Any]:
+        incoming, _ = state.optimizer
+        if (whole := self.network_optimizer()) is None:
+            return {"optimizer": (incoming, self.outgoing_optimizer().init(state.outgoing.T))}
+        optimizer = whole(self.step_sizes()).init(all_weights(Stack.of(self), to_unit_major(state)))
+        own_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in whole.needs else None
+        return {"optimizer": (incoming, optimizer), "key": own_key}
 
     @compiled_method
     def predict(self, state: State, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
@@ -177,6 +180,15 @@ class UnitRule(Learner):
         own = self.incoming_step_size
         assert not isinstance(own, tuple), "by_layer gives every layer its own"
         return first_set(own, self.step_size)
+
+    def network_optimizer(self) -> NetworkOptimizer | None:
+        """The optimizer, if it sees all weights of the network at once."""
+        optimizer = as_optimizer(self.optimizer)
+        return optimizer if isinstance(optimizer, NetworkOptimizer) else None
+
+    def step_sizes(self) -> tuple[Hyperparameter, ...]:
+        """Of the incoming weights of each hidden layer, and of the outgoing weights."""
+        return (*(rule.own_step_size() for rule in self.by_layer()), self.step_size)
 
     def incoming_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """Of the incoming weights of one hidden layer."""

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 
 class Outcome(NamedTuple):
@@ -27,7 +27,10 @@ class State(NamedTuple):
     """`(fan_in, hidden, memories)` or `(hidden, outputs)`"""
     signs: Float[Array, "projections hidden outputs"] | tuple[Array | None, ...] | None
     optimizer: tuple[Any, optax.OptState]
-    """Of the incoming weights, and of the outgoing weights transposed."""
+    """Of the incoming weights, and of the outgoing weights transposed. An optimizer that sees the whole network has
+    None for the incoming weights, and one state for all, of `(*incoming, outgoing transposed)`."""
+    key: Key[Array, ""] | None = None
+    """Of a learner that needs randomness."""
 
 
 class Units(NamedTuple):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from crossprop import _checks as check
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
-from crossprop.learners.optimizers import Optimizer
+from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
 
 
@@ -48,7 +48,7 @@ class Crossprop(UnitRule):
     step_size: Hyperparameter = hyperparameter()
     eta: Hyperparameter = hyperparameter(default=0.0)
     projections: int | None = eqx.field(static=True, default=None, converter=check.plain)
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
     layers: str = eqx.field(static=True, default="top")

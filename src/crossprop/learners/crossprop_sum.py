@@ -4,7 +4,7 @@ import equinox as eqx
 
 from crossprop import _checks as check
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
-from crossprop.learners.optimizers import Optimizer
+from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
 
 
@@ -26,7 +26,7 @@ class CrosspropSum(UnitRule):
 
     network: Network
     step_size: Hyperparameter = hyperparameter()
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
     layers: str = eqx.field(static=True, default="top")

@@ -4,7 +4,7 @@ import equinox as eqx
 
 from crossprop import _checks as check
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
-from crossprop.learners.optimizers import Optimizer
+from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
 
 
@@ -41,7 +41,7 @@ class Foresight(UnitRule):
     ahead: Hyperparameter = hyperparameter(default=1.0)
     horizon: Hyperparameter = hyperparameter(default=1000.0)
     layers: str = eqx.field(static=True, default="all")
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
 
     def __check_init__(self):

@@ -12,7 +12,7 @@ from crossprop import _checks as check
 from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, UnitRule, hyperparameter
 from crossprop.learners.calling import compiled_method
-from crossprop.learners.optimizers import Optimizer
+from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.learners.unit_major import Stack, answer, to_unit_major
 from crossprop.network import Network
 
@@ -42,15 +42,24 @@ class LateState(NamedTuple):
     def after(self, learned: State, again: State, x: Array, kept: Array) -> "LateState":
         """The next state: `learned`, or `again` once the ring is full, with an example put into the ring."""
         full = self.seen >= len(self.inputs)
-        incoming, outgoing, *_, optimizer = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
+        plain: State = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
         ring = self.inputs.at[self.slot].set(x), self.kept.at[self.slot].set(kept)
-        return LateState(incoming, outgoing, optimizer, *ring, self.seen + 1)
+        return LateState(plain.incoming, plain.outgoing, plain.optimizer, *ring, self.seen + 1)
+
+
+def _check(rule: Backprop, delay: int) -> None:
+    check.integer("delay", delay, low=1)
+    if rule.network_optimizer() is not None:
+        raise ValueError(
+            f"optimizer must be a name or a function for one matrix of weights, got {rule.optimizer!r}, which sees the "
+            "whole network: some steps here move a part of it"
+        )
 
 
 def _initial(rule: Backprop, delay: int, key: Key[Array, ""]) -> LateState:
-    incoming, outgoing, *_, optimizer = rule.init(key)
-    ring = [jnp.zeros((delay, size), outgoing.dtype) for size in (rule.network.inputs, rule.network.outputs)]
-    return LateState(incoming, outgoing, optimizer, *ring, seen=jnp.zeros((), jnp.int32))
+    plain = rule.init(key)
+    ring = [jnp.zeros((delay, size), plain.outgoing.dtype) for size in (rule.network.inputs, rule.network.outputs)]
+    return LateState(plain.incoming, plain.outgoing, plain.optimizer, *ring, seen=jnp.zeros((), jnp.int32))
 
 
 class Hindsight(Learner):
@@ -78,12 +87,11 @@ class Hindsight(Learner):
     network: Network
     step_size: Hyperparameter = hyperparameter()
     delay: int = eqx.field(static=True, default=100)
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
 
     def __check_init__(self):
-        check.integer("delay", self.delay, low=1)
-        self._backprop()
+        _check(self._backprop(), self.delay)
 
     def _backprop(self) -> Backprop:
         return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size)
@@ -149,12 +157,11 @@ class BackpropReplay(Learner):
     network: Network
     step_size: Hyperparameter = hyperparameter()
     delay: int = eqx.field(static=True, default=100)
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
 
     def __check_init__(self):
-        check.integer("delay", self.delay, low=1)
-        self._backprop()
+        _check(self._backprop(), self.delay)
 
     def _backprop(self) -> Backprop:
         return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size)

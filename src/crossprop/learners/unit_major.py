@@ -8,13 +8,12 @@ or for many examples at once.
 """
 
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 from crossprop.learners.credit import Credit, Outcome, State, Units
@@ -39,7 +38,7 @@ class Layer(eqx.Module):
     """`(memories, fan_in, hidden)`, or `(outputs, hidden)` at the units, or None"""
     signs: Any
     """`(projections, outputs, hidden)`, or None"""
-    optimizer: optax.OptState
+    optimizer: Any
 
 
 class UnitMajorState(eqx.Module):
@@ -48,8 +47,9 @@ class UnitMajorState(eqx.Module):
     layers: tuple[Layer, ...]
     outgoing: Any
     """`(outputs, features)`; in the kernel engine a tuple of pieces"""
-    optimizer: optax.OptState
-    """Of the outgoing weights."""
+    optimizer: Any
+    """Of the outgoing weights; of all weights if one transformation sees the whole network."""
+    key: Any = None
 
     def with_first(self, first: Layer) -> "UnitMajorState":
         """Itself with another first layer."""
@@ -119,13 +119,18 @@ class Stack(NamedTuple):
 
 def to_unit_major(state: State) -> UnitMajorState:
     """A public state in this layout."""
-    incoming, outgoing, memory, signs, (optimizer, outgoing_optimizer) = state
+    incoming, memory, signs, (optimizer, outgoing_optimizer) = (
+        state.incoming,
+        state.memory,
+        state.signs,
+        state.optimizer,
+    )
     if not isinstance(incoming, tuple):
         layers = (_layer(incoming, memory, signs, optimizer),)
     else:
         nothing = (None,) * len(incoming)
         layers = tuple(map(_layer, incoming, memory or nothing, signs or nothing, optimizer))
-    return UnitMajorState(layers, outgoing.T, outgoing_optimizer)
+    return UnitMajorState(layers, state.outgoing.T, outgoing_optimizer, state.key)
 
 
 def _layer(weights: Any, memory: Any, signs: Any, optimizer: Any) -> Layer:
@@ -143,10 +148,10 @@ def to_state(network: Network, work: UnitMajorState) -> State:
         )
         for layer in work.layers
     ]
-    return joined(network, layers, work.outgoing.T, work.optimizer)
+    return joined(network, layers, work.outgoing.T, work.optimizer)._replace(key=work.key)
 
 
-def joined(network: Network, layers: list[Layer], outgoing: Array, optimizer: optax.OptState) -> State:
+def joined(network: Network, layers: list[Layer], outgoing: Array, optimizer: Any) -> State:
     """A state from what every hidden layer has, in the public layout."""
     if not isinstance(network.hidden, tuple):
         (only,) = layers
@@ -166,6 +171,8 @@ def joined(network: Network, layers: list[Layer], outgoing: Array, optimizer: op
 
 def learn(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
     """A whole update; `inputs` have their constant."""
+    if stack.whole.network_optimizer() is not None:
+        return _learn_at_once(stack, work, inputs, y)
     if not work.layers:
         return _learn_linear(stack, work, inputs, y)
     z = stack.nets[0].weigh(inputs, work.layers[0].weights)
@@ -206,6 +213,101 @@ def respond(stack: Stack, work: UnitMajorState, z: Array, y: Array) -> tuple[Uni
             step = stack.nets[at - 1].transposed(move)
     still_to_follow = credits[0]._replace(unit_memory=None, step_memory=None, error=None)
     return replace(work, layers=tuple(layers)), still_to_follow, Outcome(loss, outputs)
+
+
+# An optimizer that sees the whole network: all directions first, then one transformation of them.
+
+
+def all_weights(stack: Stack, work: UnitMajorState) -> tuple[Any, ...]:
+    """What the network's optimizer sees: the incoming weights of every layer, or None if its rule does not move them,
+    and the outgoing weights transposed."""
+    moving = [_moves(rule, layer) for rule, layer in zip(stack.rules, work.layers, strict=True)]
+    return (
+        *(layer.weights if moves else None for layer, moves in zip(work.layers, moving, strict=True)),
+        work.outgoing,
+    )
+
+
+def _moves(rule: "UnitRule", layer: Layer) -> bool:
+    """Whether a rule moves the incoming weights of its layer at all."""
+    memory = None if rule.shapes().matrices else layer.memory
+
+    def credit() -> Credit:
+        phi = layer.weights[0]
+        delta = jnp.zeros(rule.network.outputs, phi.dtype)
+        return rule.credit(Units(phi, phi, delta[:, None] * phi[None, :], memory, layer.signs), delta)
+
+    return jax.eval_shape(credit).moves
+
+
+class _Example(NamedTuple):
+    """What happened at one example."""
+
+    features: list[Array]
+    """What every layer sees, the output layer last, with its constant."""
+    activations: list[Activation]
+    outputs: Array
+
+
+def _learn_at_once(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
+    activations, features = [], [inputs]
+    for net, layer in zip(stack.nets, work.layers, strict=True):
+        activations.append(net.activate(net.weigh(features[-1], layer.weights)))
+        features.append(net.with_constant(activations[-1].phi))
+    outputs = stack.top.outputs_of(features[-1], work.outgoing)
+    loss, delta = stack.top.error(outputs, y)
+    credits = _credits(stack, work, activations, delta)
+    layers, gradients = list(work.layers), []
+    for at, credit in enumerate(credits):
+        layers[at], directions = _directions(layers[at], credit, features[at])
+        gradients.append(_minus(reduce(_add, directions)) if directions else None)
+    gradients.append(_minus(delta[:, None] * features[-1][None, :]))
+    weights = all_weights(stack, work)
+    key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs))
+    optimizer = stack.whole.network_optimizer()
+    assert optimizer is not None
+    transform = optimizer(stack.whole.step_sizes())
+    steps: Any
+    steps, kept = transform.update(tuple(gradients), work.optimizer, weights, value=loss, **extra)
+    step = steps[-1]
+    for at in reversed(range(len(layers))):
+        layers[at] = _remember(stack.rules[at], stack.nets[at], layers[at], credits[at], step)
+        move = jnp.zeros_like(layers[at].weights) if steps[at] is None else steps[at]
+        layers[at] = layers[at] if steps[at] is None else replace(layers[at], weights=_add(layers[at].weights, move))
+        step = stack.nets[at - 1].transposed(move)
+    return UnitMajorState(tuple(layers), _add(work.outgoing, steps[-1]), kept, key), Outcome(loss, outputs)
+
+
+def _extra_arguments(
+    stack: Stack, work: UnitMajorState, weights: tuple[Any, ...], example: _Example
+) -> tuple[Any, dict[str, Any]]:
+    """The key for the next step, and what the network's optimizer needs; None in the place of weights that stay."""
+    optimizer = stack.whole.network_optimizer()
+    assert optimizer is not None
+    at_weights = lambda every: tuple(None if own is None else each for own, each in zip(weights, every, strict=True))
+    found, key = {}, work.key
+    if "key" in optimizer.needs:
+        key, found["key"] = jax.random.split(work.key)
+    if "curvature" in optimizer.needs:
+        found["curvature"] = at_weights(_curvature(stack, work, example))
+    return key, found
+
+
+def _curvature(stack: Stack, work: UnitMajorState, example: _Example) -> list[Array]:
+    """The diagonal of the loss's Gauss-Newton matrix, for all weights: the squares of errors that are sent back one by
+    one, whose outer products sum up to the loss's Hessian by the outputs."""
+    features, errors = example.features, stack.whole.network.hessian_root(example.outputs)
+    squares = [jnp.sum(errors**2, axis=0)[:, None] * features[-1][None, :] ** 2]
+    for at in reversed(range(len(work.layers))):
+        above = work.outgoing if at == len(work.layers) - 1 else work.layers[at + 1].weights.T
+        errors = jax.vmap(partial(_sent_back, stack.nets[at], example.activations[at], above))(errors)
+        squares.insert(0, features[at][:, None] ** 2 * jnp.sum(errors**2, axis=0)[None, :])
+    return squares
+
+
+def _sent_back(net: Arithmetic, units: Activation, above: Array, error: Array) -> Array:
+    """An error at the layer above as one at the pre-activations of this layer."""
+    return net.through_norm(net.weigh(error, net.without_constant(above)) * units.slope, units)
 
 
 def _credits(stack: Stack, work: UnitMajorState, activations: list[Activation], delta: Array) -> list[Credit]:
@@ -265,6 +367,18 @@ def _moved(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Ar
     """A layer with new weights and memory matrices, and the step of the weights."""
     if rule.optimizer == "sgd":  # scales the few coefficients instead of the whole direction
         credit = _scaled(credit, rule.own_step_size())
+    layer, directions = _directions(layer, credit, inputs)
+    if not directions:
+        return layer, jax.tree.map(jnp.zeros_like, layer.weights)
+    direction = reduce(_add, directions)
+    if rule.optimizer == "sgd":
+        return replace(layer, weights=reduce(_add, directions, layer.weights)), direction
+    step, optimizer = rule.incoming_optimizer().update(_minus(direction), layer.optimizer, layer.weights, value=loss)
+    return replace(layer, weights=_add(layer.weights, step), optimizer=optimizer), step
+
+
+def _directions(layer: Layer, credit: Credit, inputs: Any) -> tuple[Layer, list[Any]]:
+    """A layer with new memory matrices, and the parts of the direction of its weights."""
     directions = []
     if credit.from_memory is not None:
         through_memory, memory = _use_memory(credit, inputs, layer.memory)
@@ -273,13 +387,7 @@ def _moved(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Ar
     if credit.from_input is not None:
         through_input = credit.from_input
         directions.append(jax.tree.map(lambda x: x[:, None] * through_input[None, :], inputs))
-    if not directions:
-        return layer, jax.tree.map(jnp.zeros_like, layer.weights)
-    direction = reduce(_add, directions)
-    if rule.optimizer == "sgd":
-        return replace(layer, weights=reduce(_add, directions, layer.weights)), direction
-    step, optimizer = rule.incoming_optimizer().update(_minus(direction), layer.optimizer, layer.weights, value=loss)
-    return replace(layer, weights=_add(layer.weights, step), optimizer=optimizer), step
+    return layer, directions
 
 
 def _scaled(credit: Credit, step_size: Any) -> Credit:

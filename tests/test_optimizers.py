@@ -1,0 +1,131 @@
+"""Optimizers that see the whole network: each equals its equations with every credit rule, and keeps the promises."""
+
+from functools import partial
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import crossprop as cp
+import reference
+import reference_optimizers as judges
+from crossprop.network import LOSSES
+from test_equations import RULES, by_layer, covering, distance, drawn, live
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+INPUTS, STEPS = 2, 40
+
+# Every optimizer: how the package builds it, its judge, and the step size.
+OPTIMIZERS = {
+    "idbd": (cp.optimizers.idbd(0.3), partial(judges.IDBD, meta_step_size=0.3), 0.02),
+}
+FACTORS = {
+    "optimizer": tuple(OPTIMIZERS),
+    "rule": [
+        (rule, layers)
+        for rule, (_, options, _) in RULES.items()
+        for layers in ((None,) if options is None else ("top", "all"))
+    ],
+    "hidden": (3, (), (4, 3)),
+    "outputs": (1, 3),
+    "loss": LOSSES,
+    "bias": (False, True),
+    "layer_norm": (False, True),
+    "step_size_of_each_layer": (False, True),
+}
+
+
+@pytest.fixture(autouse=True)
+def few_programs_at_a_time():
+    yield
+    live.clear_cache()
+
+
+@pytest.mark.usefixtures("x64")
+def test_every_optimizer_equals_its_equations_and_goes_with_every_rule():
+    for row in covering(FACTORS, 1):
+        compare(row)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_an_optimizer_equals_its_equations_with_every_rule_in_every_network(optimizer):
+    for row in covering(FACTORS | {"optimizer": (optimizer,)}, 3):
+        compare(row)
+
+
+def compare(row):
+    """A learner beside its transcription."""
+    (rule, layers), hidden = row["rule"], row["hidden"]
+    build, further, (hyperparameters, *_) = RULES[rule]
+    optimizer, judge, size = OPTIMIZERS[row["optimizer"]]
+    structure = {name: row[name] for name in ("loss", "bias", "layer_norm")} | {"activation": "tanh"}
+    net = cp.Network(INPUTS, hidden, row["outputs"], **structure)
+    options = {"step_size": size, "incoming_step_size": size / 2} | hyperparameters
+    if row["step_size_of_each_layer"] and isinstance(hidden, tuple):
+        options["incoming_step_size"] = (size / 2, 2 * size)[: len(hidden)]
+    if further is not None:
+        options |= {"layers": layers} | further
+    learner, (x, y) = build(net, optimizer=optimizer, **options), examples(net)
+    start, [(final, losses)] = live(learner, drawn(learner, seed=0), x, y, (jnp.float64,))
+    judged = reference.live(
+        rule.removesuffix("-projected"),
+        **structure,
+        incoming=by_layer(start.incoming, net),
+        outgoing=start.outgoing,
+        x=x,
+        y=y,
+        signs=None if start.signs is None else by_layer(start.signs, net),
+        network_optimizer=judge,
+        **options,
+    )
+    pairs = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
+    pairs += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
+    pairs += zip(by_layer(final.memory, net), judged.memory, strict=True)
+    for one, other in pairs:
+        assert (one is None) == (other is None), row
+        assert one is None or (np.isfinite(other).all() and distance(one, other) < 1e-9), row
+    nothing_to_learn = net.loss == "softmax" and net.outputs == 1
+    assert nothing_to_learn or distance(start.outgoing, judged.outgoing) > 1e-4, row
+
+
+def examples(net):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(STEPS, net.inputs)), rng.normal(size=(STEPS, net.outputs))
+    return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
+
+
+def tracking(steps, rng):
+    """Sutton's (1992) problem: of 20 inputs five count, and every 20 examples one of these changes its sign."""
+    signs = np.ones((steps, 5))
+    for t in range(steps):
+        signs[t] = signs[t - 1]
+        if t % 20 == 0:
+            signs[t, rng.integers(5)] *= -1
+    x = rng.normal(size=(steps, 20))
+    return x.astype(np.float32), np.sum(x[:, :5] * signs, axis=1, keepdims=True).astype(np.float32)
+
+
+def test_idbd_tracks_far_better_than_the_best_constant_step_size():
+    """With the sign of the meta-gradient turned around, the step sizes of useful inputs shrink, and it is far worse."""
+    net, (x, y) = cp.Network(20, hidden=()), tracking(15_000, np.random.default_rng(0))
+    learners = {f"lms {size}": cp.Backprop(net, size) for size in (0.02, 0.03, 0.04, 0.05)}
+    learners["idbd"] = cp.Backprop(net, 0.05, cp.optimizers.idbd(0.01))
+    records = cp.run(learners, cp.Arrays(x, y), seeds=1, record_every=5_000)
+    *lms, idbd = records.loss.isel(seed=0, step=-1).values
+    assert idbd < 0.6 * min(lms)
+
+
+def test_bounded_idbd_changes_a_step_size_by_a_factor_of_e_squared_at_most_and_keeps_it_above_e_to_the_minus_ten():
+    transform = cp.optimizers.idbd(1000, bounded=True)(1e-5)
+    weights = jnp.ones(3)
+    state = transform.init(weights)._replace(trace=jnp.ones(3))
+    _, state = transform.update(jnp.array([1.0, -1.0, 0.0]), state, weights, curvature=weights)
+    np.testing.assert_allclose(state.log_step_size, [-10, np.log(1e-5) + 2, -10], rtol=1e-6)
+
+
+def test_a_missing_extra_argument_is_named():
+    transform = cp.optimizers.idbd()(0.1)
+    with pytest.raises(TypeError, match=r"idbd needs update\(..., curvature=\): the diagonal of the Gauss-Newton"):
+        transform.update(jnp.ones(2), transform.init(jnp.ones(2)))
