@@ -13,8 +13,9 @@ import xarray
 
 import crossprop as cp
 from crossprop.learners import Learner
-from crossprop.paper.claims import decide
-from crossprop.paper.plans import Plan, geoff_plan
+from crossprop.papers.plans import Plan
+from crossprop.papers.veeriah2017.claims import decide
+from crossprop.papers.veeriah2017.plans import geoff_plan
 
 VARIABLES = ("loss", "incoming_drift", "outgoing_drift")
 

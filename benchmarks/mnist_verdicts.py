@@ -10,8 +10,8 @@ import jax
 
 import crossprop as cp
 from crossprop.datasets.mnist_files import fetch
-from crossprop.paper.claims import decide
-from crossprop.paper.plans import mnist_plan
+from crossprop.papers.veeriah2017.claims import decide
+from crossprop.papers.veeriah2017.plans import mnist_plan
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ import pytest
 import xarray
 
 from crossprop import sentences
-from crossprop.paper.claims import CLAIMS, decide
-from crossprop.paper.verdicts import Bounds, Number, to_json, verdict_of, verdict_on
+from crossprop.papers.veeriah2017.claims import CLAIMS, decide
+from crossprop.papers.verdicts import Bounds, Number, to_json, verdict_of, verdict_on
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"

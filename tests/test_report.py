@@ -16,8 +16,8 @@ from browser import LINES, Opened, violations
 from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
-from crossprop.paper.plans import geoff_plan
-from crossprop.paper.verdicts import VERDICTS, Number, Verdict
+from crossprop.papers.veeriah2017.plans import geoff_plan
+from crossprop.papers.verdicts import VERDICTS, Number, Verdict
 from crossprop.report import Headline, Part, Setting, Story, write_report
 
 EVIL = "<img src=x onerror=alert(1)>"

@@ -13,8 +13,8 @@ from browser import LINES, Opened
 from crossprop.cli import main
 from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
-from crossprop.paper.claims import CLAIMS
-from crossprop.paper.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
+from crossprop.papers.veeriah2017.claims import CLAIMS
+from crossprop.papers.veeriah2017.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
 
 QUICK = ["reproduce", "--quick", "--seeds", "2", "--mnist-seeds", "1"]
 
@@ -87,7 +87,7 @@ def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_pa
             raise KeyboardInterrupt
         return xr.Dataset()
 
-    monkeypatch.setattr("crossprop.reproduce.run", stop_after_two)
+    monkeypatch.setattr("crossprop.reproduce.folder.run", stop_after_two)
     monkeypatch.setattr("crossprop.reproduce.Reproduction._data", lambda *_: cp.datasets.mnist5k())
     with pytest.raises(SystemExit):
         main(["reproduce", *words, "--out", str(tmp_path)])
@@ -111,8 +111,8 @@ def test_features_are_measured_for_both_learners_the_control_and_the_pixels(quic
 
 def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch):
     out, command = copied
-    monkeypatch.setattr("crossprop.reproduce.run", pytest.fail)
-    monkeypatch.setattr("crossprop.paper.features.Mapping.run", pytest.fail)
+    monkeypatch.setattr("crossprop.reproduce.folder.run", pytest.fail)
+    monkeypatch.setattr("crossprop.papers.veeriah2017.features.Mapping.run", pytest.fail)
     monkeypatch.setattr("crossprop.reproduce.Reproduction._publish", lambda *args: [])
     stores = {name: content for name, content in contents(out).items() if ".zarr" in str(name)}
     main(command)
@@ -136,13 +136,13 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(copied, capsys, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("crossprop.reproduce.run", interrupted)
+        patch.setattr("crossprop.reproduce.folder.run", interrupted)
         with pytest.raises(SystemExit) as stopped:
             main(command)
         assert stopped.value.code == 130
     assert not (out / "mnist.zarr").exists() and not list(out.glob(".*"))
     made = []
-    monkeypatch.setattr("crossprop.reproduce.run", lambda *args: made.append(args) or stand_in)
+    monkeypatch.setattr("crossprop.reproduce.folder.run", lambda *args: made.append(args) or stand_in)
     stand_in = xr.open_zarr(out / "geoff.zarr").load()
     monkeypatch.setattr("crossprop.reproduce.Reproduction._publish", lambda *args: [])
     main(command)
@@ -174,7 +174,7 @@ def test_a_half_written_store_is_named_and_kept(tmp_path, capsys):
     "arguments", [["--preset", "poster"], ["--seeds", "0"], ["--mnist-seeds", "-1"], ["music"]], ids=lambda a: a[-1]
 )
 def test_bad_input_ends_with_2_before_any_work(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossprop.reproduce.run", pytest.fail)
+    monkeypatch.setattr("crossprop.reproduce.folder.run", pytest.fail)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
-from crossprop.paper.plans import Setting
-from crossprop.paper.verdicts import Verdict
+from crossprop.papers.plans import Setting
+from crossprop.papers.verdicts import Verdict
 from crossprop.report.sections import MEASURES, Headline, Part, Story, sections_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop.pages.charts import curves, examples_per_point, headline
-from crossprop.paper.plans import Setting
-from crossprop.paper.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
+from crossprop.papers.plans import Plan, Setting
+from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.report.clouds import clouds
 from crossprop.statistics import mean_interval
 
@@ -56,6 +56,11 @@ class Part:
     settings: Sequence[Setting]
     seconds: float
     about: str = ""
+
+    @classmethod
+    def of(cls, plan: Plan, records: "xarray.Dataset") -> "Part":
+        """The part that shows the records of a plan."""
+        return cls(plan.name, plan.title, records, plan.settings, records.attrs["seconds"], plan.about)
 
 
 class ShownClaim(NamedTuple):

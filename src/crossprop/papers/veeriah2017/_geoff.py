@@ -1,10 +1,11 @@
 """The claims about GEOFF."""
 
-from crossprop.paper import _rules as rules
-from crossprop.paper import _texts as texts
-from crossprop.paper._measures import Runs
-from crossprop.paper._rules import BACKPROP, CROSSPROP, LOSS, MUCH, OUTGOING
-from crossprop.paper.verdicts import Claim
+from crossprop.papers.measures import Runs
+from crossprop.papers.texts import INTERVALS, STRICT
+from crossprop.papers.veeriah2017 import _rules as rules
+from crossprop.papers.veeriah2017 import _texts as texts
+from crossprop.papers.veeriah2017._rules import BACKPROP, CROSSPROP, LOSS, MUCH, OUTGOING
+from crossprop.papers.verdicts import Claim
 
 BOTH = "For crossprop and for crossprop-approx (eta 0), "
 
@@ -15,7 +16,7 @@ CLAIMS = (
         "geoff",
         "On GEOFF, crossprop ends up with an error similar to backprop's.",
         f"{texts.ASYMPTOTIC}{BOTH}a part each: the ratio of its asymptotic squared error to backprop's lies between"
-        f" 1/{rules.SIMILAR_RATIO:.2f} and {rules.SIMILAR_RATIO:.2f}.{texts.INTERVALS}",
+        f" 1/{rules.SIMILAR_RATIO:.2f} and {rules.SIMILAR_RATIO:.2f}.{INTERVALS}",
         lambda records: rules.similar_to_backprop(Runs(records)),
     ),
     Claim(
@@ -23,7 +24,7 @@ CLAIMS = (
         "geoff",
         "On GEOFF, backprop ends up with a significantly lower error than crossprop, momentum, RMSProp and Adam.",
         f"{texts.ASYMPTOTIC}Backprop's asymptotic squared error is significantly lower (ratio below 1) than each of"
-        f" crossprop's, crossprop-approx's (eta 0), momentum's, rmsprop's and adam's: five parts.{texts.STRICT}",
+        f" crossprop's, crossprop-approx's (eta 0), momentum's, rmsprop's and adam's: five parts.{STRICT}",
         lambda records: rules.significantly_better(
             Runs(records), "geoff", ["backprop"], [*CROSSPROP["geoff"], *BACKPROP[1:]]
         ),
@@ -34,15 +35,14 @@ CLAIMS = (
         "On GEOFF, crossprop changes the incoming weights the least, and backprop and its variants change them much"
         " more.",
         f"{texts.RIVALS}{BOTH}two parts each: the incoming drift of every rival is greater (ratio above 1), and that of"
-        f" backprop and every variant at least {MUCH:g} times as great.{texts.STRICT}",
+        f" backprop and every variant at least {MUCH:g} times as great.{STRICT}",
         lambda records: rules.moves_least(Runs(records), "geoff"),
     ),
     Claim(
         "G4",
         "geoff",
         "On GEOFF, crossprop changes the outgoing weights the most.",
-        f"{texts.RIVALS}{BOTH}a part each: its outgoing drift is greater than every rival's (ratio above 1)."
-        f"{texts.STRICT}",
+        f"{texts.RIVALS}{BOTH}a part each: its outgoing drift is greater than every rival's (ratio above 1).{STRICT}",
         lambda records: rules.first_in_drift(Runs(records), "geoff", [OUTGOING]),
     ),
     Claim(
@@ -53,7 +53,7 @@ CLAIMS = (
         f"Just after a switch: {texts.AFTER_SWITCH}. Movement: the changes of a drift from window to window, added up,"
         " which is a lower bound of the distance the weights travelled; W's share is W's movement divided by W's and"
         f" U's. {BOTH}two parts each: W's share is above 0.5, and it is greater than that of backprop and of every"
-        f" variant (difference above 0).{texts.STRICT}",
+        f" variant (difference above 0).{STRICT}",
         lambda records: rules.adapts_by_outgoing(Runs(records)),
     ),
     Claim(

@@ -1,10 +1,10 @@
 """What the report says of the paper: its title, its first words, its conclusions from the verdicts, and its chart."""
 
-from collections import Counter
 from collections.abc import Sequence
 
-from crossprop.formats import listed, plural, upper_first
-from crossprop.paper.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
+from crossprop.formats import upper_first
+from crossprop.papers.story import Leads
+from crossprop.papers.verdicts import DOES_NOT, HOLDS, Verdict
 
 TITLE = "Crossprop, reproduced"
 INTRO = (
@@ -35,7 +35,7 @@ TERMS = {
 }
 """The words of the page, explained."""
 
-LEADS = {
+LEADS: Leads = {
     "G1": {
         HOLDS: "On GEOFF, crossprop does end up with an error like backprop's: {}",
         DOES_NOT: "On GEOFF, crossprop does not reach an error like backprop's: {}",
@@ -63,27 +63,9 @@ LEADS = {
         None: "Whether crossprop with eta 0 learns features there is not settled: {}",
     },
 }
-"""The claims that the conclusion quotes; None stands for all other verdicts."""
-WORDS = {
-    HOLDS: ("holds", "hold"),
-    IN_PART: ("holds in part", "hold in part"),
-    DOES_NOT: ("does not hold", "do not hold"),
-    NOT_SHOWN: ("is not shown", "are not shown"),
-    CANNOT: ("cannot be decided", "cannot be decided"),
-}
+"""The claims that the conclusion quotes."""
 OWN = ("R1", "R1m")
 """Claims of ours, not of the paper."""
-
-
-def conclusions(verdicts: Sequence[Verdict], what: str) -> list[str]:
-    """What was found, in sentences to quote: how many claims hold in `what`, then the numbers that matter most."""
-    paper = [verdict for verdict in verdicts if verdict.id not in OWN]
-    counts = Counter(verdict.verdict for verdict in paper)
-    said = [f"{count} {words[count != 1]}" for verdict, words in WORDS.items() if (count := counts[verdict])]
-    first = [f"Of {plural(len(paper), 'claim')} of the paper, {listed(said)} in {what}."] if said else []
-    quoted = [verdict for verdict in verdicts if verdict.id in LEADS and verdict.verdict != CANNOT]
-    quoted.sort(key=lambda verdict: [*LEADS].index(verdict.id))
-    return first + [LEADS[each.id].get(each.verdict, LEADS[each.id][None]).format(each.quote) for each in quoted]
 
 
 CHART = ("crossprop", "backprop", "frozen")

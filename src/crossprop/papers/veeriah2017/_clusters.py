@@ -6,8 +6,8 @@ import numpy as np
 
 from crossprop import sentences
 from crossprop.formats import fixed, listed
-from crossprop.paper import _texts as texts
-from crossprop.paper.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
+from crossprop.papers.texts import INTERVALS
+from crossprop.papers.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
 from crossprop.statistics import paired_difference
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ CLAIMS = (
         f" 0.1. Three parts: its mean is above {CLUSTERED:g} for backprop, above {CLUSTERED:g} for crossprop-approx"
         f" (eta 0), and the two differ by less than {SIMILAR_NEIGHBOURS:g}, paired over examples. The rule judges the"
         " features themselves, not the look of a t-SNE map; frozen features, raw pixels and silhouettes are shown, not"
-        f" counted.{texts.INTERVALS}",
+        f" counted.{INTERVALS}",
         _cluster_by_label,
     ),
 )

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from crossprop.paper import _clusters, _geoff, _mnist
-from crossprop.paper.verdicts import Claim, Verdict, verdict_on
+from crossprop.papers.veeriah2017 import _clusters, _geoff, _mnist
+from crossprop.papers.verdicts import Claim, Verdict, verdicts_on
 
 if TYPE_CHECKING:
     import xarray
@@ -20,4 +20,4 @@ def decide(
 ) -> list[Verdict]:
     """The verdict on every claim about the experiments given, each by its rule in `CLAIMS`."""
     given = {"geoff": geoff, "mnist": mnist, "features": features}
-    return [verdict_on(claim, records) for claim in CLAIMS.values() if (records := given[claim.experiment]) is not None]
+    return verdicts_on(CLAIMS.values(), {name: records for name, records in given.items() if records is not None})

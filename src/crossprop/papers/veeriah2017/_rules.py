@@ -1,14 +1,11 @@
 """The rules that decide the claims, each from records to a judgement."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 
-import numpy as np
-
 from crossprop import sentences
-from crossprop.paper._measures import TINY, Runs
-from crossprop.paper.verdicts import (
-    EQUAL,
+from crossprop.papers.measures import Quantity, Runs
+from crossprop.papers.verdicts import (
     LESS_TIMES,
     MORE,
     MORE_TIMES,
@@ -19,7 +16,7 @@ from crossprop.paper.verdicts import (
     Part,
     joint_level,
 )
-from crossprop.statistics import paired_difference, paired_ratio
+from crossprop.statistics import paired_difference
 
 SIMILAR_RATIO = 1.10
 SIMILAR_ERROR = 2.0  # percentage points
@@ -32,20 +29,6 @@ NOT_COUNTED = {"geoff": ("frozen",), "mnist": ("frozen", "crossprop")}
 
 ERROR, LOSS, INCOMING, OUTGOING = "error", "loss", "incoming_drift", "outgoing_drift"
 MOVEMENT = {INCOMING: "movement of U", OUTGOING: "movement of W"}
-
-
-class Quantity:
-    """What learners are compared by, as a ratio: its label, its name in a sentence, and its values by learner."""
-
-    def __init__(self, runs: Runs, label: str, noun: str, of: Callable[[str], np.ndarray]):
-        self.runs, self.label, self.noun, self.of = runs, label, noun, of
-
-    def times(self, a: str, b: str, level: float, bounds: Bounds) -> Finding:
-        """The ratio of `a` to `b`."""
-        values = [np.maximum(self.of(name), TINY) for name in (a, b)]
-        number = Number.of(f"{self.label}, {a} / {b}", paired_ratio(values[0], values[1], level))
-        agree = values[0] > values[1] if number.mean >= 1 else values[0] < values[1]
-        return Finding(number, bounds, sentences.ratio(self.noun, a, b, number, self.runs.count(agree), EQUAL))
 
 
 def _loss_name(runs: Runs) -> str:

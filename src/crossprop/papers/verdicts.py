@@ -7,7 +7,7 @@ that there is no difference, which is one of less than `EQUAL`.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +216,11 @@ def verdict_on(claim: Claim, records: "xarray.Dataset") -> Verdict:
     verdict, (quote, more) = verdict_of([part.true for part in found.parts]), reason(found.parts, found.note)
     over = _over(records, found.pairs)
     return Verdict(*about, verdict, quote, quote + more, parts, tuple(numbers.values()), over)
+
+
+def verdicts_on(claims: Iterable[Claim], records: "Mapping[str, xarray.Dataset]") -> list[Verdict]:
+    """The verdict on every claim about an experiment whose records are given."""
+    return [verdict_on(claim, records[claim.experiment]) for claim in claims if claim.experiment in records]
 
 
 def _over(records: "xarray.Dataset", pairs: int) -> str:

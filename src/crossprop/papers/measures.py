@@ -1,11 +1,14 @@
 """What the claims measure in records: phases of a run, and samples that pair learners over seeds or windows."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop.paper.verdicts import CannotDecide
+from crossprop import sentences
+from crossprop.papers.verdicts import EQUAL, Bounds, CannotDecide, Finding, Number
 from crossprop.records import phase_windows, visits
+from crossprop.statistics import paired_ratio
 
 if TYPE_CHECKING:
     import xarray
@@ -108,3 +111,17 @@ class Runs:
             for variable in ("incoming_drift", "outgoing_drift")
         ]
         return moved[1] / np.maximum(moved[0] + moved[1], TINY)
+
+
+class Quantity:
+    """What learners are compared by, as a ratio: its label, its name in a sentence, and its values by learner."""
+
+    def __init__(self, runs: Runs, label: str, noun: str, of: Callable[[str], np.ndarray]):
+        self.runs, self.label, self.noun, self.of = runs, label, noun, of
+
+    def times(self, a: str, b: str, level: float, bounds: Bounds) -> Finding:
+        """The ratio of `a` to `b`."""
+        values = [np.maximum(self.of(name), TINY) for name in (a, b)]
+        number = Number.of(f"{self.label}, {a} / {b}", paired_ratio(values[0], values[1], level))
+        agree = values[0] > values[1] if number.mean >= 1 else values[0] < values[1]
+        return Finding(number, bounds, sentences.ratio(self.noun, a, b, number, self.runs.count(agree), EQUAL))

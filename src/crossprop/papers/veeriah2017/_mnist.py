@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from crossprop.paper import _rules as rules
-from crossprop.paper import _texts as texts
-from crossprop.paper._measures import Runs
-from crossprop.paper._rules import CROSSPROP, ERROR, INCOMING, LOSS, MIXTURES, OUTGOING
-from crossprop.paper.verdicts import Claim, Judgement
+from crossprop.papers.measures import Runs
+from crossprop.papers.texts import INTERVALS, STRICT
+from crossprop.papers.veeriah2017 import _rules as rules
+from crossprop.papers.veeriah2017 import _texts as texts
+from crossprop.papers.veeriah2017._rules import CROSSPROP, ERROR, INCOMING, LOSS, MIXTURES, OUTGOING
+from crossprop.papers.verdicts import Claim, Judgement
 
 if TYPE_CHECKING:
     import xarray
@@ -32,7 +33,7 @@ CLAIMS = (
         "On MNIST, all learners end up with similar solutions.",
         f"{texts.ASYMPTOTIC}A part for each pair of crossprop-approx, crossprop-approx-0.5, backprop, momentum, rmsprop"
         " and adam: their asymptotic shares of misclassified examples differ by less than"
-        f" {rules.SIMILAR_ERROR:g} percentage points.{NOT_COUNTED}{texts.INTERVALS}",
+        f" {rules.SIMILAR_ERROR:g} percentage points.{NOT_COUNTED}{INTERVALS}",
         lambda records: rules.similar_in_pairs(Runs(records)),
     ),
     Claim(
@@ -41,7 +42,7 @@ CLAIMS = (
         "On MNIST, Adam and RMSProp end up with a significantly lower error than all other learners.",
         f"{texts.ASYMPTOTIC}The asymptotic cross-entropy of adam and of rmsprop is significantly lower (ratio below 1)"
         " than each of crossprop-approx's, crossprop-approx-0.5's, backprop's and momentum's: eight parts."
-        f"{NOT_COUNTED}{texts.STRICT}",
+        f"{NOT_COUNTED}{STRICT}",
         _adam_and_rmsprop_lowest,
     ),
     Claim(
@@ -49,7 +50,7 @@ CLAIMS = (
         "mnist",
         "On MNIST, crossprop changes the incoming weights the least and the outgoing weights the most.",
         f"{texts.RIVALS}For crossprop-approx (eta 0), two parts: its incoming drift is smaller and its outgoing drift"
-        f" greater than every rival's (ratios above 1).{NOT_COUNTED}{texts.STRICT}",
+        f" greater than every rival's (ratios above 1).{NOT_COUNTED}{STRICT}",
         lambda records: rules.first_in_drift(Runs(records), "mnist", [INCOMING, OUTGOING]),
     ),
     Claim(

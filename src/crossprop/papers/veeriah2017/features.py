@@ -11,7 +11,7 @@ import numpy as np
 from crossprop.execution import cores
 from crossprop.learners import Learner
 from crossprop.network import Network
-from crossprop.paper.plans import feature_learners
+from crossprop.papers.veeriah2017.plans import feature_learners
 from crossprop.progress import bar
 from crossprop.running import SCHEMA, experiment, run
 from crossprop.streams import LabelShift

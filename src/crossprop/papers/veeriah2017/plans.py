@@ -1,13 +1,13 @@
 """The experiments of the paper: learners, stream, seeds, and every deviation from the paper with its reason."""
 
-from dataclasses import dataclass
 from functools import partial
 
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
 from crossprop.network import Network
-from crossprop.streams import Geoff, LabelShift, Stream
+from crossprop.papers.plans import Plan, Setting
+from crossprop.streams import Geoff, LabelShift
 
 PRESETS = ("paper", "scripts")
 STEP_SIZE = 0.0005
@@ -31,40 +31,6 @@ MNIST_IS = (
     "same, so their features stay useful."
 )
 EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A row of the table of settings. `paper` is None if the paper does not give it; `why` is the reason for a choice,
-    or for a deviation from the paper."""
-
-    name: str
-    value: str
-    paper: str | None
-    why: str = ""
-
-    @property
-    def differs(self) -> bool:
-        """Whether the setting is other than the paper's."""
-        return self.paper is not None and bool(self.why)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One experiment: everything that its records depend on, and its settings for the report."""
-
-    name: str
-    title: str
-    learners: dict[str, Learner]
-    stream: Stream
-    seeds: int
-    record_every: int
-    settings: tuple[Setting, ...]
-    about: str
-
-    @property
-    def seed_list(self) -> list[int]:
-        return list(range(self.seeds))
 
 
 def geoff_plan(preset: str, seeds: int, quick: bool) -> Plan:

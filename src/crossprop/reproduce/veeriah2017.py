@@ -1,11 +1,8 @@
-"""`crossprop reproduce`: reruns the paper, redraws its figures, decides its claims, and writes a report."""
+"""`crossprop reproduce`: reruns the crossprop paper, redraws its figures, decides its claims, and writes a report."""
 
-import json
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax
 from tyro.conf import FlagCreatePairsOff, Positional
@@ -13,24 +10,20 @@ from tyro.conf import FlagCreatePairsOff, Positional
 from crossprop import _checks as check
 from crossprop import datasets
 from crossprop._extras import require
-from crossprop._files import atomic_write, check_writable
 from crossprop._interrupts import interruptible
-from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.engines import ENGINES
-from crossprop.engines.segments import seconds_per_step
-from crossprop.execution import expected_time
 from crossprop.figures import paper_curves, paper_maps
 from crossprop.formats import listed, plural
-from crossprop.pages.facts import engine_words, machine
-from crossprop.paper.claims import decide
-from crossprop.paper.features import Mapping
-from crossprop.paper.plans import PRESETS, Plan, geoff_plan, mnist_plan
-from crossprop.paper.story import INTRO, TERMS, TITLE, conclusions, notes
-from crossprop.paper.verdicts import Verdict, to_json
-from crossprop.report import Headline, Part, Story, write_report
-from crossprop.running import experiment, run
-from crossprop.store import check_replaceable, read_records, write_records
+from crossprop.papers.plans import Plan
+from crossprop.papers.story import conclusions
+from crossprop.papers.veeriah2017.claims import decide
+from crossprop.papers.veeriah2017.features import Mapping
+from crossprop.papers.veeriah2017.plans import PRESETS, geoff_plan, mnist_plan
+from crossprop.papers.veeriah2017.story import INTRO, LEADS, OWN, TERMS, TITLE, notes
+from crossprop.papers.verdicts import Verdict
+from crossprop.report import Headline, Part, Story
+from crossprop.reproduce.folder import Folder, Say, facts_of, mnist_or_embedded
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:
@@ -39,7 +32,6 @@ if TYPE_CHECKING:
 PARTS = ("geoff", "mnist", "features")
 LETTERS = {"geoff": "a", "mnist": "b"}
 QUICK_SEEDS = 5
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -88,88 +80,50 @@ class Reproduction:
         require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
         if "features" in self.parts:
             require("crossprop reproduce features", "openTSNE", "sklearn", extra="paper")
-        check_writable("out", self.out)
+        folder = Folder(self.out, say, self.engine, self.force)
+        folder.check({})
         data = self._data(say)
         plans = self._plans(data)
         mapping = self._mapping(data) if "features" in self.parts and data is not None else None
-        for plan in plans:
-            planned = experiment(plan.learners, plan.stream, plan.seed_list, plan.record_every)
-            check_replaceable(self._store(plan.name), planned)
+        folder.check({plan.name: plan.experiment() for plan in plans})
         if mapping is not None:
-            check_replaceable(self._store("features"), mapping.experiment())
-        records = {
-            plan.name: self._stage(plan.name, lambda plan=plan: self._run(plan), say, _expected(plan)) for plan in plans
-        }
+            folder.check({"features": mapping.experiment()})
+        records = {plan.name: folder.run(plan) for plan in plans}
         if mapping is not None:
-            records["features"] = self._stage("features", mapping.run, say)
-        return self._publish(plans, records, data, say, command)
-
-    def _stage(self, name: str, make: Callable[[], "xarray.Dataset"], say: Say, expected: str = "") -> "xarray.Dataset":
-        path = self._store(name)
-        if path.exists() and not self.force:
-            say(f"{name}: done before, in {path}")
-            return read_records(path)
-        say(f"{name}: running. {expected}".rstrip(". ") + "." * bool(expected))
-        began = time.perf_counter()
-        records = make()
-        seconds = time.perf_counter() - began
-        records.attrs["seconds"] = round(seconds, 1)
-        write_records(path, records)
-        say(f"{name}: done in {seconds:.1f} s")
-        return records
-
-    def _run(self, plan: Plan) -> "xarray.Dataset":
-        return run(plan.learners, plan.stream, plan.seeds, plan.record_every, self.engine)
+            records["features"] = folder.stage("features", mapping.run)
+        return self._publish(folder, plans, records, data, command)
 
     def _publish(
-        self, plans: list[Plan], records: dict[str, "xarray.Dataset"], data: DataSet | None, say: Say, command: str
+        self,
+        folder: Folder,
+        plans: list[Plan],
+        records: dict[str, "xarray.Dataset"],
+        data: DataSet | None,
+        command: str,
     ) -> list[Verdict]:
-        folder = self.out / "figures"
-        folder.mkdir(exist_ok=True)
         note = "  (quick version)" if self.quick else ""
+        figures, scripts = folder.figures(), self.preset == "scripts"
         for plan in plans:
-            paper_curves(records[plan.name], LETTERS[plan.name], folder, scripts=self.preset == "scripts", note=note)
+            paper_curves(records[plan.name], LETTERS[plan.name], figures, scripts=scripts, note=note)
         if "features" in records:
-            paper_maps(records["features"], folder, note)
+            paper_maps(records["features"], figures, note)
         verdicts = decide(records.get("geoff"), records.get("mnist"), records.get("features"))
-        with atomic_write(self.out / "claims.json") as path:
-            path.write_text(json.dumps(self._claims(verdicts, command), indent=1, allow_nan=False))
-        write_report(
-            self.out / "report.html",
-            story=self._story(plans, verdicts),
-            parts=[self._part(plan, records[plan.name]) for plan in plans],
+        folder.publish(
+            self._story(plans, verdicts),
+            [Part.of(plan, records[plan.name]) for plan in plans],
+            verdicts,
             features=records.get("features"),
-            verdicts=verdicts,
-            command=command,
-            quick=self.quick,
-            facts=self._facts(records, data),
+            about={"preset": self.preset, "quick": self.quick, "command": command},
+            facts=facts_of(records, {"preset": self.preset}, data),
         )
-        say(f"report: {self.out / 'report.html'}")
         return verdicts
-
-    def _part(self, plan: Plan, records: "xarray.Dataset") -> Part:
-        return Part(plan.name, plan.title, records, plan.settings, records.attrs["seconds"], plan.about)
 
     def _story(self, plans: list[Plan], verdicts: list[Verdict]) -> Story:
         what = "this small version" if self.quick else "this rerun"
         seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
-        said = conclusions(verdicts, f"{what}{', with ' * bool(seeds)}{listed(seeds)}")
+        said = conclusions(verdicts, f"{what}{', with ' * bool(seeds)}{listed(seeds)}", LEADS, OWN)
         top = Headline("geoff", "loss", "Crossprop, backprop and the control on GEOFF", notes(verdicts))
         return Story(TITLE, INTRO, said, top, TERMS)
-
-    def _claims(self, verdicts: list[Verdict], command: str) -> dict[str, Any]:
-        about = {"crossprop": __version__, "preset": self.preset, "quick": self.quick, "command": command}
-        return about | {"claims": to_json(verdicts)}
-
-    def _facts(self, records: dict[str, "xarray.Dataset"], data: DataSet | None) -> dict[str, str]:
-        facts = machine() | {"preset": self.preset}
-        for name, each in records.items():
-            if "engine" in each.attrs:
-                facts[f"engine, {name}"] = engine_words(each.attrs["engine"])
-        if data is not None:
-            full = "the full MNIST" if data.name == "mnist" else "5,000 embedded images of MNIST"
-            facts["data set"] = f"{full}, {len(data.y):,} training images"
-        return facts
 
     def _plans(self, data: DataSet | None) -> list[Plan]:
         plans = []
@@ -192,26 +146,7 @@ class Reproduction:
         return Mapping(plan.learners["frozen"].network, stream, 500 if self.quick else 2500)
 
     def _data(self, say: Say) -> DataSet | None:
-        """The full MNIST if it is in the cache or can be fetched, else the embedded images."""
+        """MNIST, if a part needs it; in the quick version the embedded images."""
         if not {"mnist", "features"} & set(self.parts):
             return None
-        if self.quick:
-            return datasets.mnist5k()
-        from crossprop.datasets.mnist_files import fetch, is_cached
-
-        if not is_cached():
-            say("mnist: fetching the full data set")
-            try:
-                say(f"mnist: it came from {fetch()}")
-            except OSError as problem:
-                say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
-                return datasets.mnist5k()
-        return datasets.mnist()
-
-    def _store(self, name: str) -> Path:
-        return self.out / f"{name}.zarr"
-
-
-def _expected(plan: Plan) -> str:
-    """About how long a part takes."""
-    return expected_time(sum(map(seconds_per_step, plan.learners.values())) * plan.seeds * (plan.stream.steps or 0))
+        return datasets.mnist5k() if self.quick else mnist_or_embedded(say)

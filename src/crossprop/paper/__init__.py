@@ -1,1 +1,0 @@
-"""The paper: its experiments and its claims."""

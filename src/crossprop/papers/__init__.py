@@ -1,0 +1,1 @@
+"""Papers that are rerun: the experiments and the claims of each, in a module of its own."""

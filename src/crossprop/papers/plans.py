@@ -1,0 +1,67 @@
+"""Experiments of a paper: learners, stream, seeds, and every deviation from the paper with its reason."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossprop.engines.protocol import Probe
+from crossprop.engines.segments import seconds_per_step
+from crossprop.execution import expected_time
+from crossprop.learners import Learner
+from crossprop.running import experiment
+from crossprop.streams import Stream
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the table of settings. `paper` is None if the paper does not give it; `why` is the reason for a choice,
+    or for a deviation from the paper."""
+
+    name: str
+    value: str
+    paper: str | None
+    why: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the setting is other than the paper's."""
+        return self.paper is not None and bool(self.why)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One experiment: everything that its records depend on, and its settings for the report."""
+
+    name: str
+    title: str
+    learners: dict[str, Learner]
+    stream: Stream
+    seeds: int
+    record_every: int
+    settings: tuple[Setting, ...]
+    about: str
+    steps: int | None = None
+    """Steps of a run; unset, the whole stream."""
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+
+    @property
+    def seed_list(self) -> list[int]:
+        return list(range(self.seeds))
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """Arguments of `run` that only some experiments have."""
+        given = {"steps": self.steps, "probes": dict(self.probes)}
+        return {name: value for name, value in given.items() if value}
+
+    def experiment(self) -> dict[str, str]:
+        """Everything that the records depend on, as their attributes say it."""
+        described = experiment(self.learners, self.stream, self.seed_list, self.record_every)
+        further = {"steps": json.dumps(self.steps)} if self.steps else {}
+        return described | further | ({"probes": json.dumps([*self.probes])} if self.probes else {})
+
+    def expected(self) -> str:
+        """About how long the runs take."""
+        steps = self.steps or self.stream.steps or 0
+        return expected_time(sum(map(seconds_per_step, self.learners.values())) * self.seeds * steps)

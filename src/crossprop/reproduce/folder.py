@@ -1,0 +1,127 @@
+"""The output folder of a reproduction: the records of each experiment, figures, claims.json and report.html."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossprop import datasets
+from crossprop._files import atomic_write, check_writable
+from crossprop._version import __version__
+from crossprop.datasets.base import DataSet
+from crossprop.pages.facts import engine_words, machine
+from crossprop.papers.plans import Plan
+from crossprop.papers.verdicts import Verdict, to_json
+from crossprop.report import Part, Story, write_report
+from crossprop.running import run
+from crossprop.store import check_replaceable, read_records, write_records
+
+if TYPE_CHECKING:
+    import xarray
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a reproduction keeps what it did: experiments whose records are there already are not run again, unless by
+    `force`."""
+
+    path: Path
+    say: Say
+    engine: str
+    force: bool
+
+    def check(self, experiments: Mapping[str, dict[str, str]]) -> None:
+        """Raises a ValueError if nothing can be written, or if there are records of another experiment by that name."""
+        check_writable("out", self.path)
+        for name, described in experiments.items():
+            check_replaceable(self.store(name), described)
+
+    def store(self, name: str) -> Path:
+        """Where the records of an experiment are."""
+        return self.path / f"{name}.zarr"
+
+    def run(self, plan: Plan) -> "xarray.Dataset":
+        """The records of a plan."""
+
+        def make() -> "xarray.Dataset":
+            learners, stream = plan.learners, plan.stream
+            records = run(learners, stream, plan.seeds, plan.record_every, self.engine, **plan.observed)
+            return records.assign_attrs(plan.experiment())
+
+        return self.stage(plan.name, make, plan.expected())
+
+    def stage(self, name: str, make: Callable[[], "xarray.Dataset"], expected: str = "") -> "xarray.Dataset":
+        """The records of an experiment, made unless they are there."""
+        path = self.store(name)
+        if path.exists() and not self.force:
+            self.say(f"{name}: done before, in {path}")
+            return read_records(path)
+        self.say(f"{name}: running. {expected}".rstrip(". ") + "." * bool(expected))
+        began = time.perf_counter()
+        records = make()
+        seconds = time.perf_counter() - began
+        records.attrs["seconds"] = round(seconds, 1)
+        write_records(path, records)
+        self.say(f"{name}: done in {seconds:.1f} s")
+        return records
+
+    def figures(self) -> Path:
+        """The folder of the figures."""
+        (self.path / "figures").mkdir(exist_ok=True)
+        return self.path / "figures"
+
+    def publish(
+        self,
+        story: Story,
+        parts: Sequence[Part],
+        verdicts: Sequence[Verdict],
+        *,
+        features: "xarray.Dataset | None" = None,
+        about: Mapping[str, Any],
+        facts: Mapping[str, str],
+    ) -> None:
+        """Writes claims.json and report.html. `about` says what was run: `quick`, `command` and more."""
+        with atomic_write(self.path / "claims.json") as path:
+            claims = {"crossprop": __version__, **about, "claims": to_json(verdicts)}
+            path.write_text(json.dumps(claims, indent=1, allow_nan=False))
+        write_report(
+            self.path / "report.html",
+            story=story,
+            parts=parts,
+            features=features,
+            verdicts=verdicts,
+            command=about["command"],
+            quick=about["quick"],
+            facts=facts,
+        )
+        self.say(f"report: {self.path / 'report.html'}")
+
+
+def facts_of(records: "Mapping[str, xarray.Dataset]", given: Mapping[str, str], data: DataSet | None) -> dict[str, str]:
+    """What a reader needs to judge the numbers: the machine, what was `given`, the engines and the data."""
+    facts = machine() | dict(given)
+    for name, each in records.items():
+        if "engine" in each.attrs:
+            facts[f"engine, {name}"] = engine_words(each.attrs["engine"])
+    if data is not None:
+        full = "the full MNIST" if data.name == "mnist" else "5,000 embedded images of MNIST"
+        facts["data set"] = f"{full}, {len(data.y):,} training images"
+    return facts
+
+
+def mnist_or_embedded(say: Say) -> DataSet:
+    """The full MNIST if it is in the cache or can be fetched, else the embedded images."""
+    from crossprop.datasets.mnist_files import fetch, is_cached
+
+    if not is_cached():
+        say("mnist: fetching the full data set")
+        try:
+            say(f"mnist: it came from {fetch()}")
+        except OSError as problem:
+            say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
+            return datasets.mnist5k()
+    return datasets.mnist()
