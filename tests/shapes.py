@@ -26,6 +26,7 @@ UNCHECKED = (
     "crossprop.testing.check_",
     "crossprop.study.",
     "crossprop.sklearn.",
+    "crossprop.river.",
     "crossprop.torch.foresight",
     "crossprop.reproduce.",
     "crossprop.bench.Benchmark",

@@ -1,0 +1,449 @@
+"""Online learners as River estimators, `Classifier` and `Regressor`, and River's data sets as streams: `stream`.
+
+Features may come, go and change their order, and labels may appear at any time: the network grows. It is given inputs
+for twice as many features, or outputs for twice as many labels, when it has too few, so that it is seldom compiled
+anew. An input that no feature has yet is 0, and an output that no label has yet has a probability of 0.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any
+
+from crossprop._extras import require
+
+require("crossprop.river", "river", extra="river")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+from river import base  # noqa: E402
+from river.datasets.base import BINARY_CLF, Dataset  # noqa: E402
+from river.utils import dataframe  # noqa: E402
+
+from crossprop import _checks as check  # noqa: E402
+from crossprop import streams  # noqa: E402
+from crossprop.execution import keys  # noqa: E402
+from crossprop.learners import LEARNERS, Learner  # noqa: E402
+from crossprop.network import Network, float_type  # noqa: E402
+from crossprop.passes import live, predict  # noqa: E402
+
+LARGEST = 1e38
+"""The largest number that a feature or a target may be."""
+NEVER = -1e9
+"""The bias of an output that no label has yet: softmax makes it 0, exactly, and so it does not learn."""
+
+LearnerBuilder = str | Callable[..., Learner]
+
+
+class _Online:
+    """What both estimators share: the learner, its state, and which input is which feature."""
+
+    learner: LearnerBuilder
+    hidden: int | tuple[int, ...]
+    step_size: float
+    optimizer: Any
+    activation: str
+    layer_norm: bool
+    seed: int | None
+
+    _loss: str
+    _made: Any
+    _state: Any
+
+    def _set_up(self) -> None:
+        """Begins without features. Bad arguments are found here, by making a small learner of them."""
+        self._slots: dict[Any, int] = {}
+        self._made, self._state = None, None
+        self._seed = None if self.seed is None else check.integer("seed", self.seed, low=0)
+        self._build(1, 1)
+
+    def _build(self, inputs: int, outputs: int) -> Learner:
+        network = Network(
+            inputs,
+            self.hidden,
+            outputs,
+            self.activation,
+            self._loss,
+            bias=True,
+            incoming_scale="lecun",
+            outgoing_scale="lecun",
+            layer_norm=self.layer_norm,
+        )
+        build = self.learner if callable(self.learner) else LEARNERS.find("learner", self.learner)
+        made = build(network, step_size=self.step_size, optimizer=self.optimizer)
+        if not isinstance(made, Learner):
+            raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
+        return made
+
+    def _grow(self, inputs: int, outputs: int, used: int) -> None:
+        """A network of these sizes, with all that it knew; `used` of its outputs take part."""
+        learner = self._build(inputs, outputs)
+        if self._seed is None:
+            self._seed = int(np.random.default_rng().integers(2**31))
+        state: Any = learner.init(keys(self._seed)[1])
+        if self._made is not None:
+            before = self._made.network
+            constant = before.inputs + 1 if before.inputs != inputs else None
+            state = jax.tree.map(lambda old, new: _placed(old, new, constant), self._state, state)
+        if used < outputs:
+            if getattr(state, "outgoing", None) is None:
+                raise TypeError(f"learner must have its outgoing weights in state.outgoing, got {check.shown(learner)}")
+            state = _with_biases(state, slice(used, None), NEVER)
+        self._made, self._state = learner, state
+
+    def _take_in(self, names: Iterable[Any], outputs: int, used: int) -> None:
+        """Gives an input to every feature that has none, whatever the order of `names`."""
+        new = sorted((name for name in names if name not in self._slots), key=lambda name: (str(type(name)), str(name)))
+        room = 0 if self._made is None else self._made.network.inputs
+        needed = len(self._slots) + len(new)
+        if needed > room or not room:
+            self._grow(max(needed, 2 * room, 1), outputs, used)
+        for name in new:
+            self._slots[name] = len(self._slots)
+
+    def _row(self, x: Mapping[Any, Any]) -> np.ndarray:
+        """The known features of an example in their places."""
+        row = np.zeros(self._made.network.inputs)
+        values = np.array([x.get(name, 0.0) for name in self._slots])
+        if values.dtype.kind not in "buif":
+            _check_features(x)
+        row[: len(values)] = values
+        if not row @ row < LARGEST**2:
+            _check_features(x)
+        return row.astype(float_type())
+
+    def _rows(self, frame: Any) -> np.ndarray:
+        """The known features of a frame's examples in their places."""
+        rows = np.zeros((len(frame), self._made.network.inputs))
+        known = [name for name in frame.columns if name in self._slots]
+        if known:
+            rows[:, [self._slots[name] for name in known]] = dataframe.to_numpy(frame.select(known))
+        return rows.astype(float_type())
+
+    def _answers(self, frame: Any) -> np.ndarray:
+        """The outputs for a frame's examples; their number is filled up, so that few programs are compiled."""
+        _check_frame(frame)
+        rows = self._rows(frame)
+        whole = np.zeros((1 << max(len(rows) - 1, 0).bit_length(), rows.shape[1]), rows.dtype)
+        whole[: len(rows)] = rows
+        return np.asarray(predict(self._made, self._state, whole), np.float64)[: len(rows)]
+
+
+class Classifier(_Online, base.MiniBatchClassifier):
+    """A network that learns features online, as a River classifier with softmax and cross-entropy.
+
+    It learns from one example after the other, by any learner of this package; `learn_many` does the same in one
+    compiled call. Scale the inputs before it, such as by `river.preprocessing.StandardScaler`. Before the first label,
+    `predict_one` gives None and `predict_proba_one` an empty dict.
+
+    **Arguments:**
+
+    - `learner`: a name in `crossprop.learners.LEARNERS`, such as `"foresight"`, `"backprop"` or `"crossprop-approx"`,
+      or a function that makes one, such as `functools.partial(crossprop.Foresight, ahead=2.0)`.
+    - `hidden`: hidden units, an int or a tuple with one number per layer. `activation`, `layer_norm`: as in
+      `crossprop.Network`.
+    - `step_size`, `optimizer`: as in `crossprop.Backprop`.
+    - `seed`: of the initial weights; None takes another one every time.
+
+    ```python
+    model = preprocessing.StandardScaler() | Classifier("foresight", hidden=(64, 64), seed=0)
+    ```
+    """
+
+    _loss = "softmax"
+
+    def __init__(
+        self,
+        learner: LearnerBuilder = "foresight",
+        *,
+        hidden: int | tuple[int, ...] = (100,),
+        step_size: float = 0.01,
+        optimizer: Any = "sgd",
+        activation: str = "tanh",
+        layer_norm: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
+        self.activation, self.layer_norm, self.seed = activation, layer_norm, seed
+        self._labels: dict[Any, int] = {}
+        self._targets = np.eye(2, dtype=float_type())
+        self._set_up()
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Any, Any], y: base.typing.ClfTarget) -> None:
+        """Learns from one example; its features and its label may be new."""
+        label = self._label(y)
+        if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
+            _check_features(x)
+            self._take_in(x, len(self._targets), len(self._labels))
+        row = self._row(x)
+        label = self._add_label(y) if label is None else label
+        self._state, _ = self._made.update(self._state, row, self._targets[label])
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
+        """The probability of every label that was seen so far."""
+        if not self._labels:
+            return {}
+        outputs = np.asarray(self._made.predict(self._state, self._row(x)), np.float64)[: len(self._labels)]
+        return dict(zip(self._labels, _likely(outputs).tolist(), strict=True))
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
+        """The most probable label, or None before the first."""
+        if not self._labels:
+            return None
+        outputs = np.asarray(self._made.predict(self._state, self._row(x)))
+        return [*self._labels][outputs.argmax()]
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learns from the rows of a data frame one after the other, as `learn_one` does."""
+        frame, labels = _checked(X, y)
+        new = [at for at, label in enumerate(labels) if self._label(label) is None and label not in labels[:at]]
+        if not labels:
+            return
+        self._take_in(frame.columns, len(self._targets), len(self._labels))
+        rows = self._rows(frame)
+        for first, end in pairwise(dict.fromkeys([0, *new, len(labels)])):  # a new label has the first row of its part
+            if labels[first] not in self._labels:
+                self._add_label(labels[first])
+            numbers = np.array([self._labels[label] for label in labels[first:end]])
+            self._state, _ = live(self._made, self._state, rows[first:end], numbers)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """A data frame with the probability of every label that was seen so far."""
+        frame = dataframe.into_frame(X)
+        chances = _likely(self._answers(frame)[:, : len(self._labels)]) if self._labels else np.zeros((len(frame), 0))
+        return dataframe.to_native_frame(dict(zip(self._labels, chances.T, strict=True)), like=frame)
+
+    def predict_many(self, X: Any) -> Any:
+        """The most probable label of every row, or None before the first."""
+        frame = dataframe.into_frame(X)
+        names: list[Any] = [*self._labels]
+        best = [names[at] for at in self._answers(frame).argmax(axis=1)] if names else [None] * len(frame)
+        return dataframe.to_native_series(best, name=None, like=frame)
+
+    def _label(self, y: Any) -> int | None:
+        """The number of a label, or None if it is new."""
+        try:
+            label = self._labels.get(y)
+        except TypeError:
+            raise TypeError(f"y must be a label, got {check.shown(y)}") from None
+        if label is None and (y is None or (isinstance(y, float) and math.isnan(y))):
+            raise ValueError(f"y must be a label, got {check.shown(y)}")
+        return label
+
+    def _add_label(self, y: Any) -> int:
+        """Gives an output to a new label."""
+        label = self._labels[y] = len(self._labels)
+        if label == len(self._targets):
+            self._grow(self._made.network.inputs, 2 * label, label)
+            self._targets = np.eye(2 * label, dtype=float_type())
+        self._state = _with_biases(self._state, label, 0.0)
+        return label
+
+
+class Regressor(_Online, base.MiniBatchRegressor):
+    """A network that learns features online, as a River regressor with squared error.
+
+    **Arguments:** as `Classifier`. Scale inputs and targets before it, such as by `river.preprocessing.StandardScaler`
+    and `river.preprocessing.TargetStandardScaler`. Before the first example `predict_one` gives 0.
+
+    ```python
+    model = preprocessing.StandardScaler() | preprocessing.TargetStandardScaler(Regressor("backprop", seed=0))
+    ```
+    """
+
+    _loss = "squared"
+
+    def __init__(
+        self,
+        learner: LearnerBuilder = "foresight",
+        *,
+        hidden: int | tuple[int, ...] = (100,),
+        step_size: float = 0.003,
+        optimizer: Any = "sgd",
+        activation: str = "tanh",
+        layer_norm: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
+        self.activation, self.layer_norm, self.seed = activation, layer_norm, seed
+        self._set_up()
+
+    def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget) -> None:
+        """Learns from one example; its features may be new."""
+        target = np.array([_number("y", y)], float_type())
+        if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
+            _check_features(x)
+            self._take_in(x, 1, 1)
+        self._state, _ = self._made.update(self._state, self._row(x), target)
+
+    def predict_one(self, x: dict[Any, Any]) -> base.typing.RegTarget:
+        """The output for an example."""
+        return 0.0 if self._state is None else float(self._made.predict(self._state, self._row(x))[0])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learns from the rows of a data frame one after the other, as `learn_one` does."""
+        frame, targets = _checked(X, y)
+        numbers = [_number(f"y[{at}]", value) for at, value in enumerate(targets)]
+        if numbers:
+            self._take_in(frame.columns, 1, 1)
+            self._state, _ = live(self._made, self._state, self._rows(frame), np.array(numbers, float_type()))
+
+    def predict_many(self, X: Any) -> Any:
+        """The output for every row of a data frame."""
+        frame = dataframe.into_frame(X)
+        values = np.zeros(len(frame)) if self._state is None else self._answers(frame)[:, 0]
+        return dataframe.to_native_series(values, name=None, like=frame)
+
+
+def _placed(old: Any, new: Any, constant: int | None) -> Any:
+    """An array of a state in that of a larger network. The last row of an axis of length `constant` stays the last."""
+    if old.shape == new.shape:
+        return old
+    places = []
+    for length, larger in zip(old.shape, new.shape, strict=True):
+        place = np.arange(length)
+        if length == constant and length != larger:
+            place[-1] = larger - 1
+        places.append(place)
+    values = np.array(new)  # not JAX's own way, which would compile a program for these shapes
+    values[np.ix_(*places)] = old
+    return jnp.asarray(values)
+
+
+def _with_biases(state: Any, outputs: Any, value: float) -> Any:
+    """The state with other biases of some outputs."""
+    outgoing = np.array(state.outgoing)
+    outgoing[-1, outputs] = value
+    return state._replace(outgoing=jnp.asarray(outgoing))
+
+
+def _likely(outputs: np.ndarray) -> np.ndarray:
+    likely = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+    return likely / likely.sum(axis=-1, keepdims=True)
+
+
+def _number(name: str, value: Any, hint: str = "") -> float:
+    number = value if type(value) is float else check.plain(value)
+    if not isinstance(number, int | float):
+        raise TypeError(f"{name} must be a number, got {check.shown(value)}{hint}")
+    if not -LARGEST <= number <= LARGEST:
+        raise ValueError(f"{name} must be a finite number, at most {LARGEST:g}, got {check.shown(value)}")
+    return float(number)
+
+
+ENCODE = ": encode it first, such as by river.preprocessing.OneHotEncoder"
+
+
+def _check_features(x: Any) -> None:
+    if not isinstance(x, Mapping):
+        raise TypeError(f"x must be a dict of features, got {check.shown(x)}")
+    for name, value in x.items():
+        _number(f"x[{name!r}]", value, ENCODE)
+
+
+def _check_frame(frame: Any) -> None:
+    for name, kind in frame.schema.items():
+        if not (kind.is_numeric() or kind.is_boolean()):
+            raise TypeError(f"X[{name!r}] must be numbers, got {kind}{ENCODE}")
+    values = dataframe.to_numpy(frame)
+    if not (np.abs(values) <= LARGEST).all():
+        row, column = np.argwhere(~(np.abs(values) <= LARGEST))[0]
+        _number(f"X[{frame.columns[column]!r}][{row}]", float(values[row, column]))
+
+
+def _checked(X: Any, y: Any) -> tuple[Any, list[Any]]:
+    frame, targets = dataframe.into_frame(X), dataframe.into_series(y).to_list()
+    if len(frame) != len(targets):
+        raise ValueError(f"X and y must have as many rows as each other, got {len(frame)} and {len(targets)}")
+    _check_frame(frame)
+    return frame, targets
+
+
+# River's data sets as streams.
+
+
+def stream(
+    dataset: Iterable[Any], *, transformer: Any = None, classes: int | None = None, steps: int | None = None
+) -> streams.Iterator:
+    """A data set of River, or any iterable of `(dict of features, target)`, as a stream for `crossprop.run`.
+
+    **Arguments:**
+
+    - `dataset`: such as `river.datasets.Phishing()`. The features are those of its first example, in alphabetical
+      order; a feature that an example lacks is 0 there.
+    - `transformer`: one of River's, or a pipeline of them, such as `river.preprocessing.StandardScaler()`. A copy of it
+      learns from every example before it transforms it.
+    - `classes`: the number of labels, if the targets are labels; None takes what the data set says.
+    - `steps`: the number of examples; None takes what the data set says.
+
+    Labels that are whole numbers below `classes` or booleans are numbered by themselves, others in the order in which
+    they come.
+
+    ```python
+    phishing = stream(river.datasets.Phishing(), transformer=river.preprocessing.StandardScaler())
+    ```
+    """
+    if not isinstance(dataset, Iterable):
+        raise TypeError(f"dataset must be a data set of River or an iterable of (x, y), got {check.shown(dataset)}")
+    if transformer is not None and not isinstance(transformer, base.Transformer | base.SupervisedTransformer):
+        raise TypeError(f"transformer must be a transformer of River, got {check.shown(transformer)}")
+    if isinstance(dataset, Dataset):
+        if dataset.n_outputs not in (None, 1):
+            raise ValueError(f"dataset must have one target per example, got one with {dataset.n_outputs}")
+        found = 2 if dataset.task == BINARY_CLF else dataset.n_classes
+        classes = found if classes is None else classes
+        steps = dataset.n_samples if steps is None else steps
+    examples = iter(dataset)
+    try:
+        first = next(examples)
+    except StopIteration:
+        raise ValueError("dataset must have an example, got none") from None
+    again = dataset if iter(dataset) is not examples else chain([first], examples)
+    x = first[0] if transformer is None else next(_transformed([first], transformer))[0]
+    _check_features(x)
+    features = sorted(x, key=str)
+    source = _Examples(again, features, transformer, classes)
+    return streams.Iterator(source, inputs=len(features), outputs=None if classes else 1, classes=classes, steps=steps)
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """Examples of River as numbers, again with every iteration if the data set can be read again."""
+
+    dataset: Iterable[Any]
+    features: list[Any]
+    transformer: Any
+    classes: int | None
+
+    def __iter__(self) -> Iterator[tuple[list[float], float | int]]:
+        known = {name: at for at, name in enumerate(self.features)}
+        labels: dict[Any, int] = {}
+        examples = self.dataset if self.transformer is None else _transformed(self.dataset, self.transformer)
+        for x, y in examples:
+            if not x.keys() <= known.keys():
+                new = sorted(x.keys() - known.keys(), key=str)[0]
+                raise ValueError(f"x must have the features of the first example, {self.features}, got also {new!r}")
+            row = [_number(f"x[{name!r}]", x.get(name, 0.0), ENCODE) for name in self.features]
+            yield row, _number("y", y) if self.classes is None else _class(y, self.classes, labels)
+
+
+def _class(y: Any, classes: int, labels: dict[Any, int]) -> int:
+    number = check.plain(y)
+    if isinstance(number, int) and 0 <= number < classes:  # booleans too
+        return int(number)
+    if y not in labels and len(labels) == classes:
+        raise ValueError(f"classes must be at least the number of labels, got {classes} and {[*labels, y]}")
+    return labels.setdefault(y, len(labels))
+
+
+def _transformed(examples: Iterable[Any], transformer: Any) -> Iterator[Any]:
+    transformer = transformer.clone()
+    for x, y in examples:
+        transformer.learn_one(x, y) if transformer._supervised else transformer.learn_one(x)
+        yield transformer.transform_one(x), y
