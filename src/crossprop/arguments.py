@@ -11,6 +11,7 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop._memory import check_memory
+from crossprop.engines import chunked
 from crossprop.engines.protocol import Observers, Probe
 from crossprop.engines.segments import batch_width, steps_per_call
 from crossprop.execution import DevicePool, Plan, devices
@@ -110,7 +111,7 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, p
     records = examples = 0
     for name, learner in learners.items():
         own, drifts = state_bytes(learner), _drifts(jax.tree.structure(learner), float_type())
-        side_by_side = min(seeds, threads * batch_width(learner, place.platform, 2**24))
+        side_by_side = min(seeds, threads * batch_width(learner, place.platform, chunked.TILE_BYTES))
         kept = seeds if plan.return_states else 0
         check_memory(f"the states of learners[{name!r}]", own * max(2 * side_by_side, kept), place)
         probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in plan.observers.probes)

@@ -28,6 +28,7 @@ RUNS = 4096
 STEPS = 16384
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195
+NUMBERS_PER_THREAD_DEEP = 48
 DRIFTS = ("incoming_drift", "outgoing_drift")
 
 
@@ -149,8 +150,9 @@ def _numbers_of(structure: Any) -> int:
 
 
 def _warps(rule: UnitRule) -> int:
-    """How many groups of 32 threads share a run: few wait less for each other, many have more registers."""
-    threads = _numbers(rule) / NUMBERS_PER_THREAD
+    """How many groups of 32 threads share a run: few wait less for each other, many have more registers, which a deep
+    network needs for both layers at once."""
+    threads = _numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.sizes) == 1 else NUMBERS_PER_THREAD_DEEP)
     return int(np.clip(kernel_layout.power(int(np.ceil(threads / 32))), 1, 16))
 
 

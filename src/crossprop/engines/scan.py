@@ -13,7 +13,7 @@ from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.unit_major import Stack, UnitMajorState, follow, learn, respond, to_state, to_unit_major
 from crossprop.network import float_type
 
-TILE_BYTES = 2**24
+TILE_BYTES = 2**25
 
 
 def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008

@@ -21,6 +21,9 @@ from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import float_type
 
 SECONDS_PER_SEGMENT = 1.0
+LONGEST, LONGEST_BATCHED = 13, 11
+"""Of a segment, as powers of two: of one run, and of runs side by side."""
+EXAMPLE_BYTES = 2**30
 
 _making = threading.Lock()
 
@@ -38,8 +41,11 @@ def summed_names(learner: Learner, observers: Observers) -> list[str]:
 
 def batch_width(learner: Learner, platform: str, most: int) -> int:
     """How many runs go side by side: one on a core of a CPU, elsewhere a power of two, with at most so many bytes of
-    incoming weights."""
-    return 1 if platform == "cpu" else 2 ** int(np.clip(np.log2(most / (4 * state_size(learner))), 0, 6))
+    incoming weights and of examples in a segment."""
+    if platform == "cpu":
+        return 1
+    fitting = min(most / (4 * state_size(learner)), EXAMPLE_BYTES / (4 * 2**LONGEST_BATCHED * learner.network.inputs))
+    return 2 ** int(np.clip(np.log2(fitting), 0, 11))
 
 
 def state_size(learner: Learner) -> int:
@@ -61,7 +67,7 @@ def seconds_per_step(learner: Learner) -> float:
 def steps_per_call(learner: Learner, width: int) -> int:
     """How many steps one compiled call takes: a power of two, about a second's work on one core, and few enough that
     the examples of runs side by side fit."""
-    most = 13 if width == 1 else 11
+    most = LONGEST if width == 1 else LONGEST_BATCHED
     return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
 
 
