@@ -34,6 +34,9 @@ NUMBERS = np.random.default_rng(0).normal(size=(7, 4))
 STREAMS = {
     "geoff": cp.Geoff(inputs=6, features=50, tasks="ABCAB", examples=5),
     "geoff-constant": cp.Geoff(inputs=19, features=40, tasks="CAC", examples=20, noise=0.0, constant=True),
+    "tracking": cp.Tracking(inputs=4, relevant=3, flip_every=3, noise=0.5, steps=23),
+    "slowly-changing": cp.SlowlyChanging(inputs=40, slow=5, change_every=4, features=7, steps=23),
+    "slowly-changing-one": cp.SlowlyChanging(6, slow=6, change_every=1, change="one", as_run=False, steps=23),
     "label-shift": cp.LabelShift(COIN),
     "label-shift-shuffled": cp.LabelShift(COIN, tasks="ADA", examples=4, shuffle=True),
     "arrays": cp.Arrays(NUMBERS, NUMBERS[:, :2]),

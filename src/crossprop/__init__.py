@@ -31,7 +31,9 @@ from crossprop.streams import Arrays as Arrays
 from crossprop.streams import Geoff as Geoff
 from crossprop.streams import Iterator as Iterator
 from crossprop.streams import LabelShift as LabelShift
+from crossprop.streams import SlowlyChanging as SlowlyChanging
 from crossprop.streams import Stream as Stream
+from crossprop.streams import Tracking as Tracking
 from crossprop.sweeps import compare as compare
 from crossprop.sweeps import logspace as logspace
 from crossprop.sweeps import open_evaluation as open_evaluation

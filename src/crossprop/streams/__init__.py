@@ -12,6 +12,8 @@ from crossprop.streams.base import Stream as Stream
 from crossprop.streams.geoff import Geoff as Geoff
 from crossprop.streams.iterator import Iterator as Iterator
 from crossprop.streams.label_shift import LabelShift as LabelShift
+from crossprop.streams.slowly_changing import SlowlyChanging as SlowlyChanging
+from crossprop.streams.tracking import Tracking as Tracking
 
 
 def _label_shift(data: str, tasks: str = "ABC", examples: int | None = None, shuffle: bool = True) -> LabelShift:
@@ -23,6 +25,8 @@ STREAMS: Registry[Stream] = Registry(
     "crossprop.streams",
     {
         "geoff": Geoff,
+        "tracking": Tracking,
+        "slowly-changing": SlowlyChanging,
         "digits": partial(_label_shift, "digits"),
         "mnist5k": partial(_label_shift, "mnist5k"),
         "mnist": partial(_label_shift, "mnist"),

@@ -120,9 +120,8 @@ class PoolStream(Stream):
         return PoolPlace(jnp.zeros((), int), jax.tree.map(jnp.asarray, pool))
 
     def deal(self, place: PoolPlace, count: int) -> tuple[PoolPlace, Array, Array]:
-        steps, (x, y, index) = self.steps, place.pool
-        if steps is not None and not check.is_traced(place.step) and int(place.step) + count > steps:
-            raise ValueError(f"count must be at most the {steps - int(place.step)} examples left, got {count}")
+        check_left(self, place.step, count)
+        x, y, index = place.pool
         x_rows, y_rows = self.rows(index, place.step + jnp.arange(count))
         return place._replace(step=place.step + count), x[x_rows].astype(float_type()), y[y_rows].astype(float_type())
 
@@ -131,6 +130,12 @@ class PoolStream(Stream):
         (x, y, index), steps = self.pool(key), np.arange(self.steps)
         x_rows, y_rows = self.rows(index, steps)
         return Sample(x[x_rows].astype(float_type()), y[y_rows].astype(float_type()), np.asarray(self.task(steps)))
+
+
+def check_left(stream: Stream, step: Any, count: int) -> None:
+    """A stream that stands at this step, if that is known, has `count` examples left."""
+    if stream.steps is not None and not check.is_traced(step) and int(step) + count > stream.steps:
+        raise ValueError(f"count must be at most the {stream.steps - int(step)} examples left, got {count}")
 
 
 def checked_tasks(tasks: Any) -> str | tuple[int, ...]:

@@ -1,0 +1,143 @@
+"""Slowly-changing regression: a fixed target on bits most of which change rarely."""
+
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from crossprop import _checks as check
+from crossprop.streams.base import Stream, check_left
+from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
+
+CHANGES = ("all", "one")
+
+
+class TargetNetwork(NamedTuple):
+    """The target network: weights of -1 and +1, and how many inputs must match for each feature to fire."""
+
+    incoming: Any
+    """`(inputs, features)`"""
+    matches: Any
+    """`(features,)`: a feature fires where more inputs than this match the sign of their weights."""
+    outgoing: Any
+    """`(features,)`"""
+    constant: Any
+
+
+class SlowPlace(NamedTuple):
+    """Where the stream stands: the number of the next example, and the slow bits at it."""
+
+    step: Any
+    bits: Any
+    changes: Any
+    examples: Any
+    target: TargetNetwork
+
+
+@dataclass(frozen=True)
+class SlowlyChanging(Stream):
+    r"""A fixed random network of threshold units as the target, on bits most of which change rarely.
+
+    Every example has `slow` bits, which stay as they are for `change_every` examples, and `inputs - slow` bits drawn
+    anew for each example, all 0 or 1. The target is a network of `features` linear threshold units with all weights
+    and biases -1 or +1: feature j fires when $\sum_i x_i u^*_{ij} + b_j > \theta_j = (m + 1) \beta - S_j$, with $S_j$
+    the number of -1 among its weights and bias, and $y = \sum_j \phi^*_j w^*_j + b$. A learner that is too small for
+    the whole target has to go on learning with every change.
+
+    **Arguments:**
+
+    - `inputs`, `slow`: the number of bits, and of those that are slow, which come first.
+    - `change_every`: examples from one change of the slow bits to the next.
+    - `change`: `"all"` draws all slow bits anew, `"one"` flips one of them.
+    - `features`, `beta`: size of the target network, and the share of its inputs that must match for one to fire.
+    - `as_run`: True has the thresholds of the authors' code, where $S_j$ is the number of -1 among the weights, plus
+      1/2 for a positive and minus 1/2 for a negative bias; False has those of the paper.
+    - `steps`: the number of examples; None is endless, and `run` is told how many to take.
+
+    ```python
+    learner = Backprop(Network(20, 5, activation="relu", bias=True, incoming_scale="kaiming"), 0.01)
+    records = run(learner, SlowlyChanging(), seeds=2, steps=20_000)
+    ```
+
+    Dohare et al. (2024), "Loss of plasticity in deep continual learning", "Slowly-Changing Regression".
+    """
+
+    inputs: int = 20
+    slow: int = 15
+    change_every: int = 10_000
+    change: Literal["all", "one"] = "all"
+    features: int = 100
+    beta: float = 0.7
+    as_run: bool = True
+    steps: int | None = None
+
+    def __post_init__(self):
+        check.choice("change", self.change, CHANGES)
+        inputs = check.integer("inputs", self.inputs, low=1)
+        checked = {
+            "inputs": inputs,
+            "slow": check.integer("slow", self.slow, low=1, high=inputs),
+            "change_every": check.integer("change_every", self.change_every, low=1),
+            "features": check.integer("features", self.features, low=1),
+            "beta": check.scalar("beta", self.beta, low=0, high=1),
+            "as_run": check.flag("as_run", self.as_run),
+            "steps": None if self.steps is None else check.integer("steps", self.steps, low=1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def one_hot(self) -> bool:
+        return False
+
+    def begin(self, key: Key[Array, ""]) -> SlowPlace:
+        target, changes, examples = jax.random.split(key, 3)
+        bits = coins(jax.random.fold_in(changes, 0), self.slow)
+        return SlowPlace(jnp.zeros((), int), bits, changes, examples, self.target(target))
+
+    def target(self, key: Key[Array, ""]) -> TargetNetwork:
+        """The target network of one run."""
+        keys = jax.random.split(key, 4)
+        shapes = ((self.inputs, self.features), (self.features,), (self.features,), ())
+        incoming, bias, outgoing, constant = map(partial(jax.random.rademacher, dtype=float), keys, shapes)
+        # The weighted sum of the inputs is the number that match, less the number of negative weights. So all features
+        # with the same bias need the same number of matches; it is whole, and no rounding error makes a tie fire.
+        counted = {-1: -0.5, 1: 0.5} if self.as_run else {-1: 1, 1: 0}
+        negative, positive = (
+            math.floor((self.inputs + 1) * self.beta - counted[sign] - sign + 1e-9) for sign in (-1, 1)
+        )
+        return TargetNetwork(incoming, jnp.where(bias < 0, float(negative), float(positive)), outgoing, constant)
+
+    def label(self, target: TargetNetwork, x: Float[Array, "steps inputs"]) -> Float[Array, "steps 1"]:
+        """The targets of these inputs: whole numbers, and so the same on every device."""
+        matches = x @ target.incoming + jnp.sum(target.incoming < 0, axis=0)[None]
+        return (matches > target.matches[None]).astype(float) @ target.outgoing[:, None] + target.constant
+
+    def deal(self, place: SlowPlace, count: int) -> tuple[SlowPlace, Array, Array]:
+        check_left(self, place.step, count)
+        first = place.step // self.change_every
+        slow = self._slow_bits(place, rows_of_periods(self.change_every, count))
+        steps = place.step + jnp.arange(count)
+        random = by_number(place.examples, steps, partial(coins, size=self.inputs - self.slow))
+        x = jnp.concatenate([slow[steps // self.change_every - first], random], axis=1).astype(float)
+        after = place.step + count
+        place = place._replace(step=after, bits=slow[after // self.change_every - first])
+        return place, x, self.label(place.target, x)
+
+    def _slow_bits(self, place: SlowPlace, rows: int) -> Array:
+        """The slow bits of `rows` periods from that of the next example on."""
+        first = place.step // self.change_every
+        if self.change == "one":
+            return flipped(place.changes, place.bits, first, rows)
+        return by_number(place.changes, first + jnp.arange(rows), partial(coins, size=self.slow))

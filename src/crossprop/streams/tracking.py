@@ -1,0 +1,92 @@
+"""A linear target whose weights change sign, one after another: Sutton's tracking task."""
+
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from crossprop import _checks as check
+from crossprop.streams.base import Stream, check_left
+from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
+
+
+class TrackingPlace(NamedTuple):
+    """Where the stream stands: the number of the next example, and which weights are -1 at it."""
+
+    step: Any
+    negative: Any
+    flips: Any
+    examples: Any
+
+
+@dataclass(frozen=True)
+class Tracking(Stream):
+    r"""A linear target with a few relevant inputs, whose weights change sign one by one: Sutton's tracking task.
+
+    $y = \sum_i s_i x_i + \epsilon$ with x normal; $s_i$ is +1 or -1 for the first `relevant` inputs and 0 for the
+    others. Every `flip_every` examples one of the relevant weights, drawn uniformly, changes sign. The best step sizes
+    are large for relevant inputs and zero for the others. Suits `Network(20, hidden=())`.
+
+    **Arguments:**
+
+    - `inputs`, `relevant`: the number of inputs, and of those that count.
+    - `flip_every`: examples from one change of sign to the next.
+    - `noise`: the standard deviation of the targets' noise.
+    - `steps`: the number of examples; None is endless, and `run` is told how many to take.
+
+    ```python
+    records = run(Backprop(Network(20, hidden=()), 0.03), Tracking(), seeds=2, steps=30_000)
+    ```
+
+    Sutton (1992), "Adapting bias by gradient descent: an incremental version of delta-bar-delta".
+    """
+
+    inputs: int = 20
+    relevant: int = 5
+    flip_every: int = 20
+    noise: float = 0.0
+    steps: int | None = None
+
+    def __post_init__(self):
+        inputs = check.integer("inputs", self.inputs, low=1)
+        checked = {
+            "inputs": inputs,
+            "relevant": check.integer("relevant", self.relevant, low=1, high=inputs),
+            "flip_every": check.integer("flip_every", self.flip_every, low=1),
+            "noise": check.scalar("noise", self.noise, low=0),
+            "steps": None if self.steps is None else check.integer("steps", self.steps, low=1),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def one_hot(self) -> bool:
+        return False
+
+    def begin(self, key: Key[Array, ""]) -> TrackingPlace:
+        signs, flips, examples = jax.random.split(key, 3)
+        return TrackingPlace(jnp.zeros((), int), coins(signs, self.relevant), flips, examples)
+
+    def deal(self, place: TrackingPlace, count: int) -> tuple[TrackingPlace, Array, Array]:
+        check_left(self, place.step, count)
+        first = place.step // self.flip_every
+        negative = flipped(place.flips, place.negative, first, rows_of_periods(self.flip_every, count))
+        steps = place.step + jnp.arange(count)
+        draws = by_number(place.examples, steps, partial(jax.random.normal, shape=(self.inputs + (self.noise > 0),)))
+        x = draws[:, : self.inputs]
+        signs = (1 - 2 * negative)[steps // self.flip_every - first]
+        y = jnp.sum(x[:, : self.relevant] * signs, axis=1, keepdims=True)
+        if self.noise > 0:
+            y = y + self.noise * draws[:, self.inputs :]
+        after = place.step + count
+        return place._replace(step=after, negative=negative[after // self.flip_every - first]), x, y
