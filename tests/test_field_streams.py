@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop.datasets import DataSet
+from crossprop.engines.feeding import BatchFeed, DealtBatch, expanded, source_of
 from test_streams import build
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -18,7 +20,7 @@ KEY = jax.random.key(3)
 
 
 def dealt(stream, count, key=KEY):
-    _, x, y = stream.deal(stream.begin(key), count)
+    _, x, y = jax.jit(stream.deal, static_argnums=1)(stream.begin(key), count)
     return np.asarray(x), np.asarray(y)
 
 
@@ -153,25 +155,152 @@ def test_no_rounding_makes_a_tie_of_slowly_changing_fire():
     assert set(np.asarray(target.matches).tolist()) == {3.0, 2.0}
 
 
+# Permuted inputs and random labels
+
+LABELS = np.array([0, 1, 2, 2, 1, 0, 1])
+COIN = DataSet("coin", np.arange(21).reshape(7, 3) / 21, LABELS, classes=3)
+
+
+def permutation(key, number, size):
+    return np.asarray(jax.random.permutation(jax.random.fold_in(key, number), size)).tolist()
+
+
+@pytest.mark.parametrize(("tasks", "examples"), [(4, None), ("ABAD", 7), ([0, 1, 0, 3], 5), (None, 10), (40, 1)])
+def test_permuted_inputs_are_the_data_set_with_its_columns_in_the_tasks_order(tasks, examples):
+    stream = cp.PermutedInputs(COIN, tasks, examples)
+    place, per_task, count = stream.begin(KEY), examples or 7, 25 if examples == 5 else 28
+    count = min(count, stream.steps or count)
+    x, y = dealt(stream, count)
+    passes = math.ceil(per_task / 7)
+    for step in range(count):
+        visit, within = divmod(step, per_task)
+        task = {"ABAD": [0, 1, 0, 3], (0, 1, 0, 3): [0, 1, 0, 3]}.get(stream.tasks, range(50))[visit]
+        row = permutation(place.order_key, visit * passes + within // 7, 7)[within % 7]
+        columns = permutation(place.columns_key, task, 3)
+        assert x[step].tolist() == [np.float32(COIN.x[row, column]) for column in columns]
+        assert y[step].tolist() == [float(LABELS[row] == label) for label in range(3)]
+        assert stream.task(np.array([step])) == task
+
+
+def test_every_task_of_permuted_inputs_is_one_pass_in_an_order_of_its_own():
+    x, _ = dealt(cp.PermutedInputs(COIN, tasks=20), 140)
+    passes = np.sort(x, axis=1).reshape(20, 7, 3)
+    orders = {tuple(np.argsort(one[:, 0]).tolist()) for one in passes}
+    assert len(orders) > 15
+    assert all(np.array_equal(np.sort(one[:, 0]), np.sort(passes[0][:, 0])) for one in passes)
+
+
+@pytest.mark.parametrize(("tasks", "images"), [(3, 4), ("ABA", None), (None, 2)])
+def test_random_labels_are_the_same_images_with_labels_drawn_by_task(tasks, images):
+    stream = cp.RandomLabels(COIN, tasks, images, passes=2)
+    place, size = stream.begin(KEY), images or 7
+    x, y = dealt(stream, 6 * size)
+    chosen = np.asarray(jax.random.permutation(jax.random.split(KEY, 3)[0], 7))[:size]
+    for step in range(6 * size):
+        visit, within = divmod(step, 2 * size)
+        task = [0, 1, 0][visit] if tasks == "ABA" else visit
+        labels = jax.random.randint(jax.random.fold_in(place.labels_key, task), (size,), 0, 3)
+        image = permutation(place.order_key, visit * 2 + within // size, size)[within % size]
+        np.testing.assert_array_equal(x[step], COIN.x[chosen[image]].astype(np.float32))
+        assert y[step].tolist() == [float(int(labels[image]) == label) for label in range(3)]
+    assert stream.steps == (None if tasks is None else 6 * size)
+
+
+def test_random_labels_are_uniform_and_differ_from_task_to_task():
+    data = DataSet("many", np.zeros((900, 1)), np.zeros(900, int), classes=3)
+    _, y = dealt(cp.RandomLabels(data, tasks=2, images=900, passes=1), 1800)
+    assert np.abs(y.mean(axis=0) - 1 / 3).max() < 5 * math.sqrt(2 / 9 / 1800)
+
+
+def test_streams_of_the_papers_stand_for_them_unless_told_otherwise():
+    mnist = DataSet("mnist", np.zeros((60_000, 1), np.uint8), np.zeros(60_000, np.uint8), classes=10)
+    assert cp.PermutedInputs(mnist).steps == 800 * 60_000
+    assert cp.RandomLabels(mnist).steps == 50 * 30_000 * 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        *(
+            (kind, "tasks", value)
+            for kind in (cp.PermutedInputs, cp.RandomLabels)
+            for value in (0, "ab", 2.5, [], True)
+        ),
+        *((cp.PermutedInputs, "examples", value) for value in (0, 2.5, "3")),
+        *((cp.RandomLabels, "images", value) for value in (0, 8, True)),
+        *((cp.RandomLabels, "passes", value) for value in (0, None)),
+    ],
+)
+def test_an_argument_that_does_not_fit_a_data_set_is_named_with_its_value(kind, name, value):
+    given = {"data": COIN, **({"images": 7} if kind is cp.RandomLabels else {})} | {name: value}
+    with pytest.raises((ValueError, TypeError), match=rf"^{name} must be .* got {re.escape(repr(value))}$"):
+        build(kind, **given)
+
+
+@pytest.mark.parametrize("kind", [cp.PermutedInputs, cp.RandomLabels])
+def test_streams_of_images_take_nothing_but_a_data_set(kind):
+    with pytest.raises(TypeError, match=r"^data must be .* got .*str"):
+        build(kind, data="mnist")
+
+
+# Feeding
+
+
+@pytest.mark.parametrize("stream", [cp.PermutedInputs(COIN, None, 5), cp.Tracking(4, 2, 3)], ids=["pool", "normal"])
+def test_several_runs_dealt_by_one_program_get_the_examples_that_each_would_get_alone(stream):
+    keys = [cp.keys(seed)[0] for seed in range(3)]
+    feed = BatchFeed([source_of(stream, key) for key in (*keys, keys[0])], size=8, more=2, outputs=stream.outputs)
+    for start, count in ((6, 2), (8, 8), (16, 5)):
+        examples = feed.take(start, count)
+        x, y = expanded(examples)
+        for run, key in enumerate((*keys, keys[0])):
+            alone = source_of(stream, key)
+            for one, other in zip(alone.take(start, count), (x, y), strict=True):
+                np.testing.assert_array_equal(one, other[run, :count])
+                assert other.shape[1] == 10
+
+
+def test_a_table_that_all_runs_share_is_there_once():
+    stream = cp.PermutedInputs(COIN, None, 5)
+    sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(2)]
+    table = sources[0].place.x
+    assert sources[1].place.x is table
+    sources[0].take(0, 20)
+    assert sources[0].place.x is table, "and dealing does not copy it"
+    assert DealtBatch([sources[0].copy(), sources[1]], 0).shared.x is table
+
+
+def test_a_run_that_goes_on_gets_to_its_place_without_making_the_examples_before_it():
+    stream = cp.RandomLabels(COIN, None, 5, passes=3)
+    source = source_of(stream, KEY)
+    source.deal.one = None
+    source.skip_to(10_000)
+    expected, *_ = jax.jit(stream.deal, static_argnums=1)(stream.begin(KEY), 10_000)
+    for name in ("step", "order", "labels", "x"):
+        np.testing.assert_array_equal(getattr(source.place, name), getattr(expected, name))
+
+
 # Dealing in parts, ends and bad input
 
 
 @pytest.mark.parametrize(
     "stream",
-    [cp.Tracking(noise=0.1), cp.SlowlyChanging(change_every=30), cp.SlowlyChanging(change_every=30, change="one")],
-    ids=["tracking", "all", "one"],
+    [
+        cp.Tracking(noise=0.1),
+        cp.SlowlyChanging(change_every=30),
+        cp.SlowlyChanging(change_every=30, change="one"),
+        cp.PermutedInputs(COIN, None, 10),
+        cp.RandomLabels(COIN, None, 4, 9),
+    ],
+    ids=["tracking", "all", "one", "permuted", "labels"],
 )
 def test_compiled_parts_of_any_size_are_the_examples_dealt_at_once(stream):
     assert_same_in_parts(stream, 211, (1, 30, 97))
 
 
-def test_endless_streams_run_for_the_steps_that_are_asked_for_and_resume_at_any_of_them():
-    stream = cp.SlowlyChanging(change_every=16)
-    learner = cp.Backprop(cp.Network(20, 2, activation="relu", bias=True), 0.01)
-    records = cp.run(learner, stream, seeds=2, steps=64, record_every=8, progress=False)
-    assert records.sizes["step"] == 8
+def test_endless_streams_need_a_number_of_steps():
     with pytest.raises(ValueError, match="steps"):
-        cp.run(learner, stream, seeds=1, progress=False)
+        cp.run(cp.Backprop(cp.Network(20, 2), 0.01), cp.SlowlyChanging(), seeds=1, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,10 @@ def test_step_size_has_a_default_only_where_the_learner_has_one():
 
 
 def test_streams_by_name_are_those_of_the_paper():
-    assert list(STREAMS) == ["geoff", "tracking", "slowly-changing", "digits", "mnist5k", "mnist"]
+    assert list(STREAMS) == [
+        *("geoff", "tracking", "slowly-changing", "permuted-inputs", "random-labels"),
+        *("digits", "mnist5k", "mnist"),
+    ]
     assert STREAMS["geoff"]() == cp.Geoff()
     digits = STREAMS["digits"](examples=10)
     assert (digits.tasks, digits.examples, digits.shuffle) == ("ABC", 10, True)

@@ -40,6 +40,8 @@ SMALL_STREAMS = {
     "geoff": {"inputs": 4, "features": 6, "examples": 5, "tasks": "ABA"},
     "tracking": {"steps": 50},
     "slowly-changing": {"change_every": 5},
+    "permuted-inputs": {"data": "digits", "examples": 5, "tasks": "ABA"},
+    "random-labels": {"data": "digits", "images": 4, "passes": 2, "tasks": 3},
     **{name: {"examples": 5, "tasks": "ABA"} for name in ("digits", "mnist5k", "mnist")},
 }
 LEARNERS.pop("replay", None)  # which the import has registered: tests beside these count the learners

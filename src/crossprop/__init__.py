@@ -31,6 +31,8 @@ from crossprop.streams import Arrays as Arrays
 from crossprop.streams import Geoff as Geoff
 from crossprop.streams import Iterator as Iterator
 from crossprop.streams import LabelShift as LabelShift
+from crossprop.streams import PermutedInputs as PermutedInputs
+from crossprop.streams import RandomLabels as RandomLabels
 from crossprop.streams import SlowlyChanging as SlowlyChanging
 from crossprop.streams import Stream as Stream
 from crossprop.streams import Tracking as Tracking

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from crossprop import _checks as check
 from crossprop._files import release_pages
@@ -107,22 +109,28 @@ class DealtSource(Source):
         self.stream, self.key = stream, key
         self.place, self.step = stream.begin(key), 0
         self.traceable = is_traceable(stream, self.place)
-        self.deal = _compiled_deal(_Same(stream)) if self.traceable else stream.deal
+        self.deal = _dealer(_Same(stream)) if self.traceable else stream.deal
 
     def take(self, start: int, count: int) -> tuple[Any, Any]:
+        self.skip_to(start)
+        return self._deal(count)
+
+    def skip_to(self, start: int) -> None:
         assert self.step <= start, "examples of a stream are taken in order"
         while self.step < start:
-            self._deal(min(SKIPPED, start - self.step))
-        return self._deal(count)
+            count = min(SKIPPED, start - self.step)
+            if isinstance(self.deal, Dealer):
+                self.place, self.step = self.deal.skip(self.place, count), self.step + count
+            else:
+                self._deal(count)
 
     def _deal(self, count: int) -> tuple[Any, Any]:
         dealt = self.deal(self.place, count)
         if not isinstance(dealt, tuple) or len(dealt) != 3:
             raise TypeError(f"the stream's deal must return (place, x, y), got {dealt!r}")
         self.place, x, y = dealt
-        for name, values, size in (("x", x, self.stream.inputs), ("y", y, self.stream.outputs)):
-            check.shape(f"the stream's {name}", values, (count, size))
         self.step += count
+        check_dealt(self.stream, x, y, (count,))
         if self.traceable:
             return x, y
         x, y = (np.asarray(values, float_type()) for values in (x, y))
@@ -132,6 +140,11 @@ class DealtSource(Source):
 
     def copy(self) -> "DealtSource":
         return DealtSource(self.stream, self.key)
+
+
+def check_dealt(stream: Stream, x: Any, y: Any, shape: tuple[int, ...]) -> None:
+    for name, values, size in (("x", x, stream.inputs), ("y", y, stream.outputs)):
+        check.shape(f"the stream's {name}", values, (*shape, size))
 
 
 class BatchSource(Source):
@@ -181,15 +194,65 @@ class _Same:
         return self.stream is other.stream or (hash(self) != id(self.stream) and self.stream == other.stream)
 
 
+class Dealer:
+    """Compiled programs that deal the examples of a stream, for one run or for several."""
+
+    def __init__(self, stream: Stream):
+        self.stream = stream
+        self.one = jax.jit(self._deal, static_argnums=1)
+        self.several = jax.jit(self._deal_several, static_argnums=2)
+        self.none = jax.jit(lambda place, count: self._deal(place, count)[0], static_argnums=1)
+
+    def __call__(self, place: Any, count: int) -> tuple[Any, Any, Any]:
+        changed, x, y = self.one(place, count)
+        return eqx.combine(changed, place), x, y
+
+    def skip(self, place: Any, count: int) -> Any:
+        """The place after `count` examples, without making them."""
+        return eqx.combine(self.none(place, count), place)
+
+    def _deal(self, place: Any, count: int) -> tuple[Any, Any, Any]:
+        """The place has None for what dealing hands on as it is, such as a table of examples: a program copies all that
+        it returns."""
+        after, x, y = self.stream.deal(place, count)
+        if jax.tree.structure(after) != jax.tree.structure(place):
+            forms = f"{jax.tree.structure(after)} after {jax.tree.structure(place)}"
+            raise TypeError(
+                f"the place that the stream's deal returns must have the form of the one given, got {forms}"
+            )
+        changed = jax.tree.map(lambda new, old: None if new is old else new, after, place)
+        return changed, jnp.asarray(x, float_type()), jnp.asarray(y, float_type())
+
+    def _deal_several(self, places: Any, shared: Any, count: int) -> tuple[Any, Any, Any]:
+        """For places that are stacked, one after another, so that each is dealt as it would be alone."""
+        return lax.map(lambda own: self._deal(eqx.combine(own, shared), count), places)
+
+
 @lru_cache(64)
-def _compiled_deal(same: _Same) -> Any:
-    stream = same.stream
+def _dealer(same: _Same) -> Dealer:
+    return Dealer(same.stream)
 
-    def deal(place: Any, count: int) -> tuple[Any, Any, Any]:
-        place, x, y = stream.deal(place, count)
-        return place, jnp.asarray(x, float_type()), jnp.asarray(y, float_type())
 
-    return jax.jit(deal, static_argnums=1)
+class DealtBatch:
+    """Several places of one stream, whose examples one program deals."""
+
+    def __init__(self, sources: Sequence[DealtSource], start: int):
+        for source in sources:
+            source.skip_to(start)
+        self.stream, self.deal, self.step = sources[0].stream, _dealer(_Same(sources[0].stream)), start
+        first, *others = (source.place for source in sources)
+        is_shared = jax.tree.map(lambda leaf, *more: all(leaf is other for other in more), first, *others)
+        self.shared = eqx.filter(first, is_shared)
+        own = [eqx.filter(source.place, is_shared, inverse=True) for source in sources]
+        self.places, self.count = jax.tree.map(lambda *leaves: jnp.stack(leaves), *own), len(sources)
+
+    def take(self, start: int, count: int) -> tuple[Any, Any]:
+        """`x (sources, count, inputs)` and `y (sources, count, outputs)`."""
+        assert start == self.step, "examples of a stream are taken in order"
+        changed, x, y = self.deal.several(self.places, self.shared, count)
+        check_dealt(self.stream, x, y, (self.count, count))
+        self.places, self.step = eqx.combine(changed, self.places), start + count
+        return x, y
 
 
 class Examples(NamedTuple):
@@ -233,7 +296,7 @@ def _dealt(stream: Stream, start: int, size: int, count: int) -> int:
 
 
 @partial(jax.jit, static_argnames="shape")
-def _padded(values: jax.Array, shape: tuple[int, int]) -> jax.Array:
+def _padded(values: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.pad(values, [(0, to - size) for to, size in zip(shape, values.shape, strict=True)])
 
 
@@ -250,16 +313,27 @@ class BatchFeed:
         pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
         small = sum({id(source.pool.x): source.pool.x.size for source in pools}.values()) <= NUMBERS_ON_DEVICE
         self.pools = _Pools(pools) if small and len(pools) == len(self.sources) else None
+        self.batch: DealtBatch | None = None
 
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more
         if self.pools is not None:
             return Examples(self.pools.table, *self.pools.take(start, count, (length, self.outputs)), self.place)
-        taken = [source.take(start, _dealt(source.stream, start, self.size, count)) for source in self.sources]
-        x = _stacked([pair[0] for pair in taken], (length, self.sources[0].stream.inputs))
-        y = _stacked([pair[1] for pair in taken], (length, self.outputs))
-        rows = np.arange(len(taken) * length, dtype=np.int32).reshape(len(taken), length)
+        x, y = self._taken(start, count)
+        x = _stacked(x, (length, self.sources[0].stream.inputs))
+        y = _stacked(y, (length, self.outputs))
+        rows = np.arange(len(x) * length, dtype=np.int32).reshape(len(x), length)
         return Examples(x.reshape(-1, x.shape[-1]), jnp.asarray(rows), y, self.place)
+
+    def _taken(self, start: int, count: int) -> tuple[Any, Any]:
+        """`x` and `y` of every source."""
+        counts = [_dealt(source.stream, start, self.size, count) for source in self.sources]
+        dealt = [source for source in self.sources if isinstance(source, DealtSource) and source.traceable]
+        if len({_Same(source.stream) for source in dealt}) == 1 and len(dealt) == len(self.sources):
+            self.batch = self.batch or DealtBatch(dealt, start)
+            return self.batch.take(start, counts[0])
+        taken = [source.take(start, each) for source, each in zip(self.sources, counts, strict=True)]
+        return [pair[0] for pair in taken], [pair[1] for pair in taken]
 
 
 class _Pools:
@@ -284,7 +358,10 @@ class _Pools:
         return jax.device_put((rows, y))
 
 
-def _stacked(values: list[Any], shape: tuple[int, int]) -> jax.Array:
+def _stacked(values: Any, shape: tuple[int, int]) -> jax.Array:
+    """Arrays of several sources as one, each padded to `shape`."""
+    if isinstance(values, jax.Array):
+        return _padded(values, (len(values), *shape))
     return jnp.stack([_padded(jnp.asarray(each), shape) for each in values])
 
 

@@ -1,0 +1,122 @@
+"""Classification with permuted inputs: the same images, with their pixels in another order in every task."""
+
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from crossprop import _checks as check
+from crossprop.datasets import DataSet
+from crossprop.network import float_type
+from crossprop.streams.base import Stream, Tasks, check_left
+from crossprop.streams.visits import Passes, checked_visits, drawn, on_device, visited, visits
+
+
+class PermutedPlace(NamedTuple):
+    """Where the stream stands: the number of the next example, and the orders of examples and of inputs at it."""
+
+    step: Any
+    order: Any
+    columns: Any
+    order_key: Any
+    columns_key: Any
+    x: Any
+    labels: Any
+
+
+@dataclass(frozen=True, eq=False)
+class PermutedInputs(Stream):
+    """A labelled data set whose inputs are in another random order in every task; labels stay as they are.
+
+    Each task has its own permutation of the inputs, and begins a new pass over the data in a fresh order. The data set
+    is kept once, whatever the number of tasks and seeds.
+
+    **Arguments:**
+
+    - `data`: a `DataSet`, such as `datasets.mnist()`.
+    - `tasks`: how many tasks; or the tasks in the order of visits, as letters or a sequence of numbers from 0, where a
+      task visited again has its permutation again; None is endless.
+    - `examples`: examples per task; None is one pass. If they are more than the data set has, passes follow each other,
+      each in a fresh order.
+
+    ```python
+    online_mnist = partial(PermutedInputs, tasks=800)  # of datasets.mnist(): one pass of 60,000 per task
+    stream = PermutedInputs(datasets.digits(), tasks=200, examples=500)
+    ```
+
+    Goodfellow et al. (2013), "An empirical investigation of catastrophic forgetting"; Dohare et al. (2024), "Online
+    Permuted MNIST", one pass per task; Elsayed and Mahmood (2024), "Input-permuted MNIST", 5,000 examples per task.
+    """
+
+    data: DataSet
+    tasks: Tasks | int | None = 800
+    examples: int | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.data, DataSet):
+            raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
+        object.__setattr__(self, "tasks", checked_visits(self.tasks))
+        if self.examples is not None:
+            object.__setattr__(self, "examples", check.integer("examples", self.examples, low=1))
+
+    @property
+    def inputs(self) -> int:
+        return self.data.x.shape[1]
+
+    @property
+    def outputs(self) -> int:
+        return self.data.classes
+
+    @property
+    def one_hot(self) -> bool:
+        return True
+
+    @property
+    def steps(self) -> int | None:
+        count = visits(self.tasks)
+        return None if count is None else count * self._passes.examples
+
+    @property
+    def _passes(self) -> Passes:
+        return Passes(len(self.data.y), self.examples or len(self.data.y))
+
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        return visited(self.tasks, np.asarray(steps) // self._passes.examples)
+
+    def begin(self, key: Key[Array, ""]) -> PermutedPlace:
+        order_key, columns_key = jax.random.split(key)
+        order, columns = self._order(order_key, 0), self._columns(columns_key, jnp.zeros((), int))
+        labels = jnp.asarray(self.data.y.astype(np.int32))
+        return PermutedPlace(jnp.zeros((), int), order, columns, order_key, columns_key, on_device(self.data), labels)
+
+    def deal(self, place: PermutedPlace, count: int) -> tuple[PermutedPlace, Array, Array]:
+        check_left(self, place.step, count)
+        visit, number, at = self._passes.at(place.step + jnp.arange(count + 1))
+        orders, row = drawn(
+            lambda number: self._order(place.order_key, number),
+            place.order,
+            number,
+            self._passes.most_passes(count),
+        )
+        columns, own = drawn(
+            lambda visit: self._columns(place.columns_key, visit),
+            place.columns,
+            visit,
+            self._passes.most_visits(count),
+        )
+        rows = orders[row, at][:count]
+        x = jnp.take_along_axis(place.x[rows].astype(float_type()), columns[own[:count]], axis=1)
+        y = jax.nn.one_hot(place.labels[rows], self.outputs, dtype=float_type())
+        return place._replace(step=place.step + count, order=orders[row[-1]], columns=columns[own[-1]]), x, y
+
+    def _order(self, key: Key[Array, ""], number: Any) -> Array:
+        return jax.random.permutation(jax.random.fold_in(key, number), len(self.data.y))
+
+    def _columns(self, key: Key[Array, ""], visit: Any) -> Array:
+        return jax.random.permutation(jax.random.fold_in(key, visited(self.tasks, visit)), self.inputs)

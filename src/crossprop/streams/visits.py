@@ -1,0 +1,99 @@
+"""What streams share that go through a data set again and again, in a fresh order each time, one task after another."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int
+
+from crossprop import _checks as check
+from crossprop._memory import check_memory
+from crossprop.datasets import DataSet
+from crossprop.streams.base import MOST_TASKS, Tasks, checked_tasks, task_numbers
+
+
+def checked_visits(tasks: Any) -> str | tuple[int, ...] | int | None:
+    """Tasks as letters or a sequence of numbers, their count, or None for one new task after another without end."""
+    tasks = check.plain(tasks)
+    if tasks is None:
+        return None
+    if isinstance(tasks, int):
+        return check.integer("tasks", tasks, low=1, high=MOST_TASKS)
+    return checked_tasks(tasks)
+
+
+def visits(tasks: Tasks | int | None) -> int | None:
+    """How many tasks are visited."""
+    return len(tasks) if isinstance(tasks, str | tuple) else tasks  # pyright: ignore[reportReturnType]
+
+
+def visited(tasks: Tasks | int | None, which: Any) -> Any:
+    """The numbers of the tasks that are visited first, second ...: `which` counts visits from 0."""
+    return which if tasks is None or isinstance(tasks, int) else _take(task_numbers(tasks), which)
+
+
+def _take(numbers: np.ndarray, which: Any) -> Any:
+    if isinstance(which, jax.Array):
+        return jnp.asarray(numbers)[jnp.minimum(which, len(numbers) - 1)]
+    return numbers[which]
+
+
+class Passes(NamedTuple):
+    """Tasks of `examples` steps, each of passes over `size` examples; every pass of every task has its own number."""
+
+    size: int
+    examples: int
+
+    @property
+    def per_task(self) -> int:
+        return -(-self.examples // self.size)
+
+    def at(self, steps: Any) -> tuple[Any, Any, Any]:
+        """Number of the visit, number of the pass, and place in the pass at these steps."""
+        visit, within = steps // self.examples, steps % self.examples
+        return visit, visit * self.per_task + within // self.size, within % self.size
+
+    def most_visits(self, count: int) -> int:
+        """The most visits that `count` steps and the one after them touch."""
+        return -(-count // self.examples) + 1
+
+    def most_passes(self, count: int) -> int:
+        """The most passes that `count` steps and the one after them touch."""
+        return self.most_visits(count) + (-(-count // self.size) if self.per_task > 1 else 0)
+
+
+def drawn(
+    draw: Callable[[Any], Array], current: Array, numbers: Int[Array, " steps"], rows: int
+) -> tuple[Array, Int[Array, " steps"]]:
+    """A table of `rows` rows, with `current` for the first of these rising numbers and `draw(number)` for each further
+    one; and the row of each number. Only rows that are needed are drawn."""
+    first, last = numbers[0], numbers[-1]
+
+    def row(number: Any) -> Array:
+        return lax.cond(number <= last, draw, lambda _: current, number)
+
+    table = current[None]
+    if rows > 1:
+        table = jnp.concatenate([table, lax.map(row, first + jnp.arange(1, rows))])
+    return table, numbers - first
+
+
+_shared: weakref.WeakKeyDictionary[DataSet, dict[Any, Array]] = weakref.WeakKeyDictionary()
+_sharing = threading.Lock()
+
+
+def on_device(data: DataSet) -> Array:
+    """The inputs of a data set on the default device, there once for all runs."""
+    dtype = jax.dtypes.canonicalize_dtype(data.x.dtype.newbyteorder("="))
+    [device] = jnp.zeros(0).devices()
+    with _sharing:
+        kept = _shared.setdefault(data, {})
+        if (device, dtype) not in kept:
+            check_memory(f"the inputs of {data.name}", data.x.size * dtype.itemsize, device)
+            kept[device, dtype] = jnp.asarray(data.x.astype(dtype))
+        return kept[device, dtype]
