@@ -27,7 +27,8 @@ UNCHECKED = (
     "crossprop.study.",
     "crossprop.sklearn.",
     "crossprop.river.",
-    "crossprop.torch.foresight",
+    "crossprop.torch.hooks.foresight",
+    "crossprop.torch.head.Crossprop.",
     "crossprop.reproduce.",
     "crossprop.bench.Benchmark",
 )

@@ -3,6 +3,8 @@
 import copy
 import io
 import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -241,6 +243,46 @@ def test_half_precision_by_autocast_keeps_types():
         loss = model(x).float().square().sum()
     loss.backward()
     assert x.grad.dtype == torch.float32 and all(w.grad.dtype == torch.float32 for w in model.parameters())
+
+
+def test_a_step_that_mixed_precision_skips_is_none():
+    model = deep_model()
+    handle = foresight(model, ahead=2.0, horizon=5)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cpu", init_scale=2.0)
+    for factor in (1.0, float("inf"), 1.0):
+        before = handle.state_dict()["moves"]["2"]
+        optimizer.zero_grad()
+        scaler.scale(factor * loss_of(model, torch.randn(8, 4), torch.randint(3, (8,)))).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert torch.equal(handle.state_dict()["moves"]["2"], before) == (factor == float("inf"))
+
+
+COMPILED = """
+import torch
+from torch import nn
+from crossprop.torch import foresight
+
+def run(compiles):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 3))
+    foresight(model, ahead=3.0, horizon=5)
+    called = torch.compile(model, backend="aot_eager", fullgraph=True) if compiles else model
+    optimizer = torch.optim.SGD(model.parameters(), 0.5)
+    for _ in range(6):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(called(torch.randn(8, 1, 4)), torch.randint(3, (8,))).backward()
+        optimizer.step()
+    return [*model.parameters()]
+
+assert all(map(torch.equal, run(False), run(True)))
+"""
+
+
+@pytest.mark.long
+def test_a_compiled_network_has_foresight_too():
+    """In a process of its own, without the checks of types around every function, which PyTorch cannot compile."""
+    subprocess.run([sys.executable, "-c", COMPILED], check=True)
 
 
 def test_double_backward_and_replicas_are_refused_by_name():

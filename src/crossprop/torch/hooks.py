@@ -11,17 +11,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from crossprop._extras import require
-
-require("crossprop.torch", "torch", extra="torch")
-
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-from torch.optim.optimizer import (  # noqa: E402
-    Optimizer,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 WEIGHTLESS = "it has no weights of its own that an error passes through"
@@ -83,7 +75,7 @@ class Foresight:
     - `layers`: the names of the layers that take part. A layer whose input needs no gradient, such as the first, has no
       error to pass down, and nothing happens there.
     - `skipped`: by name, why a layer with weights is left alone.
-    - `ahead`, `horizon`: may be changed at any time.
+    - `ahead`, `horizon`: may be changed at any time; `ahead` not after `torch.compile` has compiled the network.
     """
 
     def __init__(
