@@ -1,6 +1,7 @@
 """Figures of records: curves with bootstrap bands; crossprop in blues, backprop in reds, the control grey."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop.records import LearnerInfo, Mark
-from crossprop.statistics import mean_interval
+from crossprop.statistics import Estimate, mean_interval
 
 if TYPE_CHECKING:
     import xarray
@@ -36,7 +37,36 @@ CONTROLS = ("frozen",)
 
 STYLES = {"sgd": "-", "momentum": "--", "rmsprop": ":", "adam": "-."}
 
+TALLEST = 4
+"""Charts along a setting end at this many times the best score: most of what is worse is about to diverge."""
+
 Look = tuple[str, str]
+
+Published = Mapping[str, Sequence[tuple[float, float]]]
+"""Published values to mark on a chart: places (x, y) by the line that they belong to."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """A chart of a variable in the last window along a setting: for each line, its learners' values of the setting."""
+
+    title: str
+    axis: str
+    lines: Mapping[str, Mapping[str, float]]
+    variable: str = "loss"
+
+    def looks(self, records: "xarray.Dataset") -> dict[str, Look]:
+        """The colour and line style of each line: those of its first learner."""
+        infos = schema.learner_infos(records)
+        return looks({line: infos[next(iter(learners))] for line, learners in self.lines.items()})
+
+    def estimates(self, records: "xarray.Dataset") -> dict[str, tuple[list[float], Estimate]]:
+        """For each line the places on the axis, and the means with their intervals; NaN where a seed diverged."""
+        found = {}
+        for line, learners in self.lines.items():
+            last = records[self.variable].isel(step=-1).sel(learner=[*learners]).transpose("seed", "learner")
+            found[line] = ([*learners.values()], mean_interval(last.values))
+        return found
 
 
 def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
@@ -95,7 +125,8 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
         colour, style = found[learner]
         axes.plot(step, estimate.mean[index], style, color=colour, label=learner, **line_style(infos[learner]))
         axes.fill_between(step, estimate.low[index], estimate.high[index], color=colour, alpha=0.15, linewidth=0)
-    _mark_tasks(axes, schema.marks(step, records.task.values), first=int(step[0]))
+    if schema.switches(records.task.values).size:
+        _mark_tasks(axes, schema.marks(step, records.task.values), first=int(step[0]))
     variable = schema.describe(records, name)
     if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
@@ -120,6 +151,45 @@ def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
         axes.annotate(mark.label, place, xycoords=("data", "axes fraction"), color="#777777", fontsize=9)
 
 
+def experiment_curves(
+    records: "xarray.Dataset", stem: Path, title: str, variables: Sequence[str], published: Published
+) -> list[Path]:
+    """Curves over the examples, one panel per variable, as PNG and PDF; published values are rings on the first one."""
+    shown = [*variables] or [variable.name for variable in schema.curves(records)]
+    figure = _figure(len(shown), width=6.4)
+    for axes, name in zip(figure.axes, shown, strict=True):
+        panel(axes, records, name)
+    _rings(figure.axes[0], looks(schema.learner_infos(records)), published)
+    _finish(figure, title, records.sizes["seed"], "")
+    return _save(figure, stem)
+
+
+def along_setting(records: "xarray.Dataset", stem: Path, title: str, along: Along, published: Published) -> list[Path]:
+    """Lines along a setting, as PNG and PDF; published values are marked with rings."""
+    figure = _figure(1, width=6.4)
+    axes, found = figure.axes[0], along.looks(records)
+    for line, (x, estimate) in along.estimates(records).items():
+        colour, style = found[line]
+        axes.plot(x, estimate.mean, style, color=colour, label=line, marker="o", markersize=3, linewidth=1.3)
+        axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.15, linewidth=0)
+    _rings(axes, found, published)
+    seen = np.concatenate([estimate.mean for _, estimate in along.estimates(records).values()])
+    if np.nanmax(seen) > TALLEST * np.nanmin(seen) > 0:
+        axes.set_ylim(0.9 * np.nanmin(seen), TALLEST * np.nanmin(seen))
+    axes.set_xscale("log")
+    axes.set_xlabel(along.axis)
+    axes.set_title(along.title, fontsize=10, pad=16)
+    axes.spines[["top", "right"]].set_visible(False)
+    _finish(figure, title, records.sizes["seed"], "")
+    return _save(figure, stem)
+
+
+def _rings(axes: Any, looks: Mapping[str, Look], published: Published) -> None:
+    for line, points in published.items():
+        style = {"markerfacecolor": "none", "markeredgewidth": 1.8, "markersize": 10, "linestyle": "none"}
+        axes.plot(*zip(*points, strict=True), "o", color=looks[line][0], clip_on=False, zorder=3, **style)
+
+
 def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, scripts: bool, note: str) -> list[Path]:
     """Figures 1, 2 and 3 of the paper for one experiment (`letter` a or b), each as PNG and PDF.
 
@@ -138,7 +208,7 @@ def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, script
                 axes.set_title(axes.get_title() + "²", fontsize=10, pad=16)
             if transform is halved and halved is not np.asarray:
                 axes.set_title("half the " + axes.get_title(), fontsize=10, pad=16)
-        _finish(figure, f"{number}{letter}", records.sizes["seed"], note)
+        _finish(figure, f"figure {number}{letter}", records.sizes["seed"], note)
         written += _save(figure, folder / f"figure-{number}{letter}")
     return written
 
@@ -171,11 +241,11 @@ def _figure(panels: int, width: float = 5.2, height: float = 4.6) -> Any:
     return figure
 
 
-def _finish(figure: Any, number: str, seeds: int, note: str) -> None:
+def _finish(figure: Any, title: str, seeds: int, note: str) -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3 * len(figure.axes), frameon=False, fontsize=8)
     runs = f"{seeds} seeds, 95% bootstrap bands" if seeds > 1 else "one run"
-    figure.suptitle(f"figure {number}: {runs}{note}", fontsize=10, color="#555555")
+    figure.suptitle(f"{title}: {runs}{note}", fontsize=10, color="#555555")
 
 
 def _save(figure: Any, stem: Path) -> list[Path]:

@@ -24,9 +24,9 @@ from crossprop.bench import Benchmark
 from crossprop.cli.data import Data, manage_data
 from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.run import Run, run_experiment
-from crossprop.cli.studies import run_benchmark, run_reproduction, run_study
+from crossprop.cli.studies import list_papers, run_benchmark, run_reproduction, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
-from crossprop.reproduce import Reproduction
+from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
 
 
@@ -50,9 +50,11 @@ COMMANDS = {
     "lab": Command(Lab, open_lab),
     "data": Command(Data, manage_data),
 }
+RERUN = Command(Rerun, run_reproduction)
+"""`crossprop reproduce` with the name of a paper other than the crossprop paper."""
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)
 DESCRIPTION = (
-    "Learn features online: run, sweep and study learners, reproduce the paper, time the engines, get data. "
+    "Learn features online: run, sweep and study learners, reproduce papers, time the engines, get data. "
     "crossprop --version prints the version."
 )
 
@@ -63,9 +65,12 @@ def main(args: Sequence[str] | None = None) -> None:
     if words == ["--version"]:
         sys.stdout.write(f"crossprop {__version__}\n")
         return
+    if words == ["reproduce", "--list"]:
+        list_papers()
+        return
     try:
         if words and words[0] in COMMANDS:
-            command = COMMANDS[words[0]]
+            command = RERUN if words[0] == "reproduce" and words[1:2] and words[1] in PAPERS else COMMANDS[words[0]]
             # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
             build = partial(command.flags)
             flags = tyro.cli(

@@ -8,8 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from crossprop.bench import Benchmark
-from crossprop.reproduce import Reproduction
+from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
+
+CROSSPROP = (
+    'Veeriah, Zhang and Sutton (2017), "Crossprop: learning representations by stochastic meta-gradient descent in '
+    'neural networks"'
+)
 
 
 def run_study(study: Study) -> None:
@@ -23,7 +28,7 @@ def run_study(study: Study) -> None:
         _wrap(f"\n{question} {verdict}.\n{why}")
 
 
-def run_reproduction(reproduction: Reproduction) -> None:
+def run_reproduction(reproduction: Reproduction | Rerun) -> None:
     verdicts = reproduction.run(_say, _command())
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1))
     table.add_column("", no_wrap=True)
@@ -32,9 +37,16 @@ def run_reproduction(reproduction: Reproduction) -> None:
     for verdict in verdicts:
         table.add_row(verdict.id, verdict.claim, verdict.verdict)
     Console().print(table)
-    _say(f"The report is {reproduction.out / 'report.html'}.")
+    _say(f"The report is {reproduction.folder / 'report.html'}.")
     if reproduction.quick:
         _wrap("This was the quick version, smaller than the paper's settings: its verdicts prove nothing.")
+
+
+def list_papers() -> None:
+    """Prints the papers that can be rerun."""
+    _wrap(f"crossprop reproduce\n  {CROSSPROP}.")
+    for name, paper in PAPERS.items():
+        _wrap(f"crossprop reproduce {name}\n  {paper.source}.")
 
 
 def run_benchmark(benchmark: Benchmark) -> None:

@@ -2,13 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.figures import Look, is_control, looks
+from crossprop.figures import TALLEST, Along, Look, Published, is_control, looks
 from crossprop.records import Variable, switches
 from crossprop.statistics import mean_interval
 
@@ -37,10 +38,25 @@ DARK = {
 }
 
 
-def curves(records: "xarray.Dataset") -> list[dict[str, Any]]:
-    """One chart per variable: a line for each learner, with a band if there are several seeds."""
+def curves(
+    records: "xarray.Dataset", variables: Sequence[str] = (), published: Published = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """One chart per variable: a line for each learner, with a band if there are several seeds.
+
+    Without `variables` there is one for each variable that has a title. On the first one, what was `published` is
+    marked.
+    """
     starts = _group_starts(records.task.values)
-    return [_chart(records, variable, starts) for variable in schema.curves(records)]
+    shown = [schema.describe(records, name) for name in variables] or schema.curves(records)
+    found = [_chart(records, variable, starts) for variable in shown]
+    return [chart | marked(chart["lines"], {} if at else published) for at, chart in enumerate(found)]
+
+
+def marked(lines: Sequence[Mapping[str, Any]], published: Published) -> dict[str, Any]:
+    """The published values of a chart with these lines, as the page's script takes them."""
+    look = {line["name"]: {key: line[key] for key in ("name", "light", "dark")} for line in lines}
+    places = {name: tuple(map(list, zip(*points, strict=True))) for name, points in published.items() if name in look}
+    return {"published": [look[name] | {"x": x, "y": y} for name, (x, y) in places.items()]}
 
 
 def _chart(records: "xarray.Dataset", variable: Variable, starts: np.ndarray) -> dict[str, Any]:
@@ -55,7 +71,7 @@ def _chart(records: "xarray.Dataset", variable: Variable, starts: np.ndarray) ->
         if seeds > 1:
             line |= {"low": rounded(estimate.low[at]), "high": rounded(estimate.high[at])}
         lines.append(line)
-    marks = schema.marks(step, records.task.values)
+    marks = schema.marks(step, records.task.values) if switches(records.task.values).size else []
     return {
         "variable": variable.name,
         "title": variable.title,
@@ -76,6 +92,33 @@ def _grouped(records: "xarray.Dataset", variable: Variable, starts: np.ndarray, 
         return values[..., ends]
     lengths = np.diff(records.step.values, prepend=0)
     return np.add.reduceat(values * lengths, starts, axis=-1) / np.add.reduceat(lengths, starts)
+
+
+def along(records: "xarray.Dataset", chart: Along, published: Published) -> dict[str, Any]:
+    """A chart along a setting on a logarithmic axis, as the page's script takes it."""
+    lines, found = [], chart.looks(records)
+    for name, (x, estimate) in chart.estimates(records).items():
+        numbers = {key: rounded(getattr(estimate, key)) for key in estimate._fields}
+        gone = np.flatnonzero(~np.isfinite(estimate.mean)).tolist()
+        lines.append(
+            {"name": name, "x": x, "labels": [f"{value:g}" for value in x], "diverged": gone}
+            | line_look(found[name])
+            | numbers
+        )
+    places = sorted({value for line in lines for value in line["x"]})
+    ticks = [[value, f"{value:g}"] for value in _round_ticks(places)]
+    seen = [value for line in lines for value in line["mean"] if value is not None]
+    limits = [0.9 * min(seen), TALLEST * min(seen)] if seen and max(seen) > TALLEST * min(seen) > 0 else None
+    axes = {"along": chart.axis, "numbers": True, "log": True, "limits": limits, "ticks": ticks}
+    title = schema.describe(records, chart.variable).title
+    return {"name": chart.title, "title": title, "lines": lines} | axes | marked(lines, published)
+
+
+def _round_ticks(places: Sequence[float]) -> list[float]:
+    """1, 2 and 5 times powers of ten within the places of a logarithmic axis."""
+    powers = range(math.floor(math.log10(places[0])), math.ceil(math.log10(places[-1])) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    return [tick for tick in ticks if places[0] <= tick * 1.0001 and tick <= places[-1] * 1.0001]
 
 
 def line_look(look: Look, control: bool = False) -> dict[str, Any]:

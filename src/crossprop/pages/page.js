@@ -82,6 +82,12 @@
     };
   }
 
+  /* Published values, as rings in the colours of their lines. */
+  const rings = (chart) => (chart.published ?? []).map((each) => ({
+    x: each.x, y: each.y, name: plain(each.name) + ", published", legendgroup: each.name, showlegend: false, mode: "markers", cliponaxis: false,
+    marker: { symbol: "circle-open", size: 13, color: colour(each), line: { width: 2.5 } }, hovertemplate: "%{y:.3~g}",
+  }));
+
   /* Ticks of a log axis between two powers of ten, as far apart as their labels need: 1, 2, 5, 10 or 1, 10, 100, or
      evenly spaced where the axis spans little. */
   function logTicks([low, high], room) {
@@ -159,11 +165,11 @@
   function drawCurves(place) {
     const chart = data.parts[place.dataset.part][Number(place.dataset.chart)];
     const ordered = behindFirst(chart.lines), banded = ordered.filter((line) => line.low);
-    const traces = [...banded.map((line) => band(chart, line)), ...ordered.map((line) => curve(chart, line))];
+    const traces = [...banded.map((line) => band(chart, line)), ...ordered.map((line) => curve(chart, line)), ...rings(chart)];
     const labelled = chart.lines.some((line) => line.note !== undefined);
+    const drawn = [...banded, ...ordered, ...(chart.published ?? [])];
     const colours = () => ({
-      "line.color": [...banded, ...ordered].map(colour),
-      fillcolor: [...banded, ...ordered].map((line) => faint(colour(line))),
+      "line.color": drawn.map(colour), "marker.color": drawn.map(colour), fillcolor: drawn.map((line) => faint(colour(line))),
     });
     const note = `${chart.seeds} seed${chart.seeds > 1 ? "s" : ""}${data.quick ? " · quick version" : ""}`;
     const tasks = chart.tasks.map((task, at) => ({
@@ -285,8 +291,9 @@
       layout.xaxis.ticktext = chart.ticks.map((tick) => tick[1]);
     }
     const themed = () => ({ ...theme(), ...legend(chart) });
-    return Plotly.newPlot(place, [...curves, ...gone], nested(layout, themed()), CONFIG).then(() => () => {
-      Plotly.update(place, { "line.color": [...ordered, ...ordered].map(colour), "marker.line.color": [...ordered, ...ordered].map(colour) }, themed());
+    const drawn = [...ordered, ...ordered, ...(chart.published ?? [])];
+    return Plotly.newPlot(place, [...curves, ...gone, ...rings(chart)], nested(layout, themed()), CONFIG).then(() => () => {
+      Plotly.update(place, { "line.color": drawn.map(colour), "marker.color": drawn.map(colour), "marker.line.color": drawn.map(colour) }, themed());
     });
   }
 

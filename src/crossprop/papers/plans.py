@@ -1,16 +1,20 @@
 """Experiments of a paper: learners, stream, seeds, and every deviation from the paper with its reason."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossprop.engines.protocol import Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
+from crossprop.figures import Along, Published
 from crossprop.learners import Learner
 from crossprop.running import experiment
 from crossprop.streams import Stream
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,24 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Charts:
+    """What is drawn of an experiment: a chart along a setting, or curves over the examples of some learners and
+    variables, of all if there are none. `of` makes the records to draw from those of the runs."""
+
+    title: str = ""
+    learners: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    of: "Callable[[xarray.Dataset], xarray.Dataset] | None" = None
+    along: Along | None = None
+    published: Published = field(default_factory=dict)
+
+    def records(self, records: "xarray.Dataset") -> "xarray.Dataset":
+        """The records to draw."""
+        made = records if self.of is None else self.of(records)
+        return made.sel(learner=[*self.learners]) if self.learners else made
+
+
+@dataclass(frozen=True)
 class Plan:
     """One experiment: everything that its records depend on, and its settings for the report."""
 
@@ -44,6 +66,7 @@ class Plan:
     steps: int | None = None
     """Steps of a run; unset, the whole stream."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
+    charts: tuple[Charts, ...] = (Charts(),)
 
     @property
     def seed_list(self) -> list[int]:

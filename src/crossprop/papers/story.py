@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from crossprop.formats import listed, plural
 from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
@@ -15,6 +16,16 @@ WORDS = {
     NOT_SHOWN: ("is not shown", "are not shown"),
     CANNOT: ("cannot be decided", "cannot be decided"),
 }
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The chart at the top: a few learners of one part, with a note beside each."""
+
+    part: str
+    variable: str
+    title: str
+    notes: Mapping[str, str]
 
 
 def conclusions(verdicts: Sequence[Verdict], what: str, leads: Leads, own: Sequence[str] = ()) -> list[str]:

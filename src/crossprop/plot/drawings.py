@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from crossprop.figures import curves, line_style, looks
-from crossprop.plot.numbers import LINES, TALLEST, Sweep, Swept, color_limits, groups, infos, is_log, value_text
+from crossprop.figures import TALLEST, curves, line_style, looks
+from crossprop.plot.numbers import LINES, Sweep, Swept, color_limits, groups, infos, is_log, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
 """The colours of one learner's lines, in the order of their values."""

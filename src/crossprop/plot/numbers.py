@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 ALONG, LINES = "step_size", "eta"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-TALLEST = 4
-"""Plots end at this many times the best score: most of what is worse is about to diverge."""
 
 
 class Profile(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossprop.figures import Look, is_control, looks
+from crossprop.figures import TALLEST, Look, is_control, looks
 from crossprop.formats import interval
 from crossprop.pages import charts
 from crossprop.pages.facts import SAME
@@ -16,7 +16,6 @@ from crossprop.plot.drawings import SHADES
 from crossprop.plot.findings import conclusions, facts
 from crossprop.plot.numbers import (
     LINES,
-    TALLEST,
     Sweep,
     Swept,
     color_limits,

@@ -28,6 +28,7 @@ def write_report(
     command: str,
     quick: bool,
     facts: Mapping[str, str],
+    banner: str = "",
 ) -> None:
     """Writes the report of a reproduction to `path`, one self-contained file.
 
@@ -39,6 +40,7 @@ def write_report(
     - `verdicts`: the verdicts on the claims, in the order of their table.
     - `command`: the command that writes this report.
     - `quick`: whether this is the small version; every figure and table then says so.
+    - `banner`: what the reader should know first, if anything; a quick version says that it is one.
     - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
     """
     sections = sections_of(story, parts, features, verdicts)
@@ -48,7 +50,7 @@ def write_report(
         data=sections.data | {"quick": quick},
         title=story.title,
         contents=sections.contents,
-        banner=QUICK if quick else "",
+        banner=QUICK if quick else banner,
         story=story,
         sections=sections,
         measures=list(MEASURES.values()),

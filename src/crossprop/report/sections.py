@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop.pages.charts import curves, examples_per_point, headline
-from crossprop.papers.plans import Plan, Setting
+from crossprop.pages.charts import along, curves, examples_per_point, headline
+from crossprop.papers.plans import Charts, Plan, Setting
+from crossprop.papers.story import Headline
 from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.report.clouds import clouds
 from crossprop.statistics import mean_interval
@@ -22,16 +23,6 @@ PILLS = {HOLDS: "yes", IN_PART: "part", DOES_NOT: "no", NOT_SHOWN: "open", CANNO
 """The CSS class of each verdict, in the order of the summary."""
 HEADLINE = "headline"
 """The name of the chart at the top, among the charts of the parts."""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The chart at the top: a few learners of one part, with a note beside each."""
-
-    part: str
-    variable: str
-    title: str
-    notes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -56,11 +47,12 @@ class Part:
     settings: Sequence[Setting]
     seconds: float
     about: str = ""
+    charts: Sequence[Charts] = (Charts(),)
 
     @classmethod
     def of(cls, plan: Plan, records: "xarray.Dataset") -> "Part":
         """The part that shows the records of a plan."""
-        return cls(plan.name, plan.title, records, plan.settings, records.attrs["seconds"], plan.about)
+        return cls(plan.name, plan.title, records, plan.settings, records.attrs["seconds"], plan.about, plan.charts)
 
 
 class ShownClaim(NamedTuple):
@@ -81,7 +73,20 @@ class Experiment(NamedTuple):
     per_point: int
     diverged: dict[str, int]
     """How many seeds diverged, for the learners of which some did."""
-    charts: list[dict[str, Any]]
+    charts: dict[str, list[dict[str, Any]]]
+    """Curves over the examples, by group: what is hidden in one chart of a group is hidden in all of it."""
+    lines: list[dict[str, Any]]
+    """Charts along a setting."""
+
+    @property
+    def has_switches(self) -> bool:
+        """Whether task switches are marked."""
+        return any(chart["switches"] for group in self.charts.values() for chart in group)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether published values are marked."""
+        return any(wanted.published for wanted in self.part.charts)
 
 
 class FeatureMaps(NamedTuple):
@@ -115,10 +120,11 @@ class Sections(NamedTuple):
     @property
     def data(self) -> dict[str, Any]:
         """What the page's script draws."""
-        charts = {each.part.name: each.charts for each in self.experiments}
+        charts = {name: group for each in self.experiments for name, group in each.charts.items()}
         if self.headline:
             charts[HEADLINE] = [self.headline]
-        return {"parts": charts, "clouds": self.features.maps if self.features else []}
+        lines = [chart for each in self.experiments for chart in each.lines]
+        return {"parts": charts, "lines": lines, "clouds": self.features.maps if self.features else []}
 
 
 def sections_of(
@@ -145,12 +151,19 @@ def _headline(wanted: Headline | None, experiments: Sequence[Experiment]) -> dic
     """The chart at the top, or None if the report has no such part."""
     if wanted is None:
         return None
-    charts = [chart for each in experiments if each.part.name == wanted.part for chart in each.charts]
+    charts = [
+        chart
+        for each in experiments
+        if each.part.name == wanted.part
+        for group in each.charts.values()
+        for chart in group
+    ]
     return next((headline(chart, wanted.notes) for chart in charts if chart["variable"] == wanted.variable), None)
 
 
 def _experiment(part: Part) -> Experiment:
     records = part.records
+    drawn = [wanted for wanted in part.charts if wanted.along is None]
     diverged = {}
     if "diverged_at" in records:
         counts = (records.diverged_at >= 0).sum("seed").transpose("learner")
@@ -162,8 +175,14 @@ def _experiment(part: Part) -> Experiment:
         steps=int(records.step.values[-1]),
         per_point=examples_per_point(records),
         diverged={name: count for name, count in diverged.items() if count},
-        charts=curves(records),
+        charts={f"{part.name}{f'-{at}' * (at > 0)}": _curves(wanted, records) for at, wanted in enumerate(drawn)},
+        lines=[along(records, each.along, each.published) for each in part.charts if each.along is not None],
     )
+
+
+def _curves(wanted: Charts, records: "xarray.Dataset") -> list[dict[str, Any]]:
+    found = curves(wanted.records(records), wanted.variables, wanted.published)
+    return [chart | {"title": f"{wanted.title}{': ' * bool(wanted.title)}{chart['title']}"} for chart in found]
 
 
 def _feature_maps(features: "xarray.Dataset") -> FeatureMaps:

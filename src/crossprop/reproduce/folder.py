@@ -11,6 +11,7 @@ from crossprop import datasets
 from crossprop._files import atomic_write, check_writable
 from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
+from crossprop.figures import along_setting, experiment_curves
 from crossprop.pages.facts import engine_words, machine
 from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import Verdict, to_json
@@ -74,6 +75,16 @@ class Folder:
         (self.path / "figures").mkdir(exist_ok=True)
         return self.path / "figures"
 
+    def draw(self, plan: Plan, records: "xarray.Dataset", note: str) -> None:
+        """Draws the charts of an experiment, as PNG and PDF."""
+        for at, charts in enumerate(plan.charts):
+            stem = self.figures() / f"{plan.name}{f'-{at}' * (at > 0)}"
+            title = f"{charts.title or plan.title}{note}"
+            if charts.along is not None:
+                along_setting(records, stem, title, charts.along, charts.published)
+            else:
+                experiment_curves(charts.records(records), stem, title, charts.variables, charts.published)
+
     def publish(
         self,
         story: Story,
@@ -83,6 +94,7 @@ class Folder:
         features: "xarray.Dataset | None" = None,
         about: Mapping[str, Any],
         facts: Mapping[str, str],
+        banner: str = "",
     ) -> None:
         """Writes claims.json and report.html. `about` says what was run: `quick`, `command` and more."""
         with atomic_write(self.path / "claims.json") as path:
@@ -97,6 +109,7 @@ class Folder:
             command=about["command"],
             quick=about["quick"],
             facts=facts,
+            banner=banner,
         )
         self.say(f"report: {self.path / 'report.html'}")
 

@@ -38,7 +38,8 @@ QUICK_SEEDS = 5
 class Reproduction:
     """Rerun the paper, redraw its figures, decide its claims, and write a report on one page.
 
-    What is in the output folder already is not run again.
+    What is in the output folder already is not run again. The paper is the crossprop paper; crossprop reproduce --list
+    names others, and crossprop reproduce sutton1992 --help shows the flags for one of them.
 
     Example: crossprop reproduce geoff --preset scripts --out reproduction
     """
@@ -72,6 +73,11 @@ class Reproduction:
         for name in ("seeds", "mnist_seeds"):
             if getattr(self, name) is not None:
                 check.integer(name, getattr(self, name), low=1)
+
+    @property
+    def folder(self) -> Path:
+        """Where everything is written."""
+        return self.out
 
     @interruptible()
     def run(self, say: Say, command: str = "crossprop reproduce") -> list[Verdict]:

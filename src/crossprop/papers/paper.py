@@ -1,0 +1,54 @@
+"""What a paper consists of, to be rerun: experiments, claims, and the words of its page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from crossprop.datasets import DataSet
+from crossprop.papers.plans import Plan
+from crossprop.papers.story import Headline, Leads
+from crossprop.papers.verdicts import Claim, Verdict
+
+Size = Literal["quick", "small", "full"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Version:
+    """How large a rerun is: `quick` shows that everything works, `small` suits two cores, `full` is the paper's size.
+
+    `seeds` and `tasks` are as asked for; None leaves them to the paper. `mnist` returns the images to use.
+    """
+
+    size: Size
+    mnist: Callable[[], DataSet]
+    seeds: int | None = None
+    tasks: int | None = None
+
+    def pick(self, quick: T, small: T, full: T) -> T:
+        """The value for this size."""
+        return {"quick": quick, "small": small, "full": full}[self.size]
+
+    def why(self, small: str = "small version, for two cores") -> str:
+        """Why a setting differs from the paper's; nothing in the full version."""
+        return self.pick("quick version", small, "")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper that can be rerun."""
+
+    source: str
+    """Authors, year and title."""
+    title: str
+    intro: str
+    small: str
+    """What the default version is, where it is not the paper's: shown at the top of its page."""
+    plans: Mapping[str, Callable[[Version], Plan]]
+    """How to plan each experiment, by its name."""
+    claims: Sequence[Claim]
+    leads: Leads
+    terms: Mapping[str, str]
+    headline: Callable[[Sequence[Verdict]], Headline | None]
+    takes_tasks: bool = False
+    """Whether the number of tasks can be limited."""

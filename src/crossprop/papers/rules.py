@@ -1,0 +1,30 @@
+"""Rules that claims of several papers use."""
+
+import numpy as np
+
+from crossprop import sentences
+from crossprop.papers.verdicts import Bounds, Finding, Number
+from crossprop.statistics import paired_difference
+
+
+def mean_of(label: str, values: np.ndarray, level: float) -> Number:
+    """A mean over seeds with its interval."""
+    return Number.of(label, paired_difference(values, 0.0, level))
+
+
+def near(label: str, values: np.ndarray, published: float, within: float, level: float) -> Finding:
+    """The mean over seeds lies within some distance of a published value."""
+    number = mean_of(label, values, level)
+    return Finding(number, Bounds(published - within, published + within), f"{said(number)}, published {published:g}")
+
+
+def below(label: str, values: np.ndarray, bound: float, level: float) -> Finding:
+    """The mean over seeds is below a bound."""
+    number = mean_of(label, values, level)
+    return Finding(number, Bounds(high=bound), f"{said(number)}, where below {bound:g} is claimed")
+
+
+def said(number: Number) -> str:
+    """A number as a sentence: its label is what it is."""
+    shown = sentences.span(number.mean, number.low, number.high)
+    return f"{number.label} is {shown.mean}{shown.between}"
