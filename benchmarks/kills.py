@@ -1,6 +1,6 @@
 """Kills a sweep again and again with SIGKILL, and compares its store with that of a sweep that was never killed.
 
-    python benchmarks/kills.py --minutes 15 --kills 1000
+    python benchmarks/kills.py --minutes 15 --kills 1000 [--seed 0]
 
 The sweep is extended as it goes (more seeds, more values) and has an evaluation. One process imports JAX and forks for
 every attempt, so that a kill costs a fraction of a second. Two thirds of the kills are aimed at the inside of a block's
@@ -126,6 +126,7 @@ def everything(store: Path) -> dict:
 parser = argparse.ArgumentParser()
 parser.add_argument("--kills", type=int, default=1000)
 parser.add_argument("--minutes", type=float, default=15)
+parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
 flags = parser.parse_args()
 folder = Path(tempfile.mkdtemp(prefix="crossprop-kills-"))
 jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
@@ -145,7 +146,7 @@ with os.fdopen(read) as file:
     expected = {name: bytes.fromhex(data) for name, data in json.load(file).items()}
 os.waitpid(child, 0)
 
-rng, end = random.Random(0), time.monotonic() + 60 * flags.minutes
+rng, end = random.Random(flags.seed), time.monotonic() + 60 * flags.minutes
 counts = {"kills": 0, "inside a write": 0, "sweeps": 0, "not equal": 0, "by stage": [0, 0, 0]}
 while counts["kills"] < flags.kills and time.monotonic() < end:
     store = folder / f"killed-{counts['sweeps']}"
