@@ -199,6 +199,10 @@ class _Optimizer:
         self.name, self.t, self.m = name, 0, _zeros(rows, columns)
         self.v = [[1.0 if name == "rmsprop" else 0.0] * columns for _ in range(rows)]
 
+    def forget(self, row, column):
+        """The averages of one number begin anew; t counts for the whole matrix."""
+        self.m[row][column], self.v[row][column] = 0.0, 1.0 if self.name == "rmsprop" else 0.0
+
     def move(self, theta, direction, a):
         """Moves theta and returns its steps."""
         self.t += 1
@@ -305,15 +309,16 @@ def _memory(rule, fan_in, n, above, r):
 
 def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, optimizer="sgd", eta=0.0,
          memory_eta=None, incoming_step_size=None, memory_step_size=None, signs=None, layer_norm=False, layers="all",
-         ahead=1.0, horizon=1000.0, network_optimizer=None) -> Life:  # fmt: skip
+         ahead=1.0, horizon=1000.0, network_optimizer=None, replace=None) -> Life:  # fmt: skip
     """Lives through the examples (x_t, y_t) with one rule from the given U of every hidden layer and W, and a memory of
     zeros.
 
     `rule` is "crossprop" (projected when `signs` are given: (Q, units, units above) for every layer that follows the
     rule), "crossprop-approx", "crossprop-sum", "foresight", "backprop" or "frozen". With `layers="top"` the last hidden
     layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one per layer.
-    `network_optimizer(thetas, a)` makes one of `reference_optimizers`, which moves all weights. Loss and outputs are
-    from before learning at a step, drifts from after it, without biases.
+    `network_optimizer(thetas, a)` makes one of `reference_optimizers`, which moves all weights. `replace(phis, thetas,
+    h, forget)` is called at the end of every step and may change weights and memories; `forget(at, row, column)` tells
+    the optimizer. Loss and outputs are from before learning at a step, drifts from after it, without biases.
     """
     depth = len(incoming)
     sizes = [np.shape(x)[1], *(np.shape(u)[1] for u in incoming), np.shape(y)[1]]
@@ -355,6 +360,9 @@ def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, o
                 steps = None if du is None else optimizers[at].move(thetas[at], du, a[at])
             if rule == "foresight" and at > 0 and follows[at - 1]:
                 _move_memory(h[at - 1], steps, horizon)
+        if replace is not None:
+            forget = mover.forget if mover else lambda at, row, column: optimizers[at].forget(row, column)
+            replace([layer.phi for layer in seen], thetas, h, forget)
         changes = [_distance(theta, start, n) for theta, start, n in zip(thetas, initial, sizes[:-1], strict=True)]
         history.append((loss_t, output, math.sqrt(sum(changes[:-1])), math.sqrt(changes[-1])))
     memory = [None if each is None else np.array(each) for each in h]

@@ -48,7 +48,11 @@ class IDBD:
     def __init__(self, thetas, a, meta_step_size=0.01, bounded=False):
         self.theta, self.bounded = meta_step_size, bounded
         self.beta = [[[math.log(a[m])] * len(row) for row in matrix] for m, matrix in enumerate(thetas)]
-        self.h = _like(thetas)
+        self.h, self.initial = _like(thetas), a
+
+    def forget(self, m, r, c):
+        """What is kept for one weight begins anew."""
+        self.beta[m][r][c], self.h[m][r][c] = math.log(self.initial[m]), 0.0
 
     def move(self, thetas, directions, example):
         steps, x2 = _like(thetas), _curvature(example, thetas)

@@ -24,6 +24,11 @@ from crossprop.learners import UnitRule as UnitRule
 from crossprop.network import Network as Network
 from crossprop.passes import live as live
 from crossprop.passes import predict as predict
+from crossprop.replacements import ContinualReplacement as ContinualReplacement
+from crossprop.replacements import GenerateAndTest as GenerateAndTest
+from crossprop.replacements import RandomReplacement as RandomReplacement
+from crossprop.replacements import ReDo as ReDo
+from crossprop.replacements import Replacement as Replacement
 from crossprop.running import run as run
 from crossprop.saving import load as load
 from crossprop.saving import save as save

@@ -178,6 +178,17 @@ class Network(eqx.Module):
         check_memory(f"a network with {sizes}", bytes_of((incoming, outgoing)))  # while it is traced: before work
         return tuple(incoming) if isinstance(self.hidden, tuple) else incoming[0], outgoing
 
+    def fresh_unit(self, key: Key[Array, ""], layer: int = 0, scheme: str | None = None) -> Float[Array, " fan_in"]:
+        """New incoming weights for one unit of a hidden layer, from the distribution of the initial ones; or by a
+        scheme such as `"kaiming-uniform"`, with a bias of 0."""
+        fan_in = (self.inputs, *self.sizes)[layer]
+        gain = GAINS.get(self.activation, 1.0)
+        if scheme is not None:
+            weights = _by_name(Scheme(scheme), key, fan_in, 1, gain)
+            return jnp.concatenate([weights, jnp.zeros((int(self.bias), 1), weights.dtype)])[:, 0]
+        scale = self.incoming_scale[layer] if isinstance(self.incoming_scale, tuple) else self.incoming_scale
+        return self._initial(key, fan_in, 1, scale, gain)[:, 0]
+
     def _initial(self, key: Array, fan_in: int, size: int, scale: Scale, gain: float) -> Array:
         """The initial weights of one layer, its biases in the last row."""
         if not isinstance(scale, Scheme):

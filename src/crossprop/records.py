@@ -161,7 +161,7 @@ def optimizer_of(configuration: Mapping[str, Any]) -> str:
 
 def replacement_of(configuration: Mapping[str, Any]) -> str:
     """How a learner replaces units, from its configuration: the name of the method, or `none`."""
-    return _name(configuration.get("replacement"))
+    return _name(configuration.get("replacement")).removesuffix("-replacement").replace("re-do", "redo")
 
 
 def _name(value: Any) -> str:

@@ -45,6 +45,8 @@ def why_unsupported_anywhere(learner: Learner, observers: Observers = Observers(
         return f"the kernel engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
     if not learner.network.sizes:
         return "the kernel engine needs a hidden layer, got hidden=()"
+    if learner.replacement is not None:
+        return f"the kernel engine keeps all units, got replacement={learner.replacement!r}"
     if triton is None:
         return f"the kernel engine needs Pallas's Triton backend, which JAX {jax.__version__} does not have"
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:

@@ -10,7 +10,16 @@ from jax import lax
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.learners.base import Learner, State, UnitRule
-from crossprop.learners.unit_major import Stack, UnitMajorState, follow, learn, respond, to_state, to_unit_major
+from crossprop.learners.renewal import renewed
+from crossprop.learners.unit_major import (
+    Stack,
+    UnitMajorState,
+    follow,
+    learn,
+    respond_and_show,
+    to_state,
+    to_unit_major,
+)
 from crossprop.network import float_type
 
 TILE_BYTES = 2**25
@@ -110,24 +119,27 @@ class UnitLoop(NamedTuple):
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
         """On a CPU the first weights follow an example when the next one comes. Its coefficients, one per hidden unit,
-        are then carried through the loop, where XLA would otherwise compute them again for every weight."""
+        are then carried through the loop, where XLA would otherwise compute them again for every weight. Units are
+        replaced when the weights have followed."""
         network, stack, (x, y, at, until, start) = learner.network, Stack.of(learner), rows
         inputs = lambda at: network.with_constant(x[at])
 
         def respond_to(work: UnitMajorState, sums: Accumulator, at: Any) -> Any:
             z = network.weigh(inputs(at), work.layers[0].weights)
-            work, credit, outcome = respond(stack, work, z, y[at])
-            return work, credit, outcome.loss, sums.add(learner, observers, start + at, outcome, y[at])
+            work, credit, outcome, phis = respond_and_show(stack, work, z, y[at])
+            return work, (credit, outcome.loss, phis), sums.add(learner, observers, start + at, outcome, y[at])
 
-        def follow_example(work: UnitMajorState, credit: Any, at: Any, loss: Any) -> UnitMajorState:
-            return work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs(at), loss))
+        def follow_example(work: UnitMajorState, late: Any, at: Any) -> UnitMajorState:
+            credit, loss, phis = late
+            work = work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs(at), loss))
+            return renewed(stack, work, phis)
 
         def example(at: Any, carry: Any) -> Any:
-            work, credit, loss, sums = carry
-            return respond_to(follow_example(work, credit, at - 1, loss), sums, at)
+            work, late, sums = carry
+            return respond_to(follow_example(work, late, at - 1), sums, at)
 
-        work, credit, loss, sums = lax.fori_loop(at + 1, until, example, respond_to(work, sums, at))
-        return follow_example(work, credit, until - 1, loss), sums
+        work, late, sums = lax.fori_loop(at + 1, until, example, respond_to(work, sums, at))
+        return follow_example(work, late, until - 1), sums
 
 
 def unit_drifts(

@@ -1,8 +1,9 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter, replacement_field
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class Backprop(UnitRule):
@@ -10,7 +11,7 @@ class Backprop(UnitRule):
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k w_{jk} \phi'_j x_i \qquad w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
 
-    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`.
+    **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`.
 
     ```python
     learner = Backprop(Network(inputs=20, hidden=500), step_size=5e-4, optimizer="adam")
@@ -24,6 +25,7 @@ class Backprop(UnitRule):
     step_size: Hyperparameter = hyperparameter()
     optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    replacement: Replacement | None = replacement_field()
 
     def credit(self, units: Units, delta) -> Credit:
         error = self.network.weigh(delta, units.outgoing)

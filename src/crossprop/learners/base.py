@@ -24,14 +24,17 @@ from crossprop.hyperparameters import (
     hyperparameter,  # noqa: F401  # pyright: ignore[reportUnusedImport]
 )
 from crossprop.learners.calling import compiled_method
-from crossprop.learners.credit import Credit, Outcome, Shapes, State, Units
+from crossprop.learners.credit import Credit, Outcome, Replaced, Shapes, State, Units
 from crossprop.learners.optimizers import Optimizer, as_optimizer, check_optimizer, transformation
 from crossprop.learners.unit_major import Layer, Stack, all_weights, answer, joined, learn, to_state, to_unit_major
 from crossprop.network import Network
 from crossprop.optimizers.base import NetworkOptimizer
+from crossprop.replacements import Replacement, as_replacement
 
 KEY_OF_STEPS = 2
 """What is folded into the key of `init` for the key that a state keeps."""
+KEY_OF_REPLACEMENTS = 3
+"""What is folded into it for the key of the replacement."""
 
 
 class Learner(eqx.Module):
@@ -70,7 +73,8 @@ class UnitRule(Learner):
 
     `credit` and `shapes` are written for one hidden layer. In a deep network every hidden layer follows the rule as if
     it were a network of its own, with the error at the layer above for `delta` (`by_layer`). A rule with a field
-    `layers` can be set to do so at the top layer only, by `"top"`; the layers below are then backprop's.
+    `layers` can be set to do so at the top layer only, by `"top"`; the layers below are then backprop's. A rule with a
+    field `replacement` can replace units.
     """
 
     network: eqx.AbstractVar[Network]
@@ -79,6 +83,7 @@ class UnitRule(Learner):
     incoming_step_size: eqx.AbstractVar[Hyperparameter | tuple[Hyperparameter, ...] | None]
 
     layers = "all"
+    replacement = None
 
     @abstractmethod
     def credit(self, units: Units, delta: Float[Array, " outputs"]) -> Credit:
@@ -104,6 +109,7 @@ class UnitRule(Learner):
             check.number("incoming_step_size", self.incoming_step_size, above=0, optional=True)
         check.choice("layers", self.layers, ("top", "all"))
         check_optimizer(self.optimizer)
+        check_replacement(self.replacement, self.network)
 
     def by_layer(self) -> "tuple[UnitRule, ...]":
         """The rule as it is to each hidden layer: in a network whose outputs are the layer above, with the step sizes
@@ -141,7 +147,14 @@ class UnitRule(Learner):
             optimizer = None if self.network_optimizer() else rule.incoming_optimizer().init(own)
             layers.append(Layer(own, memory, signs, optimizer))
         state = joined(self.network, layers, outgoing, None)
-        return state._replace(**self._initial_optimizer(state, key))
+        return state._replace(**self._initial_optimizer(state, key), replacement=self._initial_replacement(key))
+
+    def _initial_replacement(self, key: Array) -> Replaced | None:
+        if self.replacement is None:
+            return None
+        memories: list[Any] = [self.replacement.init(layer) for layer in self.network.layers()]
+        memory = tuple(memories) if isinstance(self.network.hidden, tuple) else memories[0]
+        return Replaced(jax.random.fold_in(key, KEY_OF_REPLACEMENTS), memory)
 
     def _initial_optimizer(self, state: State, key: Array) -> dict[str, Any]:
         incoming, _ = state.optimizer
@@ -197,6 +210,24 @@ class UnitRule(Learner):
     def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """Of the outgoing weights, which it sees transposed, `(outputs, features)`."""
         return transformation(self.optimizer, self.step_size)
+
+
+def replacement_field() -> Any:
+    """The field of a learner for which units live: a `Replacement`, its name, or None."""
+    return eqx.field(default=None, converter=as_replacement)
+
+
+def check_replacement(replacement: Any, network: Network) -> None:
+    """A ValueError or TypeError unless a learner with this network can have this replacement."""
+    if replacement is None:
+        return
+    if not isinstance(replacement, Replacement):
+        raise TypeError(
+            "replacement must be None, a name, or a replacement such as crossprop.ContinualReplacement(rate=1e-4), "
+            f"got {check.shown(replacement)}"
+        )
+    if not network.sizes:
+        raise ValueError(f"replacement must be None where there are no hidden units, got {check.shown(replacement)}")
 
 
 def state_bytes(learner: Learner) -> int:

@@ -31,6 +31,17 @@ class State(NamedTuple):
     None for the incoming weights, and one state for all, of `(*incoming, outgoing transposed)`."""
     key: Key[Array, ""] | None = None
     """Of a learner that needs randomness."""
+    replacement: "Replaced | None" = None
+    """What the replacement keeps, if units are replaced."""
+
+
+class Replaced(NamedTuple):
+    """What a learner's replacement keeps."""
+
+    key: Key[Array, ""]
+    """For the new weights."""
+    memory: Any
+    """As `Replacement.init` gives it; with a tuple for `network.hidden` a tuple of these, one per hidden layer."""
 
 
 class Units(NamedTuple):

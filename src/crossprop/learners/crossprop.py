@@ -5,9 +5,19 @@ import jax
 import jax.numpy as jnp
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
+from crossprop.learners.base import (
+    Credit,
+    Hyperparameter,
+    Shapes,
+    UnitRule,
+    Units,
+    first_set,
+    hyperparameter,
+    replacement_field,
+)
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class Crossprop(UnitRule):
@@ -35,6 +45,8 @@ class Crossprop(UnitRule):
     - `layers`: in a deep network, `"top"` follows this rule in the top hidden layer and backprop in those below;
       `"all"` follows it in every hidden layer, with the layer above for the outputs: its error for $\delta_k$ and the
       weights into it for $w_{jk}$.
+    - `replacement`: which units are replaced, and when: None for none, a replacement such as
+      `ContinualReplacement(rate=1e-4)`, or its name.
 
     ```python
     learner = Crossprop(Network(inputs=20, hidden=500), step_size=5e-4)
@@ -52,6 +64,7 @@ class Crossprop(UnitRule):
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
     layers: str = eqx.field(static=True, default="top")
+    replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         check.number("eta", self.eta, low=0, high=1)

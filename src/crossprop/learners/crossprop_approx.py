@@ -3,9 +3,19 @@
 import equinox as eqx
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
+from crossprop.learners.base import (
+    Credit,
+    Hyperparameter,
+    Shapes,
+    UnitRule,
+    Units,
+    first_set,
+    hyperparameter,
+    replacement_field,
+)
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class CrosspropApprox(UnitRule):
@@ -35,6 +45,7 @@ class CrosspropApprox(UnitRule):
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
     layers: str = eqx.field(static=True, default="top")
+    replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         check.number("eta", self.eta, low=0, high=1)

@@ -3,9 +3,19 @@
 import equinox as eqx
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, first_set, hyperparameter
+from crossprop.learners.base import (
+    Credit,
+    Hyperparameter,
+    Shapes,
+    UnitRule,
+    Units,
+    first_set,
+    hyperparameter,
+    replacement_field,
+)
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class CrosspropSum(UnitRule):
@@ -30,6 +40,7 @@ class CrosspropSum(UnitRule):
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     memory_step_size: Hyperparameter | None = hyperparameter(default=None)
     layers: str = eqx.field(static=True, default="top")
+    replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         check.number("memory_step_size", self.memory_step_size, above=0, optional=True)

@@ -3,9 +3,10 @@
 import equinox as eqx
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter, replacement_field
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class Foresight(UnitRule):
@@ -19,7 +20,7 @@ class Foresight(UnitRule):
     their last steps, stands for the steps to come, at next to no cost. In a deep network every matrix of weights above
     the first has its $v$, and the error goes down through $W + a v$.
 
-    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`, and
+    **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
     - `ahead`: how far to look ahead, in sums of past steps ($a$). 0 is backprop; below 0 credit goes by weights of the
       past.
@@ -43,6 +44,7 @@ class Foresight(UnitRule):
     layers: str = eqx.field(static=True, default="all")
     optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         check.number("ahead", self.ahead)

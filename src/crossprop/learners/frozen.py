@@ -1,8 +1,9 @@
 """Frozen: the control."""
 
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter, replacement_field
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class Frozen(UnitRule):
@@ -10,8 +11,8 @@ class Frozen(UnitRule):
 
     $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
 
-    **Arguments:** `network`, `step_size` and `optimizer` as `Crossprop`; `incoming_step_size` is taken, as by every
-    learner, and moves nothing.
+    **Arguments:** `network`, `step_size`, `optimizer` and `replacement` as `Crossprop`; `incoming_step_size` is taken,
+    as by every learner, and moves nothing.
 
     ```python
     learner = Frozen(Network(inputs=20, hidden=500), step_size=5e-4)
@@ -22,6 +23,7 @@ class Frozen(UnitRule):
     step_size: Hyperparameter = hyperparameter()
     optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    replacement: Replacement | None = replacement_field()
 
     def credit(self, units: Units, delta) -> Credit:
         return Credit()

@@ -1,5 +1,6 @@
 """Hindsight, which credits every example once more some steps later, and its control, backprop with replay."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,11 +11,13 @@ from jaxtyping import Array, Float, Int, Key
 
 from crossprop import _checks as check
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, UnitRule, hyperparameter
+from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, UnitRule, hyperparameter, replacement_field
 from crossprop.learners.calling import compiled_method
+from crossprop.learners.credit import Replaced
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.learners.unit_major import Stack, answer, to_unit_major
 from crossprop.network import Network
+from crossprop.replacements import Replacement
 
 
 class LateState(NamedTuple):
@@ -28,11 +31,13 @@ class LateState(NamedTuple):
     """Errors (`Hindsight`) or targets (`BackpropReplay`)."""
     seen: Int[Array, ""]
     """How many examples came so far."""
+    replacement: Replaced | None = None
+    """What the replacement keeps, if units are replaced."""
 
     @property
     def plain(self) -> State:
-        """The weights and optimizers as backprop knows them."""
-        return State(self.incoming, self.outgoing, None, None, self.optimizer)
+        """What backprop knows of it."""
+        return State(self.incoming, self.outgoing, None, None, self.optimizer, replacement=self.replacement)
 
     @property
     def slot(self) -> Array:
@@ -42,9 +47,10 @@ class LateState(NamedTuple):
     def after(self, learned: State, again: State, x: Array, kept: Array) -> "LateState":
         """The next state: `learned`, or `again` once the ring is full, with an example put into the ring."""
         full = self.seen >= len(self.inputs)
+        replaced, learned, again = learned.replacement, *(each._replace(replacement=None) for each in (learned, again))
         plain: State = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
         ring = self.inputs.at[self.slot].set(x), self.kept.at[self.slot].set(kept)
-        return LateState(plain.incoming, plain.outgoing, plain.optimizer, *ring, self.seen + 1)
+        return LateState(plain.incoming, plain.outgoing, plain.optimizer, *ring, self.seen + 1, replaced)
 
 
 def _check(rule: Backprop, delay: int) -> None:
@@ -58,8 +64,11 @@ def _check(rule: Backprop, delay: int) -> None:
 
 def _initial(rule: Backprop, delay: int, key: Key[Array, ""]) -> LateState:
     plain = rule.init(key)
-    ring = [jnp.zeros((delay, size), plain.outgoing.dtype) for size in (rule.network.inputs, rule.network.outputs)]
-    return LateState(plain.incoming, plain.outgoing, plain.optimizer, *ring, seen=jnp.zeros((), jnp.int32))
+    inputs, kept = (
+        jnp.zeros((delay, size), plain.outgoing.dtype) for size in (rule.network.inputs, rule.network.outputs)
+    )
+    weights = plain.incoming, plain.outgoing, plain.optimizer
+    return LateState(*weights, inputs, kept, jnp.zeros((), jnp.int32), plain.replacement)
 
 
 class Hindsight(Learner):
@@ -73,7 +82,7 @@ class Hindsight(Learner):
     once. What crossprop and `Foresight` estimate, credit through the outgoing weights to come, is done here by waiting.
     It also sees every example twice; `BackpropReplay` is the control for that.
 
-    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`, and
+    **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
     - `delay`: how many examples to wait ($T$), at least 1. The state keeps that many inputs and errors.
 
@@ -89,12 +98,13 @@ class Hindsight(Learner):
     delay: int = eqx.field(static=True, default=100)
     optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         _check(self._backprop(), self.delay)
 
     def _backprop(self) -> Backprop:
-        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size)
+        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)
 
     def init(self, key: Key[Array, ""]) -> LateState:
         """The state before the first example; one key gives every learner of a network the same weights."""
@@ -145,7 +155,7 @@ class BackpropReplay(Learner):
     It is the control for `Hindsight`: it sees the same examples at the same times, but learns from both as backprop
     does.
 
-    **Arguments:** `network`, `step_size`, `optimizer` and `incoming_step_size` as `Crossprop`, and
+    **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
     - `delay`: how many examples later one is replayed, at least 1. The state keeps that many inputs and targets.
 
@@ -159,12 +169,13 @@ class BackpropReplay(Learner):
     delay: int = eqx.field(static=True, default=100)
     optimizer: Optimizer = optimizer_field()
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         _check(self._backprop(), self.delay)
 
     def _backprop(self) -> Backprop:
-        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size)
+        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)
 
     def init(self, key: Key[Array, ""]) -> LateState:
         """The state before the first example; one key gives every learner of a network the same weights."""
@@ -182,7 +193,8 @@ class BackpropReplay(Learner):
         """Learns from one example, and again from the one `delay` examples ago."""
         x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
         learned, outcome = self._backprop().update(state.plain, x, y)
-        again, _ = self._backprop().update(learned, state.inputs[state.slot], state.kept[state.slot])
+        once = replace(self._backprop(), replacement=None)  # units grow older by one with every new example
+        again, _ = once.update(learned._replace(replacement=None), state.inputs[state.slot], state.kept[state.slot])
         return state.after(learned, again, x, y), outcome
 
     def weights(self, state: LateState) -> dict[str, Array]:

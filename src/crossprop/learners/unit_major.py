@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from crossprop.learners.credit import Credit, Outcome, State, Units
+from crossprop.learners.credit import Credit, Outcome, Replaced, State, Units
+from crossprop.learners.renewal import renewed
 from crossprop.network import Activation, Network
 
 MOST_WRITTEN_OUT = 200
@@ -50,6 +51,8 @@ class UnitMajorState(eqx.Module):
     optimizer: Any
     """Of the outgoing weights; of all weights if one transformation sees the whole network."""
     key: Any = None
+    replacement: Replaced | None = None
+    """With a tuple for its memory, one entry per hidden layer."""
 
     def with_first(self, first: Layer) -> "UnitMajorState":
         """Itself with another first layer."""
@@ -125,12 +128,14 @@ def to_unit_major(state: State) -> UnitMajorState:
         state.signs,
         state.optimizer,
     )
+    replaced = state.replacement
     if not isinstance(incoming, tuple):
         layers = (_layer(incoming, memory, signs, optimizer),)
+        replaced = replaced and replaced._replace(memory=(replaced.memory,))
     else:
         nothing = (None,) * len(incoming)
         layers = tuple(map(_layer, incoming, memory or nothing, signs or nothing, optimizer))
-    return UnitMajorState(layers, state.outgoing.T, outgoing_optimizer, state.key)
+    return UnitMajorState(layers, state.outgoing.T, outgoing_optimizer, state.key, replaced)
 
 
 def _layer(weights: Any, memory: Any, signs: Any, optimizer: Any) -> Layer:
@@ -148,7 +153,10 @@ def to_state(network: Network, work: UnitMajorState) -> State:
         )
         for layer in work.layers
     ]
-    return joined(network, layers, work.outgoing.T, work.optimizer)._replace(key=work.key)
+    replaced = work.replacement
+    if replaced is not None and not isinstance(network.hidden, tuple):
+        replaced = replaced._replace(memory=replaced.memory[0])
+    return joined(network, layers, work.outgoing.T, work.optimizer)._replace(key=work.key, replacement=replaced)
 
 
 def joined(network: Network, layers: list[Layer], outgoing: Array, optimizer: Any) -> State:
@@ -176,8 +184,9 @@ def learn(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[Un
     if not work.layers:
         return _learn_linear(stack, work, inputs, y)
     z = stack.nets[0].weigh(inputs, work.layers[0].weights)
-    work, credit, outcome = respond(stack, work, z, y)
-    return work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs, outcome.loss)), outcome
+    work, credit, outcome, phis = respond_and_show(stack, work, z, y)
+    work = work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs, outcome.loss))
+    return renewed(stack, work, phis), outcome
 
 
 def answer(stack: Stack, work: UnitMajorState, inputs: Any) -> Array:
@@ -196,6 +205,13 @@ def _learn_linear(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> 
 def respond(stack: Stack, work: UnitMajorState, z: Array, y: Array) -> tuple[UnitMajorState, Credit, Outcome]:
     """The first half of an update: all is new but the first layer's weights and memory matrices, which still have to
     follow `credit`."""
+    return respond_and_show(stack, work, z, y)[:3]
+
+
+def respond_and_show(
+    stack: Stack, work: UnitMajorState, z: Array, y: Array
+) -> tuple[UnitMajorState, Credit, Outcome, tuple[Array, ...]]:
+    """`respond`, and the units of every hidden layer where units are replaced."""
     activations, features = [], []
     for net, above in zip(stack.nets, [*work.layers[1:], None], strict=True):
         activations.append(net.activate(z))
@@ -212,7 +228,8 @@ def respond(stack: Stack, work: UnitMajorState, z: Array, y: Array) -> tuple[Uni
             layers[at], move = _moved(stack.rules[at], layers[at], credits[at], features[at - 1], loss)
             step = stack.nets[at - 1].transposed(move)
     still_to_follow = credits[0]._replace(unit_memory=None, step_memory=None, error=None)
-    return replace(work, layers=tuple(layers)), still_to_follow, Outcome(loss, outputs)
+    phis = () if work.replacement is None else tuple(units.phi for units in activations)
+    return replace(work, layers=tuple(layers)), still_to_follow, Outcome(loss, outputs), phis
 
 
 # An optimizer that sees the whole network: all directions first, then one transformation of them.
@@ -275,7 +292,9 @@ def _learn_at_once(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) ->
         move = jnp.zeros_like(layers[at].weights) if steps[at] is None else steps[at]
         layers[at] = layers[at] if steps[at] is None else replace(layers[at], weights=_add(layers[at].weights, move))
         step = stack.nets[at - 1].transposed(move)
-    return UnitMajorState(tuple(layers), _add(work.outgoing, steps[-1]), kept, key), Outcome(loss, outputs)
+    outgoing = _add(work.outgoing, steps[-1])
+    work = replace(work, layers=tuple(layers), outgoing=outgoing, optimizer=kept, key=key)
+    return renewed(stack, work, tuple(units.phi for units in activations)), Outcome(loss, outputs)
 
 
 def _extra_arguments(

@@ -1,0 +1,129 @@
+"""Units that start anew: what the replacement of a learner chooses, done to its weights and to all that is kept with
+them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from crossprop.learners.credit import Replaced
+from crossprop.replacements import Watched
+
+if TYPE_CHECKING:
+    from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
+
+
+def renewed(stack: "Stack", work: "UnitMajorState", phis: tuple[Array, ...]) -> "UnitMajorState":
+    """The state after an example's replacements; `phis` are the units of every hidden layer at that example."""
+    if work.replacement is None:
+        return work
+    method: Any = stack.whole.replacement
+    key, memories = work.replacement
+    memories = [method.update(memory, _watched(stack, work, at, phis[at])) for at, memory in enumerate(memories)]
+    for at in range(len(memories)):
+        work, key, memories[at] = _renewed_layer(stack, work, key, memories[at], at)
+    return replace(work, replacement=Replaced(key, tuple(memories)))
+
+
+def _watched(stack: "Stack", work: "UnitMajorState", at: int, phi: Array) -> Watched:
+    network = stack.rules[at].network
+    above = work.outgoing if at == len(work.layers) - 1 else work.layers[at + 1].weights.T
+    return Watched(phi, work.layers[at].weights[: network.inputs], above[:, : network.units])
+
+
+def _renewed_layer(stack: "Stack", work: "UnitMajorState", key: Array, memory: Any, at: int) -> Any:
+    """The state, the key and the layer's memory after the replacements that are due."""
+    method: Any = stack.whole.replacement
+    blank = method.init(stack.rules[at].network)
+
+    def renew_one(carry: Any) -> Any:
+        work, key, memory = carry
+        key, choice_key, weights_key = jax.random.split(key, 3)
+        unit, memory, mean = method.choose(memory, choice_key)
+        incoming = stack.whole.network.fresh_unit(weights_key, at, method.redraw)
+        work = _restarted(stack, work, at, unit, mean, incoming.astype(work.outgoing.dtype))
+        return work, key, _from_blank(memory, blank, stack.rules[at].network.units, unit)
+
+    return lax.while_loop(lambda carry: method.due(carry[2]), renew_one, (work, key, memory))
+
+
+def _restarted(stack: "Stack", work: "UnitMajorState", at: int, unit: Array, mean: Any, incoming: Array) -> Any:
+    """The state with one unit of a layer started anew."""
+    top, biased, layers = at == len(work.layers) - 1, stack.whole.network.bias, list(work.layers)
+    layers[at] = _with_new_part(layers[at], stack.rules[at], unit, incoming, axis=-1)
+    outgoing = work.outgoing
+    if top:
+        column = lax.dynamic_index_in_dim(outgoing, unit, axis=1, keepdims=False)
+        if biased:
+            outgoing = outgoing.at[:, -1].add(column * mean)
+        outgoing = _with_part(outgoing, jnp.zeros_like(column), unit, axis=-1)
+    else:
+        above = layers[at + 1]
+        row = lax.dynamic_index_in_dim(above.weights, unit, keepdims=False)
+        if biased:
+            above = replace(above, weights=above.weights.at[-1].add(row * mean))
+        layers[at + 1] = _with_new_part(above, stack.rules[at + 1], unit, jnp.zeros_like(row), axis=-2)
+    work = replace(work, layers=tuple(layers), outgoing=outgoing)
+    return _with_fresh_optimizers(stack, work, unit, {at: -1, at + 1: -1 if top else -2})
+
+
+def _with_new_part(layer: "Layer", rule: Any, unit: Array, values: Array, axis: int) -> "Layer":
+    """A layer with new weights into a unit (`axis=-1`) or from one of the layer below (`axis=-2`), and nothing
+    remembered about them."""
+    weights, memory = _with_part(layer.weights, values, unit, axis), layer.memory
+    if memory is not None and (rule.shapes().matrices or axis == -1):
+        memory = _with_part(memory, jnp.zeros((), memory.dtype), unit, axis)
+    return replace(layer, weights=weights, memory=memory)
+
+
+def _with_fresh_optimizers(stack: "Stack", work: "UnitMajorState", unit: Array, axes: dict[int, int]) -> Any:
+    """The state with optimizers as at the start in what they keep for some weights: those of `unit` along an axis of
+    each of these matrices, counted from the first layer's weights to the outgoing ones."""
+    from crossprop.learners.unit_major import all_weights
+
+    if (whole := stack.whole.network_optimizer()) is not None:
+        restart = lambda now, fresh: tuple(
+            _from_part(now[at], fresh[at], unit, axes[at]) if at in axes and now[at] is not None else now[at]
+            for at in range(len(now))
+        )
+        transform, weights = whole(stack.whole.step_sizes()), all_weights(stack, work)
+        return replace(work, optimizer=_fresh(transform, work.optimizer, weights, restart))
+    layers, top = list(work.layers), work.optimizer
+    for at, axis in axes.items():
+        restart = lambda now, fresh, axis=axis: _from_part(now, fresh, unit, axis)
+        if at == len(layers):
+            top = _fresh(stack.whole.outgoing_optimizer(), top, work.outgoing, restart)
+        else:
+            optimizer, layer = stack.rules[at].incoming_optimizer(), layers[at]
+            layers[at] = replace(layer, optimizer=_fresh(optimizer, layer.optimizer, layer.weights, restart))
+    return replace(work, layers=tuple(layers), optimizer=top)
+
+
+def _fresh(optimizer: Any, kept: Any, weights: Any, restart: Callable[[Any, Any], Any]) -> Any:
+    """An optimizer's state, in which `restart(now, fresh)` replaces every part that is shaped like the weights."""
+    shape_of = lambda tree: (jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)])
+    is_like = lambda part: shape_of(part) == shape_of(weights)
+    change = lambda now, fresh: restart(now, fresh) if is_like(now) else now
+    return jax.tree.map(change, kept, optimizer.init(weights), is_leaf=is_like)
+
+
+def _from_blank(memory: Any, blank: Any, units: int, unit: Array) -> Any:
+    """A replacement's memory that is as at the start in what it keeps for a unit."""
+    same = lambda kept, fresh: _from_part(kept, fresh, unit, -1) if kept.shape[-1:] == (units,) else kept
+    return jax.tree.map(same, memory, blank)
+
+
+def _from_part(kept: Array, fresh: Array, at: Array, axis: int) -> Array:
+    fresh = jnp.asarray(fresh, kept.dtype)
+    return lax.dynamic_update_slice_in_dim(kept, lax.dynamic_slice_in_dim(fresh, at, 1, axis), at, axis)
+
+
+def _with_part(array: Array, values: Array, at: Array, axis: int) -> Array:
+    """`array` with `values` at one index of an axis."""
+    shape = list(array.shape)
+    shape[axis] = 1
+    part = jnp.expand_dims(values, axis) if values.ndim else values
+    return lax.dynamic_update_slice_in_dim(array, jnp.broadcast_to(part, shape), at, axis % array.ndim)

@@ -1,0 +1,107 @@
+"""What a replacement is: the answer to which units live.
+
+It watches the units of a hidden layer and names those that start anew. What that means is the same for all: a unit's
+incoming weights are drawn again, its outgoing weights are 0, and what the credit rule, the optimizer and the
+replacement keep about the unit and its weights is as it was before the first example.
+"""
+
+from abc import abstractmethod
+from functools import reduce
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from crossprop.network import Network, float_type
+
+FOLD = 16
+"""Blocks of rows that are summed at a time."""
+LONGEST = 0.999999
+"""The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
+
+
+class Watched(NamedTuple):
+    """What a replacement sees of a hidden layer at every example; units come last in every shape."""
+
+    phi: Float[Array, " hidden"]
+    """The units, from before learning."""
+    incoming: Float[Array, "inputs hidden"]
+    """Their weights after learning, without biases."""
+    outgoing: Float[Array, "outputs hidden"]
+    """The weights into the layer above, after learning."""
+
+
+class Choice(NamedTuple):
+    """A unit to replace."""
+
+    unit: Int[Array, ""]
+    memory: Any
+    """What the replacement keeps, from now on."""
+    mean: Float[Array, ""] | float = 0.0
+    """The unit's mean activation, which the biases of the layer above make up for; 0 leaves them as they are."""
+
+
+class Replacement(eqx.Module):
+    """Which units are replaced, and when. It is immutable; numbers among its fields are hyperparameters.
+
+    Every hidden layer has a memory of its own: any pytree of arrays. In arrays whose last axis has one entry per unit,
+    the entry of a replaced unit becomes what `init` gives.
+    """
+
+    redraw = None
+    """How the incoming weights of a replaced unit are drawn, one of the names that `Network` has for initial weights,
+    with a bias of 0; None draws them as the network's own were."""
+
+    @abstractmethod
+    def init(self, network: Network) -> Any:
+        """The memory before the first example; `network` is that of one hidden layer, with `network.units` units."""
+
+    @abstractmethod
+    def update(self, memory: Any, watched: Watched) -> Any:
+        """The memory after one more example. It is called once per example, so it should be quick."""
+
+    @abstractmethod
+    def due(self, memory: Any) -> Bool[Array, ""]:
+        """Whether there is a unit to replace. It is called after every example, and again after every replacement."""
+
+    @abstractmethod
+    def choose(self, memory: Any, key: Key[Array, ""]) -> Choice:
+        """The next unit to replace, called while one is due."""
+
+
+class Turnover(NamedTuple):
+    """The ages of the units of a layer, in examples, and how many replacements are due."""
+
+    age: Float[Array, " hidden"]
+    due: Float[Array, ""]
+
+    @classmethod
+    def of(cls, network: Network) -> "Turnover":
+        """Before the first example."""
+        return cls(jnp.zeros(network.units, float_type()), jnp.zeros((), float_type()))
+
+    def after(self, rate: Any, maturity: Any) -> "Turnover":
+        """One example later; with every mature unit, `rate` more replacements are due."""
+        age = self.age + 1
+        # Whole numbers are summed faster, in any order.
+        mature = jnp.sum(age > maturity, dtype=jnp.int32)
+        return Turnover(age, self.due + rate * mature.astype(self.due.dtype))
+
+    def least(self, utility: Array, maturity: Any) -> tuple[Array, "Turnover"]:
+        """The mature unit of the least utility; one replacement less is due then."""
+        unit = jnp.argmin(jnp.where(self.age > maturity, utility, jnp.inf))
+        return unit, self._replace(due=self.due - 1)
+
+
+def mean_size(weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
+    """The mean absolute value of every column. XLA is slow at sums over the first axis on a CPU, but not at sums of a
+    few blocks of rows, nor at products."""
+    rows, blocks = len(weights), min(len(weights), FOLD)
+    size = rows // blocks
+    block = reduce(jnp.add, [jnp.abs(weights[at * size : (at + 1) * size]) for at in range(blocks)])
+    rest = [jnp.abs(weights[at]) for at in range(blocks * size, rows)]
+    ones = jnp.ones(size, weights.dtype)
+    total = block[0] if size == 1 else jnp.matmul(ones, block, precision=lax.Precision.HIGHEST)
+    return reduce(jnp.add, [total, *rest]) / rows

@@ -1,0 +1,98 @@
+"""The replacement of continual backprop."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from crossprop import _checks as check
+from crossprop.hyperparameters import Hyperparameter, hyperparameter
+from crossprop.network import Network, float_type
+from crossprop.replacements.base import LONGEST, Choice, Replacement, Turnover, Watched, mean_size
+
+UTILITIES = ("adaptable", "contribution")
+
+
+class ContinualMemory(NamedTuple):
+    """Of one hidden layer."""
+
+    turnover: Turnover
+    faded: Float[Array, " hidden"]
+    """$d^{a_j}$, how much of the running means is still their initial 0."""
+    mean: Float[Array, " hidden"]
+    """$f_j$, a running mean of the unit."""
+    utility: Float[Array, " hidden"]
+    """$u_j$"""
+
+
+class ContinualReplacement(Replacement):
+    r"""Continual backprop: the units that contribute least are replaced, a few at a time, for ever.
+
+    With the age $a_j$ of unit j, in examples, and $c_j = 1 - d^{a_j}$:
+
+    $$f_j \leftarrow d f_j + (1-d) \phi_j \qquad
+      u_j \leftarrow d u_j + (1-d) \frac{\sum_k |w_{jk}| / K}{\sum_i |u_{ij}| / I} |\phi_j - f_j / c_j|$$
+
+    At each example, `rate` times the number of units older than `maturity` is added to a counter. While it is at least
+    1, it is lowered by 1, and the mature unit of the least $u_j / c_j$ is replaced. Its incoming weights are drawn
+    uniformly from $\pm g \sqrt{3 / I}$ with the gain $g$ of the activation, its bias is 0, and the biases of the
+    layer above, if there are any, take up what it contributed on average, $w_{jk} f_j / c_j$.
+
+    **Arguments:**
+
+    - `rate`: the share of the mature units that is replaced per example.
+    - `decay`: of the running means ($d$).
+    - `maturity`: how many examples a unit is safe for.
+    - `as_run`: True leaves the biases of the layer above alone. In the authors' code the mean is set to 0 just before
+      it is used there, so their results were made in this way.
+    - `utility`: `"adaptable"`, as above, which the authors' experiments use; `"contribution"` has $|\phi_j|$ for the
+      distance from the mean and does not divide by the incoming weights, as the article in Nature has it.
+
+    ```python
+    learner = Backprop(network, 0.003, replacement=ContinualReplacement(rate=1e-4))
+    ```
+
+    Dohare, Sutton and Mahmood (2021), "Continual Backprop: Stochastic Gradient Descent with Persistent Randomness";
+    Dohare et al. (2024), "Loss of plasticity in deep continual learning". In their slowly-changing regression units
+    were mature after 10 examples, and chance took the place of the counter.
+    """
+
+    rate: Hyperparameter = hyperparameter(default=1e-4)
+    decay: Hyperparameter = hyperparameter(default=0.99)
+    maturity: Hyperparameter = hyperparameter(default=100.0)
+    as_run: bool = eqx.field(static=True, default=False, converter=check.plain)
+    utility: str = eqx.field(static=True, default="adaptable")
+
+    redraw = "kaiming-uniform"
+
+    def __check_init__(self):
+        check.number("rate", self.rate, low=0, high=1)
+        check.number("decay", self.decay, low=0, high=LONGEST)
+        check.number("maturity", self.maturity, low=0)
+        check.flag("as_run", self.as_run)
+        check.choice("utility", self.utility, UTILITIES)
+
+    def init(self, network: Network) -> ContinualMemory:
+        zeros = jnp.zeros(network.units, float_type())
+        return ContinualMemory(Turnover.of(network), faded=zeros + 1, mean=zeros, utility=zeros)
+
+    def update(self, memory: ContinualMemory, watched: Watched) -> ContinualMemory:
+        phi, decay = watched.phi, self.decay
+        faded, mean = memory.faded * decay, decay * memory.mean + (1 - decay) * phi
+        outgoing = mean_size(watched.outgoing)
+        if self.utility == "contribution":
+            now = outgoing * jnp.abs(phi)
+        else:
+            now = outgoing * jnp.abs(phi - mean / (1 - faded)) / mean_size(watched.incoming)
+        utility = decay * memory.utility + (1 - decay) * now
+        return ContinualMemory(memory.turnover.after(self.rate, self.maturity), faded, mean, utility)
+
+    def due(self, memory: ContinualMemory) -> Array:
+        return memory.turnover.due >= 1
+
+    def choose(self, memory: ContinualMemory, key: Array) -> Choice:
+        del key
+        unit, turnover = memory.turnover.least(memory.utility / (1 - memory.faded), self.maturity)
+        mean = 0.0 if self.as_run else memory.mean[unit] / (1 - memory.faded[unit])
+        return Choice(unit, memory._replace(turnover=turnover), mean)
