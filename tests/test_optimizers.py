@@ -1,19 +1,27 @@
 """Optimizers that see the whole network: each equals its equations with every credit rule, and keeps the promises."""
 
 from functools import partial
+from typing import get_args, get_type_hints
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import crossprop as cp
 import reference
 import reference_optimizers as judges
+from crossprop.cli.flags import ExperimentFlags
+from crossprop.learners.optimizers import NAMES
 from crossprop.network import LOSSES
+from crossprop.specification import build
+from crossprop.sweeps.toml import read_spec
 from test_equations import RULES, by_layer, covering, distance, drawn, live
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 INPUTS, STEPS = 2, 40
+NET = cp.Network(2, 3)
 
 # Every optimizer: how the package builds it, its judge, and the step size.
 OPTIMIZERS = {
@@ -129,3 +137,97 @@ def test_a_missing_extra_argument_is_named():
     transform = cp.optimizers.idbd()(0.1)
     with pytest.raises(TypeError, match=r"idbd needs update\(..., curvature=\): the diagonal of the Gauss-Newton"):
         transform.update(jnp.ones(2), transform.init(jnp.ones(2)))
+
+
+def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
+    learner = cp.Backprop(cp.Network(2, 3), 0.1, cp.optimizers.idbd(0.5))
+    assert 0.5 in jax.tree.leaves(learner)
+    other = cp.Backprop(cp.Network(2, 3), 0.1, "idbd")
+    assert jax.tree.structure(learner) == jax.tree.structure(other) and other.optimizer == cp.optimizers.idbd()
+    assert repr(learner.optimizer) == "idbd(meta_step_size=0.5)" and hash(learner.optimizer) != hash(other.optimizer)
+
+
+def test_names_and_functions_are_kept_as_they_were_given():
+    net = cp.Network(2, 3)
+    for given in ("sgd", "adam", optax.adam):
+        learner = cp.Backprop(net, 0.1, given)
+        assert learner.optimizer == given and hash(learner.optimizer) == hash(given)
+        assert repr(learner.optimizer) == repr(given)
+        assert jax.tree.leaves(learner) == [1.0, 1.0, 0.1]
+
+
+BASE = 'stream = {name = "geoff", examples = 20}\nnetwork = {hidden = 3}\nseeds = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("learners", "axes"),
+    [
+        ('[learners.backprop]\noptimizer = "idbd"\n', '[over]\n"optimizer.meta_step_size" = [0.01, 1]\n'),
+        (
+            '[learners.backprop]\noptimizer = {name = "idbd", bounded = true}\n',
+            "[over.optimizer]\nmeta_step_size = [0.01, 1]\n",
+        ),
+    ],
+)
+def test_a_sweep_over_a_hyperparameter_of_an_optimizer_gives_the_runs_of_its_values(tmp_path, learners, axes):
+    (tmp_path / "sweep.toml").write_text(BASE + learners + axes)
+    spec = read_spec(tmp_path / "sweep.toml")
+    records = cp.sweep(spec.learners, spec.stream, spec.over, spec.seeds, store=tmp_path / "store")["backprop"]
+    assert records.loss.dims == ("optimizer.meta_step_size", "seed", "step")
+    assert records.attrs["learners"] and records.optimizer.item() == "idbd"
+    bounded = "bounded" in learners
+    for value in (0.01, 1):
+        learner = cp.Backprop(cp.Network(20, 3), 5e-4, cp.optimizers.idbd(value, bounded=bounded))
+        alone = cp.run(learner, cp.Geoff(examples=20), seeds=1)
+        np.testing.assert_array_equal(alone.loss[0], records.loss.sel({"optimizer.meta_step_size": value}))
+    again = cp.sweep(spec.learners, spec.stream, spec.over, spec.seeds, store=tmp_path / "store")["backprop"]
+    np.testing.assert_array_equal(again.loss, records.loss)
+
+
+def test_flags_choose_an_optimizer_and_its_hyperparameters():
+    flags = {"optimizer": "idbd", "optimizer.meta_step_size": 0.2}
+    built = build({"stream": "geoff", "learners": ["backprop", "crossprop"]}, flags)
+    assert [each.optimizer for each in built.learners.values()] == [cp.optimizers.idbd(0.2)] * 2
+    assert get_args(get_args(get_type_hints(ExperimentFlags)["optimizer"])[0]) == NAMES
+
+
+def test_a_list_of_optimizers_makes_a_learner_of_each():
+    tables = {"backprop": {"optimizer": ["sgd", {"name": "idbd", "meta_step_size": 0.2}]}}
+    learners = build({"stream": "geoff", "learners": tables}).learners
+    assert list(learners) == ["backprop-sgd", "backprop-idbd"]
+    assert learners["backprop-idbd"].optimizer == cp.optimizers.idbd(0.2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cp.optimizers.idbd(-1), "meta_step_size must be a finite number, at least 0, got -1"),
+        (lambda: cp.optimizers.idbd("much"), "meta_step_size must be a number, got 'much'"),
+        (lambda: cp.optimizers.idbd(bounded=2), "bounded must be True or False, got 2"),
+        (lambda: cp.Backprop(NET, 0.1, "idb"), "optimizer must be one of 'sgd', .*, got 'idb'; did you mean 'idbd'"),
+        (lambda: cp.Backprop(NET, 0.1, {"name": "idbd", "theta": 1}), "a hyperparameter of optimizer 'idbd' must be"),
+        (lambda: cp.Backprop(NET, 0.1, {"name": "sgd", "theta": 1}), "optimizer 'sgd' has no hyperparameters, got"),
+        (lambda: cp.Backprop(NET, 0.1, {"theta": 1}), "the name of optimizer must be one of .*, got None"),
+        (lambda: cp.Hindsight(NET, 0.1, optimizer="idbd"), "optimizer must be .*, got idbd.*, which sees the whole"),
+        (
+            lambda: build({"stream": "geoff", "learners": ["backprop"]}, {"optimizer.theta": 1}),
+            "optimizer.theta needs a name for optimizer, got 1 alone",
+        ),
+        (
+            lambda: cp.sweep(
+                cp.Backprop(cp.Network(20, 3), 0.1, "idbd"),
+                cp.Geoff(examples=5),
+                {"optimizer": ["sgd", "idbd"], "optimizer.meta_step_size": [1, 2]},
+                seeds=1,
+            ),
+            "optimizer 'sgd' has no meta_step_size",
+        ),
+        (
+            lambda: cp.run(cp.Backprop(cp.Network(20, 3), 0.1, "idbd"), cp.Geoff(examples=5), engine="chunked"),
+            "the chunked engine takes no optimizer that sees the whole network, got idbd",
+        ),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()

@@ -82,7 +82,13 @@ def learner_tables(values: Any) -> dict[str, Any]:
         if isinstance(optimizers, list):
             if not optimizers:
                 raise ValueError(f"learners.{name}.optimizer must not be empty, got []")
-            tables |= {f"{name}-{each}": {"rule": name} | own | {"optimizer": each} for each in optimizers}
+            names = [each.get("name") if isinstance(each, dict) else each for each in optimizers]
+            if repeated := [each for each in names if names.count(each) > 1]:
+                raise ValueError(f"learners.{name}.optimizer must not repeat a name, got {repeated[0]!r} twice")
+            tables |= {
+                f"{name}-{label}": {"rule": name} | own | {"optimizer": each}
+                for label, each in zip(names, optimizers, strict=True)
+            }
         else:
             tables[name] = own
     return tables
@@ -112,7 +118,7 @@ def _shared_out(flags: Mapping[str, Any], builders: Mapping[str, partial[Learner
 
 def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
     """Why a learner does not take an argument, or None if it does."""
-    accepted = arguments_of(builder)
+    accepted, argument = arguments_of(builder), argument.partition(".")[0]  # optimizer.sigma is for the optimizer
     if argument in builder.keywords:
         return f"learner {name!r} has {argument}={builder.keywords[argument]!r} by its name"
     if accepted is not None and argument not in accepted[1:]:  # the first is the network
@@ -128,10 +134,23 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     step_size = inspect.signature(builder).parameters.get("step_size")
     default = {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
     further = None if accepted is None else accepted[1:]
-    learner = _call(f"learners.{name}", builder, further, [network], default | own | dict(flags))
+    learner = _call(f"learners.{name}", builder, further, [network], _with_parts(default | own | dict(flags)))
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     return learner
+
+
+def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values such as `optimizer.sigma` put into the table of their part, beside its name."""
+    found = {name: value for name, value in values.items() if "." not in name}
+    for name, value in values.items():
+        part, dot, field = name.partition(".")
+        if dot:
+            table = found.get(part)
+            if table is None:
+                raise ValueError(f"{name} needs a name for {part}, got {value!r} alone")
+            found[part] = (table if isinstance(table, dict) else {"name": table}) | {field: value}
+    return found
 
 
 def _call(

@@ -45,8 +45,9 @@ class ExperimentFlags:
     """Step size of every learner; unset, 0.0005."""
     incoming_step_size: float | None = None
     """Step size of the incoming weights; unset, that of the learner."""
-    optimizer: Literal["sgd", "momentum", "rmsprop", "adam"] | None = None
-    """Optimizer of the learners that do not have one by name; unset, sgd."""
+    optimizer: Literal["sgd", "momentum", "rmsprop", "adam", "idbd"] | None = None
+    """Optimizer of the learners that do not have one by name; unset, sgd. --set optimizer.NAME=VALUE sets a
+    hyperparameter of it."""
     eta: float | None = None
     """Mix of crossprop (0) and backprop (1), for crossprop and crossprop-approx; unset, 0."""
     ahead: float | None = None

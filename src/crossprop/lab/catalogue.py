@@ -9,12 +9,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from crossprop import specification
 from crossprop._version import __version__
 from crossprop.learners import LEARNERS, Learner
-from crossprop.learners.optimizers import OPTIMIZERS
+from crossprop.learners.optimizers import NAMES
 from crossprop.network import ACTIVATIONS, Network
 from crossprop.registry import one_line
 from crossprop.streams import STREAMS
 
-CHOICES = {"optimizer": tuple(OPTIMIZERS), "activation": ACTIVATIONS, "layers": ("top", "all")}
+CHOICES = {"optimizer": NAMES, "activation": ACTIVATIONS, "layers": ("top", "all")}
 """Arguments whose type is text, but that take certain names only."""
 OF_THE_STREAM = ("inputs", "outputs", "loss")
 """Fields of a network that its stream decides."""

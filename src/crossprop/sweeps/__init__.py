@@ -57,9 +57,10 @@ def sweep(
     **Arguments:**
 
     - `learners`, `stream`, `seeds`, `record_every`, `engine`, `steps`, `probes`, `metrics`: as for `run`.
-    - `over`: values by axis. An axis is a hyperparameter of the learner, or `network.` or `stream.` and one of their
-      fields. Learners ignore axes they do not have. A learner's name, or a pattern such as `"*-adam"`, with a dict of
-      axes gives axes to those learners only, in the place of common ones of the same name.
+    - `over`: values by axis. An axis is a hyperparameter of the learner, `network.` or `stream.` and one of their
+      fields, or a hyperparameter of a part of the learner, such as `optimizer.meta_step_size`. Learners ignore axes
+      they do not have. A learner's name, or a pattern such as `"*-adam"`, with a dict of axes gives axes to those
+      learners only, in the place of common ones of the same name.
     - `store`: a folder that keeps what is done, block by block. What is in it is not run again, so the same call
       continues after a crash, and one with more seeds, values, axes or learners extends it. None keeps nothing.
     - `progress`: a bar (True), none (False), or a bar in a terminal only (None).

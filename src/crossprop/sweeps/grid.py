@@ -80,9 +80,20 @@ class Grid:
     @cached_property
     def base(self) -> dict[str, Any]:
         """Every field by the name of its axis, with the value it has unless an axis gives another."""
-        own = {name: value for name, value in self.learner.items() if name != "network"}
         network = {NETWORK + name: value for name, value in self.learner["network"].items()}
-        return own | network | {STREAM + name: value for name, value in self.stream.items()}
+        return self._own | network | {STREAM + name: value for name, value in self.stream.items()}
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        """The fields of the learner; of a part such as an optimizer, its name and its fields."""
+        own = {}
+        for name, value in self.learner.items():
+            if name == "network":
+                continue
+            part = value if isinstance(value, dict) and "type" in value else None
+            own[name] = value if part is None else part["type"]
+            own |= {f"{name}.{field}": each for field, each in (part or {}).items() if field != "type"}
+        return own
 
     @cached_property
     def points(self) -> dict[str, dict[str, Any]]:
@@ -158,6 +169,9 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
 def _axes(learner: Learner, stream: Any) -> list[str]:
     """The axes that a learner can have on a stream: all fields, except names that the records use."""
     own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN.difference(LABELS)}]
+    for name in [*own]:
+        part = getattr(learner, name)
+        own += [f"{name}.{field.name}" for field in (fields(part) if is_dataclass(part) else ())]
     network = [NETWORK + field.name for field in fields(learner.network)]
     return own + network + [STREAM + field.name for field in (fields(stream) if is_dataclass(stream) else ())]
 
@@ -208,7 +222,16 @@ def build(
 
 
 def _replaced(thing: Any, values: dict[str, Any]) -> Any:
-    """A copy with these values, checked. Integers become floats for float fields: the compiler tells them apart."""
+    """A copy with these values, checked; `optimizer.sigma` is a field of a part. Integers become floats for float
+    fields: the compiler tells them apart."""
+    of_parts = {name: value for name, value in values.items() if "." in name}
+    values = {name: value for name, value in values.items() if name not in of_parts}
+    for name, value in of_parts.items():
+        part, _, field = name.partition(".")
+        whole = values.get(part, getattr(thing, part))
+        if not is_dataclass(whole) or field not in {each.name for each in fields(whole)}:
+            raise ValueError(f"{part} {check.shown(whole)} has no {field}")
+        values[part] = _replaced(whole, {field: value})
     if not values:
         return thing
     floats = {field for field in values if type(getattr(thing, field)) is float}

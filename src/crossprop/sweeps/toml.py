@@ -98,7 +98,7 @@ def _over(table: dict[str, Any]) -> dict[str, Any]:
             over[name] = [parse_value(value) if isinstance(value, str) else value for value in values]
         elif isinstance(values, dict) and "logspace" in values:
             over[name] = _logspace(name, values)
-        elif isinstance(values, dict) and name in ("network", "stream"):
+        elif isinstance(values, dict) and name in ("network", "stream", "optimizer", "replacement"):
             over |= {f"{name}.{field}": its for field, its in _over(values).items()}
         else:
             over[name] = _over(values) if isinstance(values, dict) else values
