@@ -21,6 +21,7 @@ import crossprop as cp
 from crossprop.cli import main
 from crossprop.lab import code
 from crossprop.learners import LEARNERS
+from crossprop.learners.optimizers import NAMES
 from crossprop.streams import STREAMS
 
 pytest.importorskip("starlette")
@@ -161,7 +162,7 @@ def test_catalogue_offers_every_learner_and_stream_and_a_slider_for_every_number
     assert (eta["kind"], eta["scale"], eta["low"], eta["high"]) == ("slider", "linear", 0, 1)
     assert crossprop["memory_step_size"]["optional"] and crossprop["memory_step_size"]["kind"] == "slider"
     assert crossprop["projections"]["kind"] == "whole"
-    assert crossprop["optimizer"]["choices"] == ("sgd", "momentum", "rmsprop", "adam")
+    assert crossprop["optimizer"]["choices"] == NAMES
     network = {one["name"]: one["kind"] for one in offered["network"]}
     assert network["hidden"] == "sizes" and network["activation"] == "choice" and network["bias"] == "flag"
     assert not {"inputs", "outputs", "loss"} & set(network)

@@ -1,5 +1,6 @@
 """Optimizers that see the whole network: each equals its equations with every credit rule, and keeps the promises."""
 
+from dataclasses import replace
 from functools import partial
 from typing import get_args, get_type_hints
 
@@ -13,20 +14,54 @@ import crossprop as cp
 import reference
 import reference_optimizers as judges
 from crossprop.cli.flags import ExperimentFlags
+from crossprop.engines import scan
+from crossprop.engines.segments import plain_numbers
 from crossprop.learners.optimizers import NAMES
 from crossprop.network import LOSSES
 from crossprop.specification import build
 from crossprop.sweeps.toml import read_spec
-from test_equations import RULES, by_layer, covering, distance, drawn, live
+from test_continuing import advanced, session
+from test_equations import RULES, by_layer, covering, distance, live
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-INPUTS, STEPS = 2, 40
+INPUTS, STEPS = 2, 20
 NET = cp.Network(2, 3)
+OPTAX_ADAM = partial(optax.adam, b1=0.9, b2=0.999, eps=1e-8)
 
-# Every optimizer: how the package builds it, its judge, and the step size.
+# Every optimizer: as the package builds it, its judge with the same constants, and the step size.
 OPTIMIZERS = {
     "idbd": (cp.optimizers.idbd(0.3), partial(judges.IDBD, meta_step_size=0.3), 0.02),
+    "upgd": (
+        cp.optimizers.upgd(sigma=0.3, utility_decay=0.9, weight_decay=0.1),
+        partial(judges.UPGD, sigma=0.3, utility_decay=0.9, weight_decay=0.1),
+        0.02,
+    ),
+    "upgd-as-run": (
+        cp.optimizers.upgd(0.3, 0.9, 0.1, protecting=False, as_run=True),
+        partial(judges.UPGD, sigma=0.3, utility_decay=0.9, weight_decay=0.1, protecting=False, as_run=True),
+        0.02,
+    ),
+    "l2_init": (cp.optimizers.l2_init(0.5), partial(judges.L2Init, strength=0.5), 0.02),
+    "l2_init-adam": (cp.optimizers.l2_init(0.5, "adam"), partial(judges.L2Init, strength=0.5, base="adam"), 0.005),
+    "shrink_perturb": (
+        cp.optimizers.shrink_perturb(0.01, 0.02, "adam"),
+        partial(judges.ShrinkPerturb, shrink=0.01, sigma=0.02, base="adam"),
+        0.005,
+    ),
+    "clip_weights": (cp.optimizers.clip_weights(0.8), partial(judges.ClipWeights, kappa=0.8), 0.02),
+    "clip_weights-adam": (
+        cp.optimizers.clip_weights(0.8, base=OPTAX_ADAM),
+        partial(judges.ClipWeights, kappa=0.8, base="adam"),
+        0.005,
+    ),
+    "obgd": (cp.optimizers.obgd(2.0), partial(judges.ObGD, kappa=2.0), 0.3),
 }
+NOISY = {
+    "upgd": lambda key: key,
+    "upgd-as-run": lambda key: key,
+    "shrink_perturb": lambda key: jax.random.fold_in(key, 1),
+}
+"""Those that draw noise, and the key of a step's noise from the step's key."""
 FACTORS = {
     "optimizer": tuple(OPTIMIZERS),
     "rule": [
@@ -76,7 +111,9 @@ def compare(row):
     if further is not None:
         options |= {"layers": layers} | further
     learner, (x, y) = build(net, optimizer=optimizer, **options), examples(net)
-    start, [(final, losses)] = live(learner, drawn(learner, seed=0), x, y, (jnp.float64,))
+    start, [(final, losses)] = live(learner, {}, x, y, (jnp.float64,))
+    if row["optimizer"] in NOISY:
+        judge = partial(judge, noise=noise(start, net, NOISY[row["optimizer"]]))
     judged = reference.live(
         rule.removesuffix("-projected"),
         **structure,
@@ -96,6 +133,21 @@ def compare(row):
         assert one is None or (np.isfinite(other).all() and distance(one, other) < 1e-9), row
     nothing_to_learn = net.loss == "softmax" and net.outputs == 1
     assert nothing_to_learn or distance(start.outgoing, judged.outgoing) > 1e-4, row
+
+
+def noise(start, net, of_step):
+    """What the learner draws at every step, one array per matrix: the outgoing weights are transposed there, and
+    weights that never move get none."""
+    key, found = start.key, []
+    whole = start.optimizer[1]
+    moving = jax.tree.leaves(whole.utility if hasattr(whole, "utility") else whole[0][0].mu)
+    for _ in range(STEPS):
+        key, own = jax.random.split(key)
+        keys = jax.random.split(of_step(own), len(moving))
+        drawn = [np.asarray(jax.random.normal(each, leaf.shape)) for each, leaf in zip(keys, moving, strict=True)]
+        skipped = len(net.sizes) + 1 - len(drawn)
+        found.append([None] * skipped + [*drawn[:-1], drawn[-1].T])
+    return found
 
 
 def examples(net):
@@ -135,7 +187,7 @@ def test_bounded_idbd_changes_a_step_size_by_a_factor_of_e_squared_at_most_and_k
 
 def test_a_missing_extra_argument_is_named():
     transform = cp.optimizers.idbd()(0.1)
-    with pytest.raises(TypeError, match=r"idbd needs update\(..., curvature=\): the diagonal of the Gauss-Newton"):
+    with pytest.raises(TypeError, match=r"idbd needs update\(..., curvature=\): the diagonal of the loss's"):
         transform.update(jnp.ones(2), transform.init(jnp.ones(2)))
 
 
@@ -231,3 +283,56 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
 def test_bad_input_is_named(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+NOISY_LEARNER = cp.Foresight(cp.Network(20, (3, 2)), 0.01, optimizer=cp.optimizers.upgd(sigma=0.2))
+"""It keeps a key in its state."""
+SHORT = cp.Geoff(examples=40)
+
+
+def same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, *(jax.tree.map(plain_numbers, each) for each in (one, other)))
+
+
+def test_a_learner_with_a_key_gives_the_same_bits_alone_among_others_swept_resumed_and_saved(tmp_path):
+    call = partial(cp.run, stream=SHORT, record_every=20, return_states=True)
+    alone, whole = call(NOISY_LEARNER, seeds=[2])
+    others = {"foresight": NOISY_LEARNER} | {
+        f"with {sigma}": replace(NOISY_LEARNER, optimizer=cp.optimizers.upgd(sigma=sigma)) for sigma in (0.0, 0.5)
+    }
+    among, states = call(others, seeds=[0, 2, 5])
+    np.testing.assert_array_equal(among.loss.sel(learner="foresight", seed=2), alone.loss[0, 0])
+    same(states["foresight"][2], whole["foresight"][2])
+    assert not np.array_equal(among.loss[0], among.loss[1]) and not np.array_equal(among.loss[0, 0], among.loss[0, 2])
+
+    swept = cp.sweep(NOISY_LEARNER, SHORT, {"optimizer.sigma": [0.0, 0.2]}, seeds=[1, 2], record_every=20)
+    np.testing.assert_array_equal(swept["foresight"].loss.sel({"optimizer.sigma": 0.2, "seed": 2}), alone.loss[0, 0])
+
+    _, half = call(NOISY_LEARNER, seeds=[2], steps=60)
+    cp.save(tmp_path / "half.npz", NOISY_LEARNER, half["foresight"][2])
+    learner, state = cp.load(tmp_path / "half.npz")
+    assert learner == NOISY_LEARNER
+    same(state, half["foresight"][2])
+    rest, last = call(NOISY_LEARNER, seeds=[2], start=half)
+    np.testing.assert_array_equal(rest.loss[0, 0], alone.loss[0, 0, 3:])
+    same(last["foresight"][2], whole["foresight"][2])
+
+
+def test_a_snapshot_of_a_learner_with_a_key_goes_on_as_the_run_did():
+    whole, first, restored = (session(scan, replace(NOISY_LEARNER, network=cp.Network(6, 3))) for _ in range(3))
+    advanced(first, 1)
+    restored.restore(first.snapshot(), 40)
+    same(advanced(restored, 1).states(), advanced(whole, 2).states())
+
+
+def test_update_by_update_is_the_run():
+    _, states = cp.run(NOISY_LEARNER, SHORT, seeds=[3], steps=10, return_states=True)
+    state = NOISY_LEARNER.init(cp.keys(3)[1])
+    _, *examples = SHORT.deal(SHORT.begin(cp.keys(3)[0]), 10)
+    keys = []
+    for x, y in zip(*examples, strict=True):
+        keys.append(jax.random.key_data(state.key).tolist())
+        state, _ = NOISY_LEARNER.update(state, x, y)
+    assert len({*map(tuple, keys)}) == 10
+    for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(states["foresight"][3]), strict=True):
+        np.testing.assert_allclose(plain_numbers(one), plain_numbers(other), rtol=1e-4, atol=1e-6)

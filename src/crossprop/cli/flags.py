@@ -15,6 +15,9 @@ STREAM_HELP = (
     f"One of {', '.join(STREAMS)}: GEOFF, or label-shifted digits (8x8 pixels), 5,000 images of MNIST, or MNIST; or a "
     "stream that an imported module registers."
 )
+OptimizerName = Literal[
+    "sgd", "momentum", "rmsprop", "adam", "idbd", "upgd", "l2_init", "shrink_perturb", "clip_weights", "obgd"
+]  # fmt: skip
 PREFIXES = ("network.", "stream.")
 SET_HELP = (
     "Any other argument of the learners that have it, such as memory_step_size=0.001, or of one learner, such as "
@@ -45,7 +48,7 @@ class ExperimentFlags:
     """Step size of every learner; unset, 0.0005."""
     incoming_step_size: float | None = None
     """Step size of the incoming weights; unset, that of the learner."""
-    optimizer: Literal["sgd", "momentum", "rmsprop", "adam", "idbd"] | None = None
+    optimizer: OptimizerName | None = None
     """Optimizer of the learners that do not have one by name; unset, sgd. --set optimizer.NAME=VALUE sets a
     hyperparameter of it."""
     eta: float | None = None

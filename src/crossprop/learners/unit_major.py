@@ -264,6 +264,7 @@ class _Example(NamedTuple):
     """What every layer sees, the output layer last, with its constant."""
     activations: list[Activation]
     outputs: Array
+    delta: Array
 
 
 def _learn_at_once(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
@@ -280,7 +281,7 @@ def _learn_at_once(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) ->
         gradients.append(_minus(reduce(_add, directions)) if directions else None)
     gradients.append(_minus(delta[:, None] * features[-1][None, :]))
     weights = all_weights(stack, work)
-    key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs))
+    key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs, delta))
     optimizer = stack.whole.network_optimizer()
     assert optimizer is not None
     transform = optimizer(stack.whole.step_sizes())
@@ -309,6 +310,13 @@ def _extra_arguments(
         key, found["key"] = jax.random.split(work.key)
     if "curvature" in optimizer.needs:
         found["curvature"] = at_weights(_curvature(stack, work, example))
+    if "delta" in optimizer.needs:
+        found["delta"] = example.delta
+    if "fan_in" in optimizer.needs:
+        widths = (stack.whole.network.inputs, *stack.whole.network.sizes)
+        found["fan_in"] = at_weights(widths)
+    if "inputs_axis" in optimizer.needs:
+        found["inputs_axis"] = at_weights([*(0 for _ in work.layers), 1])
     return key, found
 
 

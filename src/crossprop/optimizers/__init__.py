@@ -1,7 +1,14 @@
 """Optimizers: how big the step is. Each goes with every credit rule, and with plain optax."""
 
+from crossprop.optimizers.base import NETWORK_OPTIMIZERS as NETWORK_OPTIMIZERS
 from crossprop.optimizers.base import NetworkOptimizer as NetworkOptimizer
+from crossprop.optimizers.base import Optimizer as Optimizer
+from crossprop.optimizers.base import optimizer_field as optimizer_field
+from crossprop.optimizers.bounded import clip_weights as clip_weights
+from crossprop.optimizers.bounded import l2_init as l2_init
+from crossprop.optimizers.bounded import obgd as obgd
+from crossprop.optimizers.perturbed import shrink_perturb as shrink_perturb
+from crossprop.optimizers.perturbed import upgd as upgd
 from crossprop.optimizers.step_sizes import idbd as idbd
 
-NETWORK_OPTIMIZERS: dict[str, type[NetworkOptimizer]] = {each.__name__: each for each in (idbd,)}
-"""By name, for the command line and TOML files."""
+NETWORK_OPTIMIZERS.update({each.__name__: each for each in (idbd, upgd, l2_init, shrink_perturb, clip_weights, obgd)})

@@ -1,13 +1,18 @@
-"""How big the step is: optimizers known by name, with the paper's constants, and those that see the whole network."""
+"""What an optimizer can be: a name, a function from step size to an optax transformation, or one that sees the whole
+network."""
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+
+from crossprop import _checks as check
+from crossprop.hyperparameters import Function, Name, unwrapped
 
 MOMENTUM = 0.9
 
@@ -17,11 +22,16 @@ OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "rmsprop": lambda step_size: optax.rmsprop(step_size, decay=0.9, eps=1e-10, initial_scale=1.0),
     "adam": lambda step_size: optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8),
 }
+"""By name, with the paper's constants."""
 
 EXTRA_ARGUMENTS = {
-    "key": "a key of JAX, new at every step",
-    "curvature": "the diagonal of the Gauss-Newton matrix of the loss, shaped like the parameters: for half the "
-    "squared error the sum over outputs of (dy/dw)^2, so x^2 for a linear unit",
+    "key": "a key of JAX, a new one at every step",
+    "curvature": "the diagonal of the loss's Gauss-Newton matrix, shaped like the parameters: for half the squared "
+    "error the sum over outputs of (dy/dw)^2, so x^2 for a linear unit",
+    "hessian_product": "a function from a tree like the parameters to the product of the loss's Hessian with it",
+    "delta": "the error at the outputs, target minus output: a number or an array",
+    "fan_in": "the number of inputs of a unit, for all parameters or one for each part of their tree",
+    "inputs_axis": "the axis along which a unit's inputs lie, for all parameters or one for each part of their tree",
 }
 """What an optimizer can need besides gradients and parameters, as keyword arguments of `update`."""
 
@@ -34,8 +44,10 @@ class NetworkOptimizer(eqx.Module):
     every matrix can have its own.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ()
-    """Names of keyword arguments of `update`: keys of `EXTRA_ARGUMENTS`."""
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """The keyword arguments that `update` needs: keys of `EXTRA_ARGUMENTS`."""
 
     @abstractmethod
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
@@ -44,11 +56,92 @@ class NetworkOptimizer(eqx.Module):
 
 Optimizer = str | Callable[[Any], optax.GradientTransformation] | NetworkOptimizer
 
+NETWORK_OPTIMIZERS: dict[str, type[NetworkOptimizer]] = {}
+"""By name, for the command line and TOML files; `crossprop.optimizers` fills it."""
+
+
+# The optimizer as a field of a learner, or of another optimizer.
+
+
+def optimizer_field() -> Any:
+    """A field for an optimizer, sgd unless it is given. Hyperparameters of the optimizer are leaves of the pytree."""
+    return eqx.field(default="sgd", converter=as_optimizer)
+
+
+def as_optimizer(optimizer: Any) -> Any:
+    """An optimizer as a field keeps it: the names of `crossprop.optimizers` stand for these with their defaults, as
+    does a table of a `name` and hyperparameters with those."""
+    if isinstance(optimizer, Mapping):
+        return _from_table(optimizer)
+    if isinstance(optimizer, str):
+        return NETWORK_OPTIMIZERS[optimizer]() if optimizer in NETWORK_OPTIMIZERS else Name(optimizer)
+    if isinstance(optimizer, NetworkOptimizer | Function | optax.GradientTransformation) or not callable(optimizer):
+        return optimizer
+    return Function(optimizer)
+
+
+def _from_table(table: Mapping[str, Any]) -> Any:
+    name, values = table.get("name"), {key: value for key, value in table.items() if key != "name"}
+    check.choice("the name of optimizer", name, [*OPTIMIZERS, *NETWORK_OPTIMIZERS])
+    if name in OPTIMIZERS:
+        if values:
+            raise ValueError(f"optimizer {name!r} has no hyperparameters, got {check.shown(values)}")
+        return Name(name)
+    build = NETWORK_OPTIMIZERS[str(name)]
+    for key in values:
+        check.choice(f"a hyperparameter of optimizer {name!r}", key, [each.name for each in fields(build)])
+    return build(**values)
+
+
+def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:
+    """A ValueError or TypeError unless a learner can have this optimizer."""
+    if isinstance(optimizer, str):
+        check.choice(argument, optimizer, [*OPTIMIZERS, *NETWORK_OPTIMIZERS])
+    elif isinstance(optimizer, NetworkOptimizer):
+        for each in optimizer.needs:
+            check.choice(f"what {type(optimizer).__name__} needs", each, EXTRA_ARGUMENTS)
+    elif isinstance(optimizer, optax.GradientTransformation) or not callable(optimizer):
+        raise TypeError(
+            f"{argument} must be a name or a function from step size to an optax transformation, such as optax.adam "
+            f"or lambda step_size: optax.adamw(step_size, weight_decay=0.01), got {check.shown(optimizer)}"
+        )
+    else:
+        try:
+            made = optimizer(0.01)
+        except Exception as problem:
+            raise ValueError(f"{argument} must take a step size, got {problem!r} for {argument}(0.01)") from problem
+        if not isinstance(made, optax.GradientTransformation):
+            raise TypeError(
+                f"{argument} must return an optax transformation, got {check.shown(made)} from "
+                f"{check.shown(unwrapped(optimizer))}"
+            )
+
+
+# Transformations.
+
 
 def transformation(optimizer: Optimizer, step_size: Any) -> optax.GradientTransformationExtraArgs:
-    """The optax transformation of an optimizer, given by name or as a function."""
+    """The optax transformation of an optimizer for one matrix, given by name or as a function."""
     build = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
     return optax.with_extra_args_support(build(step_size))
+
+
+def transformation_of_tree(optimizer: Optimizer, step_size: Any) -> optax.GradientTransformationExtraArgs:
+    """The transformation of any optimizer, with a step size for each part of the tree of parameters."""
+    if isinstance(optimizer, NetworkOptimizer):
+        return optimizer(step_size)
+    step_sizes, structure = jax.tree.flatten(step_size)
+    each = [transformation(optimizer, size) for size in step_sizes]
+
+    def init(params: Any) -> Any:
+        return tuple(own.init(part) for own, part in zip(each, structure.flatten_up_to(params), strict=True))
+
+    def update(gradients: Any, states: Any, params: Any = None, **extra: Any) -> Any:
+        parts = zip(each, *map(structure.flatten_up_to, (gradients, params)), states, strict=True)
+        found = [own.update(gradient, state, part, **extra) for own, gradient, part, state in parts]
+        return structure.unflatten([step for step, _ in found]), tuple(state for _, state in found)
+
+    return with_extra_arguments(init, update)
 
 
 def with_extra_arguments(init: Any, update: Any) -> optax.GradientTransformationExtraArgs:
@@ -62,10 +155,23 @@ def full_step_size(step_size: Any, params: Any) -> Any:
     return jax.tree.map(lambda number, part: jax.tree.map(full(number), part), step_size, params)
 
 
-def required(optimizer: NetworkOptimizer, given: dict[str, Any]) -> Any:
+def required(optimizer: NetworkOptimizer, given: dict[str, Any]) -> list[Any]:
     """The extra arguments that the optimizer needs, in the order of `needs`; a TypeError names one that is missing."""
-    name = type(optimizer).__name__
     for argument in optimizer.needs:
         if given.get(argument) is None:
-            raise TypeError(f"{name} needs update(..., {argument}=): {EXTRA_ARGUMENTS[argument]}")
+            raise TypeError(f"{type(optimizer).__name__} needs update(..., {argument}=): {EXTRA_ARGUMENTS[argument]}")
     return [given[argument] for argument in optimizer.needs]
+
+
+def check_params(optimizer: NetworkOptimizer, params: Any) -> None:
+    """A TypeError if `update` was called without parameters."""
+    if params is None:
+        raise TypeError(f"{type(optimizer).__name__} needs the parameters: update(gradients, state, params, ...)")
+
+
+def normal_like(key: Any, tree: Any) -> Any:
+    """Standard normal numbers shaped like a tree, with a key of its own for each leaf."""
+    leaves, structure = jax.tree.flatten(tree)
+    keys = jax.random.split(key, len(leaves))
+    drawn = [jax.random.normal(own, leaf.shape, leaf.dtype) for own, leaf in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, drawn)

@@ -49,11 +49,14 @@ class idbd(NetworkOptimizer):
     meta_step_size: Hyperparameter = hyperparameter(default=0.01)
     bounded: bool = eqx.field(static=True, default=False, converter=check.plain)
 
-    needs = ("curvature",)
-
     def __check_init__(self):
         check.number("meta_step_size", self.meta_step_size, low=0)
         check.flag("bounded", self.bounded)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return ("curvature",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size at the start."""

@@ -1,0 +1,172 @@
+"""Optimizers that keep weights moving: by noise where they are of little use, or everywhere."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from crossprop import _checks as check
+from crossprop.hyperparameters import Hyperparameter, hyperparameter
+from crossprop.optimizers.base import (
+    NetworkOptimizer,
+    Optimizer,
+    check_optimizer,
+    check_params,
+    full_step_size,
+    normal_like,
+    optimizer_field,
+    required,
+    transformation_of_tree,
+    with_extra_arguments,
+)
+
+
+class UPGDState(NamedTuple):
+    """The running mean of the utility of every weight, and the number of steps."""
+
+    utility: Any
+    count: Any
+
+
+class upgd(NetworkOptimizer):
+    r"""Utility-based perturbed gradient descent: noise and steps for weights of little use, rest for useful ones.
+
+    With $g$ the gradient, $\xi$ standard normal noise and $t$ the number of the step:
+
+    $$u \leftarrow \beta u + (1 - \beta) (-g w) \qquad s = \mathrm{sigmoid}(u / \max u)$$
+    $$w \leftarrow (1 - \alpha \lambda) w - \alpha (g + \sigma \xi)(1 - s)$$
+
+    The greatest utility is that of all weights of the network. The paper corrects both utilities in the fraction for
+    their beginning at 0, by $1 / (1 - \beta^t)$, which cancels.
+
+    **Arguments:**
+
+    - `sigma`: the standard deviation of the noise. `utility_decay`: of the running mean of utilities ($\beta$).
+      `weight_decay`: $\lambda$. The defaults are those of the authors' README; in the paper's experiments with
+      input-permuted MNIST they are 0.1, 0.9999 and 0.01, with step size 0.01.
+    - `protecting`: False leaves the gradient alone, and has $g + \sigma \xi (1 - s)$ for $(g + \sigma \xi)(1 - s)$.
+    - `as_run`: True leaves out the correction of the greatest utility, as the authors' code does, which makes a
+      difference in the first steps: $s = \mathrm{sigmoid}(u / ((1 - \beta^t) \max u))$. The code in their README also
+      doubles the last term: double the step size and halve `weight_decay` for that.
+
+    Where the greatest utility is 0, as it is when all gradients are, it counts as 1: the authors' code gives NaN.
+
+    `update` needs `key` and the parameters.
+
+    ```python
+    learner = Backprop(Network(784, hidden=(300, 150), outputs=10, loss="softmax"), 0.01, optimizer=upgd(sigma=0.1))
+    ```
+
+    Elsayed and Mahmood (2024), "Addressing Loss of Plasticity and Catastrophic Forgetting in Continual Learning".
+    """
+
+    sigma: Hyperparameter = hyperparameter(default=0.001)
+    utility_decay: Hyperparameter = hyperparameter(default=0.999)
+    weight_decay: Hyperparameter = hyperparameter(default=0.001)
+    protecting: bool = eqx.field(static=True, default=True, converter=check.plain)
+    as_run: bool = eqx.field(static=True, default=False, converter=check.plain)
+
+    def __check_init__(self):
+        check.number("sigma", self.sigma, low=0)
+        check.number("utility_decay", self.utility_decay, low=0, high=1)
+        if not check.is_traced(self.utility_decay) and self.utility_decay == 1:
+            raise ValueError("utility_decay must be below 1, got 1.0")
+        check.number("weight_decay", self.weight_decay, low=0)
+        check.flag("protecting", self.protecting)
+        check.flag("as_run", self.as_run)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return ("key",)
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size."""
+
+        def init(params: Any) -> UPGDState:
+            return UPGDState(jax.tree.map(jnp.zeros_like, params), jnp.zeros((), jnp.int32))
+
+        def update(gradients: Any, state: UPGDState, params: Any = None, **extra: Any) -> tuple[Any, UPGDState]:
+            (key,) = required(self, extra)
+            check_params(self, params)
+            decay, count = self.utility_decay, state.count + 1
+            utility = jax.tree.map(lambda u, g, w: decay * u - (1 - decay) * g * w, state.utility, gradients, params)
+            greatest = jnp.stack([jnp.max(each) for each in jax.tree.leaves(utility)]).max()
+            correction = 1 - decay ** count.astype(greatest.dtype) if self.as_run else 1
+            scale = jnp.where(greatest == 0, 1, greatest) * correction
+            steps = jax.tree.map(
+                lambda size, g, noise, u, w: -size * (self._direction(g, noise, u / scale) + self.weight_decay * w),
+                full_step_size(step_size, params),
+                gradients,
+                normal_like(key, params),
+                utility,
+                params,
+            )
+            return steps, UPGDState(utility, count)
+
+        return with_extra_arguments(init, update)
+
+    def _direction(self, gradient: Any, noise: Any, utility: Any) -> Any:
+        rest = 1 - jax.nn.sigmoid(utility)
+        return (gradient + self.sigma * noise) * rest if self.protecting else gradient + self.sigma * noise * rest
+
+
+class shrink_perturb(NetworkOptimizer):
+    r"""Shrink and perturb, at every step: all weights shrink a little, and get noise.
+
+    With $\Delta w$ the step of `base` and $\xi$ standard normal noise:
+
+    $$w \leftarrow (1 - s) w + \Delta w + \sigma \xi$$
+
+    **Arguments:**
+
+    - `shrink`: $s$. `sigma`: the standard deviation of the noise.
+    - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
+      another of these optimizers.
+
+    Ash and Adams shrink and perturb once, before new data. Online, Dohare et al. (2024) add noise of 1e-5 at each step,
+    beside L2 regularisation; Elsayed and Mahmood (2024) have $s = \alpha \lambda$ and noise times $\alpha$; Kumar et
+    al. (2023) take weights drawn anew, times 0.01, for the noise.
+
+    `update` needs `key` and the parameters.
+
+    ```python
+    learner = Backprop(Network(20, hidden=500), 0.001, optimizer=shrink_perturb(1e-4, base="adam"))
+    ```
+
+    Ash and Adams (2020), "On Warm-Starting Neural Network Training".
+    """
+
+    shrink: Hyperparameter = hyperparameter(default=1e-4)
+    sigma: Hyperparameter = hyperparameter(default=1e-5)
+    base: Optimizer = optimizer_field()
+
+    def __check_init__(self):
+        check.number("shrink", self.shrink, low=0, high=1)
+        check.number("sigma", self.sigma, low=0)
+        check_optimizer(self.base, "base")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return ("key", *(each for each in base_needs(self.base) if each != "key"))
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size."""
+        base = transformation_of_tree(self.base, step_size)
+
+        def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+            key, *_ = required(self, extra)
+            check_params(self, params)
+            steps, state = base.update(gradients, state, params, **extra)
+            noise = normal_like(jax.random.fold_in(key, 1), params)  # the base's own is drawn from the key itself
+            return jax.tree.map(lambda d, w, n: d - self.shrink * w + self.sigma * n, steps, params, noise), state
+
+        return with_extra_arguments(base.init, update)
+
+
+def base_needs(base: Any) -> tuple[str, ...]:
+    """What the optimizer that another one is built upon needs."""
+    return base.needs if isinstance(base, NetworkOptimizer) else ()
