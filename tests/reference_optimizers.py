@@ -113,7 +113,7 @@ class _Adam:
         return found
 
 
-def _gradients(directions):
+def _gradients(directions) -> list:
     minus = lambda direction: None if direction is None else [[-d for d in row] for row in direction]
     return [minus(direction) for direction in directions]
 
