@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import xarray
 
-from crossprop import Backprop, Network, optimizers
+from crossprop import Backprop, Network, datasets, optimizers
 from crossprop.cli import main
-from crossprop.papers import sutton1992
+from crossprop.papers import dohare2024, sutton1992
+from crossprop.papers.paper import Version
 from crossprop.papers.verdicts import verdicts_on
 from crossprop.reproduce import PAPERS, Rerun
 
@@ -39,7 +40,7 @@ def decided(paper, **records):
 # The commands.
 
 
-CHEAP = {"sutton1992": "fixed"}
+CHEAP = {"sutton1992": "fixed", "dohare2024": "continual"}
 """An experiment of each paper that compiles quickly; the others take their turn in the long tests."""
 
 
@@ -198,3 +199,124 @@ def test_error_is_that_of_the_last_window_at_the_best_step_size():
 def test_step_sizes_are_judged_after_250000_examples_and_what_comes_later_is_said():
     found = decided("sutton1992", **{"step-sizes": step_sizes(irrelevant=0.008, later=0.5)})["S4"]
     assert found.verdict == IN_PART and "it is so after 300,000 examples" in found.why
+
+
+# Dohare et al. (2024).
+
+BINS = np.arange(1, 51) * 20_000
+
+
+def curve(start, end):
+    """A curve that stays at the start for ten bins, rises, and stays at the end for ten."""
+    return start + (end - start) * np.clip((np.arange(50) - 9) / 31, 0, 1)
+
+
+def regression(changed=None, **options):
+    """Records in which all that the paper says is so."""
+    values = {
+        "linear 0.01": curve(0.88, 0.88),
+        "relu 0.01": curve(0.62, 1.25),
+        "relu 0.003": curve(0.71, 1.08),
+        "relu 0.001": curve(0.72, 0.87),
+        "tanh 0.01": curve(0.43, 0.9),
+    }
+    for name in ("relu 0.003", "relu 0.001"):
+        values[name][0] = {"relu 0.003": 0.8, "relu 0.001": 0.9}[name]
+    return made_records(values | (changed or {}), BINS, **options)
+
+
+def continual(changed=None, **options):
+    values = {"relu 0.01": curve(0.62, 1.25), "tanh 0.01": curve(0.43, 0.9)}
+    values |= {f"continual relu, rate {rate:g}": curve(0.6, 0.6) for rate in dohare2024.plans.RATES}
+    values |= {"continual tanh, rate 0.0001": curve(0.4, 0.41)}
+    return made_records(values | (changed or {}), BINS, **options)
+
+
+def permuted(changed=None, tasks=40, **options):
+    rise = np.linspace(0, 1, tasks)
+    lost = {"backprop 0.03": 0.3, "backprop 0.01": 0.1, "backprop 0.003": 0.05, "continual 0.01": 0.01}
+    values = {name: 0.2 + each * rise for name, each in lost.items()} | (changed or {})
+    records = made_records(values, np.arange(1, tasks + 1) * 5000, variable="error", **options)
+    return records.assign_coords(task=("step", np.arange(tasks)))
+
+
+def published(end, tasks=800):
+    """Errors of 800 tasks that end with accuracies of about those published, or `end` points off."""
+    names = dohare2024.claims.PUBLISHED_ACCURACY.items()
+    values = {name: np.full(tasks, (100 - value + end) / 100) for name, value in names}
+    return permuted(values, tasks, without=("backprop 0.03", "continual 0.01"), seeds=4, noise=0.001)
+
+
+@pytest.mark.parametrize(
+    ("id", "records", "expected"),
+    [
+        ("D1", {"regression": regression()}, HOLDS),
+        ("D1", {"regression": regression({"relu 0.01": curve(0.62, 1.5), "tanh 0.01": curve(0.4, 2)})}, IN_PART),
+        ("D1", {"regression": regression({name: curve(0.6, 3) for name in dohare2024.plans.ENDS})}, DOES_NOT),
+        ("D1", {"regression": regression(noise=0.3)}, NOT_SHOWN),
+        ("D1", {"regression": regression(without=("linear 0.01",))}, CANNOT),
+        ("D2", {"regression": regression()}, HOLDS),
+        ("D2", {"regression": regression({name: curve(1, 1) for name in dohare2024.plans.STARTS})}, DOES_NOT),
+        ("D3", {"regression": regression()}, HOLDS),
+        ("D3", {"regression": regression({"relu 0.001": curve(0.9, 2)})}, IN_PART),
+        ("D3", {"regression": regression({"relu 0.01": curve(3, 0.1)})}, IN_PART),
+        ("D3", {"regression": regression({"relu 0.01": curve(3, 0.1), "relu 0.001": curve(0.1, 3)})}, DOES_NOT),
+        ("D4", {"regression": regression()}, HOLDS),
+        ("D4", {"regression": regression({"relu 0.001": curve(0.7, 0.7)})}, IN_PART),
+        ("D4", {"regression": regression({name: curve(1, 0.5) for name in dohare2024.plans.STARTS})}, DOES_NOT),
+        ("D5", {"regression": regression()}, HOLDS),
+        ("D5", {"regression": regression({"linear 0.01": curve(2, 2)})}, DOES_NOT),
+        ("D6", {"continual": continual()}, HOLDS),
+        ("D6", {"continual": continual({"continual tanh, rate 0.0001": curve(0.4, 0.6)})}, IN_PART),
+        ("D6", {"continual": continual({"relu 0.01": curve(0.5, 0.5), "tanh 0.01": curve(0.3, 0.3)})}, IN_PART),
+        (
+            "D6",
+            {
+                "continual": continual(
+                    {name: curve(0.5, 2) for name in continual().learner.values if name.startswith("continual")}
+                )
+            },
+            DOES_NOT,
+        ),
+        ("D7", {"mnist": permuted()}, HOLDS),
+        ("D7", {"mnist": permuted({"backprop 0.003": 0.2})}, IN_PART),
+        (
+            "D7",
+            {"mnist": permuted({f"backprop {each}": np.linspace(0.3, 0.2, 40) for each in (0.03, 0.01, 0.003)})},
+            DOES_NOT,
+        ),
+        ("D8", {"mnist": permuted()}, HOLDS),
+        ("D8", {"mnist": permuted({"backprop 0.003": np.linspace(0.2, 0.9, 40)})}, IN_PART),
+        ("D9", {"mnist": permuted()}, HOLDS),
+        ("D9", {"mnist": permuted({"continual 0.01": np.linspace(0.2, 0.6, 40)})}, DOES_NOT),
+        ("D9", {"mnist": permuted(without=("continual 0.01",))}, CANNOT),
+        ("D10", {"mnist": permuted()}, CANNOT),
+        ("D10", {"mnist": published(0)}, HOLDS),
+        ("D10", {"mnist": published(2)}, DOES_NOT),
+        ("D10", {"mnist": published(0, tasks=100)}, CANNOT),
+    ],
+)
+def test_rules_of_dohare2024(id, records, expected):
+    found = decided("dohare2024", **records)[id]
+    assert found.verdict == expected, found.why
+
+
+def test_the_rate_with_the_lowest_error_speaks_for_continual_backprop():
+    best = {"continual relu, rate 0.001": curve(0.5, 0.5), "continual relu, rate 1e-05": curve(0.5, 2)}
+    found = decided("dohare2024", continual=continual(best))["D6"]
+    assert found.verdict == HOLDS and any("rate 0.001 does not lose" in part for part in found.parts)
+
+
+def test_step_sizes_are_twice_the_authors_as_the_loss_is_half_of_theirs():
+    plan = PAPERS["dohare2024"].plans["regression"](Version("small", datasets.mnist5k))
+    assert float(plan.learners["relu 0.01"].step_size) == 0.02 and float(plan.learners["linear 0.01"].step_size) == 0.02
+    assert (plan.steps, plan.record_every) == (1_000_000, 20_000)
+
+
+def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
+    mnist = PAPERS["dohare2024"].plans["mnist"]
+    full = mnist(Version("full", datasets.mnist5k, tasks=3))
+    assert full.learners["backprop 0.003"].network.sizes == (2000, 2000, 2000)
+    assert full.stream.steps == 3 * 5000 and full.seeds == 10
+    assert any("full set is not here" in setting.why for setting in full.settings)
+    assert mnist(Version("full", datasets.mnist5k)).stream.steps == 800 * 5000

@@ -1,0 +1,397 @@
+"""The claims of Dohare et al. (2024) about slowly-changing regression and permuted MNIST, and their rules."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crossprop import sentences
+from crossprop.papers import rules
+from crossprop.papers.dohare2024.plans import (
+    ENDS,
+    LINEAR,
+    RATES,
+    STARTS,
+    STEP_SIZES,
+    TASKS,
+    continual_name,
+    name_of,
+)
+from crossprop.papers.measures import Quantity, Runs
+from crossprop.papers.story import Headline, Leads
+from crossprop.papers.texts import INTERVALS, STRICT
+from crossprop.papers.verdicts import (
+    DOES_NOT,
+    HOLDS,
+    MORE_TIMES,
+    Bounds,
+    CannotDecide,
+    Claim,
+    Finding,
+    Judgement,
+    Number,
+    Part,
+    Verdict,
+    joint_level,
+)
+from crossprop.statistics import paired_difference
+
+if TYPE_CHECKING:
+    import xarray
+
+    Judge = Callable[[xarray.Dataset], Judgement]
+
+WITHIN = 0.1
+"""Of a published value, as a share of it."""
+BINS, EARLY_BINS = 5, 10
+CHANGED = "error at the end / at first, "
+KEPT = 1.1
+"""Plasticity is kept if the error at the end is at most this many times that at first."""
+EARLY, LATE = 0.2, 0.1
+"""The first fifth of the tasks, without the very first, is the beginning, and the last tenth the end."""
+PUBLISHED_ACCURACY = {"backprop 0.01": 90.1, "backprop 0.003": 93.7, "backprop 0.001": 94.0}
+POINTS, UNIT = 0.5, "percentage points"
+MORE_POINTS = Bounds(low=0)
+
+
+# Slowly-changing regression.
+
+
+def _lowest(runs: Runs, name: str) -> np.ndarray:
+    """Of each run, the error in the bin of the first ten in which the mean error is lowest."""
+    curve = runs.curve("loss", name)[:, :EARLY_BINS]
+    return curve[:, curve.mean(axis=0).argmin()]
+
+
+def _at_first(runs: Runs, name: str) -> np.ndarray:
+    return runs.curve("loss", name)[:, :BINS].mean(axis=1)
+
+
+def _in_first_bin(runs: Runs, name: str) -> np.ndarray:
+    return runs.curve("loss", name)[:, 0]
+
+
+def _at_end(runs: Runs, name: str) -> np.ndarray:
+    return runs.curve("loss", name)[:, -BINS:].mean(axis=1)
+
+
+def _checked(records: "xarray.Dataset", names: Sequence[str]) -> Runs:
+    runs = Runs(records)
+    runs.need(("loss",), tuple(names))
+    return runs
+
+
+def _as_published(published: dict[str, float], when: str, of: Callable[[Runs, str], np.ndarray]) -> "Judge":
+    def judge(records: "xarray.Dataset") -> Judgement:
+        runs, level = _checked(records, [*published]), joint_level(len(published))
+        parts = tuple(
+            Part(
+                f"{name} {when} is within {WITHIN:.0%}",
+                (rules.near(f"{name}'s error {when}", of(runs, name), value, WITHIN * value, level),),
+            )
+            for name, value in published.items()
+        )
+        return Judgement(parts, (), runs.seeds)
+
+    return judge
+
+
+def _quantity(runs: Runs, when: str, of: Callable[[Runs, str], np.ndarray]) -> Quantity:
+    return Quantity(runs, f"error {when}", f"error {when}", lambda name: of(runs, name))
+
+
+def _larger_steps_lose_more(records: "xarray.Dataset") -> Judgement:
+    names = [name_of("relu", each) for each in STEP_SIZES]
+    runs, level = _checked(records, names), joint_level(4)
+    first, end = _quantity(runs, "in the first bin", _in_first_bin), _quantity(runs, "at the end", _at_end)
+    parts = []
+    for larger, smaller in pairwise(names):
+        parts += [
+            Part(
+                f"{larger} is better than {smaller} in the first bin",
+                (first.times(smaller, larger, level, MORE_TIMES),),
+            ),
+            Part(f"{larger} is worse than {smaller} at the end", (end.times(larger, smaller, level, MORE_TIMES),)),
+        ]
+    return Judgement(tuple(parts), (), runs.seeds)
+
+
+def _change(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
+    """How many times the error at first the error at the end is."""
+    values = {"at the end": _at_end(runs, name), "at first": _at_first(runs, name)}
+    quantity = Quantity(runs, name, "error", lambda when: values[when])
+    found = quantity.times("at the end", "at first", level, bounds)
+    number = Number(f"{CHANGED}{name}", found.number.mean, found.number.low, found.number.high)
+    shown = sentences.span(number.mean, number.low, number.high)
+    return Finding(number, bounds, f"{name}'s error at the end is {shown.mean} times that at first{shown.between}")
+
+
+def _loses_plasticity(records: "xarray.Dataset") -> Judgement:
+    runs, level = _checked(records, [*STARTS]), joint_level(len(STARTS))
+    parts = tuple(
+        Part(f"{name}'s error is higher at the end", (_change(runs, name, level, MORE_TIMES),)) for name in STARTS
+    )
+    return Judgement(parts, (), runs.seeds)
+
+
+def _worse_than_linear(records: "xarray.Dataset") -> Judgement:
+    names = [name_of("relu", each) for each in STEP_SIZES[:2]]
+    runs, level = _checked(records, [*names, LINEAR]), joint_level(len(names))
+    end = _quantity(runs, "at the end", _at_end)
+    parts = tuple(Part(f"{name} is worse", (end.times(name, LINEAR, level, MORE_TIMES),)) for name in names)
+    return Judgement(parts, (), runs.seeds)
+
+
+def _continual_keeps_plasticity(records: "xarray.Dataset") -> Judgement:
+    plain = {each: name_of(each, STEP_SIZES[0]) for each in ("relu", "tanh")}
+    by_rate = [continual_name("relu", rate) for rate in RATES]
+    runs = _checked(records, [*plain.values(), *by_rate, continual_name("tanh", RATES[1])])
+    best = min(by_rate, key=lambda name: runs.curve("loss", name).mean())
+    continual = {"relu": best, "tanh": continual_name("tanh", RATES[1])}
+    level, end = joint_level(4), _quantity(runs, "at the end", _at_end)
+    parts = []
+    for activation, name in continual.items():
+        parts += [
+            Part(f"{name} does not lose plasticity", (_change(runs, name, level, Bounds(high=KEPT)),)),
+            Part(
+                f"{plain[activation]}, by backprop, ends worse",
+                (end.times(plain[activation], name, level, MORE_TIMES),),
+            ),
+        ]
+    shown = [_change(runs, name, level, MORE_TIMES) for name in plain.values()]
+    shown += [_change(runs, name, level, Bounds(high=KEPT)) for name in by_rate if name != best]
+    return Judgement(tuple(parts), tuple(shown), runs.seeds)
+
+
+# Permuted MNIST.
+
+
+def _backprop_names(runs: Runs) -> list[str]:
+    """The learners by backprop, the largest step size first."""
+    return sorted((name for name in runs.learners if name.startswith("backprop ")), key=lambda name: -_step_size(name))
+
+
+def _step_size(name: str) -> float:
+    return float(name.rpartition(" ")[2])
+
+
+def _late(runs: Runs, name: str) -> np.ndarray:
+    curve = runs.curve("error", name)
+    return 100 * curve[:, -max(1, round(LATE * curve.shape[1])) :].mean(axis=1)
+
+
+def _lost(runs: Runs, name: str) -> np.ndarray:
+    """Of each run, how many points more it misclassifies at the end than at first."""
+    curve = runs.curve("error", name)
+    return _late(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
+
+
+def _needed(records: "xarray.Dataset", least: int) -> tuple[Runs, list[str]]:
+    runs = Runs(records)
+    names = _backprop_names(runs)
+    if len(names) < least:
+        raise CannotDecide("the records hold no backprop with several step sizes")
+    runs.need(("error",), tuple(names))
+    return runs, names
+
+
+def _more_points(a: str, b: str, values: tuple[np.ndarray, np.ndarray], level: float, runs: Runs) -> Finding:
+    number = Number.of(f"points lost, {a} - {b}", paired_difference(*values, level), UNIT)
+    agree = values[0] > values[1] if number.mean >= 0 else values[0] < values[1]
+    said = sentences.points(f"{a} loses {{}} than {b}", ("more", "less"), number, runs.count(agree))
+    return Finding(number, MORE_POINTS, said)
+
+
+def _accuracy_falls(records: "xarray.Dataset") -> Judgement:
+    runs, names = _needed(records, 1)
+    level = joint_level(len(names))
+    parts = []
+    for name in names:
+        number = Number.of(
+            f"points lost, {name}", paired_difference(_lost(runs, name), 0.0, level), "percentage points"
+        )
+        text = f"{name} misclassifies {{}} at the end than at first"
+        said = sentences.points(text, ("more", "less"), number)
+        parts.append(Part(f"{name} misclassifies more at the end", (Finding(number, MORE_POINTS, said),)))
+    return Judgement(tuple(parts), (), runs.seeds)
+
+
+def _larger_steps_lose_more_points(records: "xarray.Dataset") -> Judgement:
+    runs, names = _needed(records, 2)
+    level = joint_level(len(names) - 1)
+    parts = tuple(
+        Part(f"{a} loses more than {b}", (_more_points(a, b, (_lost(runs, a), _lost(runs, b)), level, runs),))
+        for a, b in pairwise(names)
+    )
+    return Judgement(parts, (), runs.seeds)
+
+
+def _continual_loses_less(records: "xarray.Dataset") -> Judgement:
+    runs, _ = _needed(records, 1)
+    name = next((each for each in runs.learners if each.startswith("continual ")), None)
+    if name is None:
+        raise CannotDecide("the records hold no continual backprop")
+    plain = name_of("backprop", _step_size(name))
+    runs.need(("error",), (name, plain))
+    level = joint_level(2)
+    late = _late(runs, plain), _late(runs, name)
+    number = Number.of(
+        f"misclassified at the end, {plain} - {name}", paired_difference(*late, level), "percentage points"
+    )
+    said = sentences.points(f"at the end {plain} misclassifies {{}} than {name}", ("more", "less"), number)
+    parts = (
+        Part("backprop loses more", (_more_points(plain, name, (_lost(runs, plain), _lost(runs, name)), level, runs),)),
+        Part("backprop is worse at the end", (Finding(number, MORE_POINTS, said),)),
+    )
+    return Judgement(parts, (), runs.seeds)
+
+
+def _accuracy_as_published(records: "xarray.Dataset") -> Judgement:
+    runs = Runs(records)
+    if len(runs.visits) < TASKS or not {*PUBLISHED_ACCURACY} <= {*runs.learners}:
+        raise CannotDecide(f"it takes the paper's {TASKS} tasks and its network, which --full has")
+    runs.need(("error",), tuple(PUBLISHED_ACCURACY))
+    level = joint_level(len(PUBLISHED_ACCURACY))
+    parts = tuple(
+        Part(
+            f"{name} ends with {value:g}%",
+            (
+                rules.near(
+                    f"the accuracy in percent of {name} at the end", 100 - _late(runs, name), value, POINTS, level
+                ),
+            ),
+        )
+        for name, value in PUBLISHED_ACCURACY.items()
+    )
+    return Judgement(parts, (), runs.seeds)
+
+
+BINNED = "Errors are means over bins of 20,000 examples. At first: the first five bins; at the end: the last five. "
+TASK_ERRORS = (
+    "Misclassified: the share over a whole task, from its first example on. At first: the first fifth of the tasks"
+    " without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at"
+    " first. "
+)
+CLAIMS = (
+    Claim(
+        "D1",
+        "regression",
+        "Backprop's error on slowly-changing regression ends where the paper's figures show it.",
+        f"{BINNED}The errors at the end lie within {WITHIN:.0%} of those read off the figures, a part each:"
+        f" {', '.join(f'{name} {value:g}' for name, value in ENDS.items())}.{INTERVALS}",
+        _as_published(ENDS, "at the end", _at_end),
+    ),
+    Claim(
+        "D2",
+        "regression",
+        "Before it rises, backprop's error is what the paper's figures show.",
+        f"{BINNED}In the bin of the first ten with the lowest mean error over runs, the errors lie within {WITHIN:.0%}"
+        " of the lowest ones read off the figures, a part each:"
+        f" {', '.join(f'{name} {value:g}' for name, value in STARTS.items())}.{INTERVALS}",
+        _as_published(STARTS, "at its lowest", _lowest),
+    ),
+    Claim(
+        "D3",
+        "regression",
+        "The larger the step size, the lower the error at first, and the higher at the end.",
+        f"{BINNED}For ReLU, four parts: step size 0.01 has a lower error than 0.003, and 0.003 than 0.001, in the first"
+        f" bin; at the end each has a higher one (ratios above 1).{STRICT}",
+        _larger_steps_lose_more,
+    ),
+    Claim(
+        "D4",
+        "regression",
+        "Backprop loses plasticity: its error is higher at the end than at first.",
+        f"{BINNED}A part each for {', '.join(STARTS)}: the error at the end is higher than at first (ratio above 1)."
+        f"{STRICT}",
+        _loses_plasticity,
+    ),
+    Claim(
+        "D5",
+        "regression",
+        "With the larger step sizes, ReLU ends worse than a linear unit.",
+        f"{BINNED}Two parts: ReLU with step sizes 0.01 and 0.003 has a higher error at the end than the linear unit"
+        f" (ratio above 1).{STRICT}",
+        _worse_than_linear,
+    ),
+    Claim(
+        "D6",
+        "continual",
+        "Continual backprop does not lose plasticity where backprop does.",
+        f"{BINNED}Step size 0.01. For ReLU, with the rate of {', '.join(f'{rate:g}' for rate in RATES)} that has the"
+        f" lowest error over all examples, and for tanh, with {RATES[1]:g}, two parts each: the error at the end is"
+        f" less than {KEPT:g} times that at first, and backprop's at the end is higher (ratio above 1).{STRICT}",
+        _continual_keeps_plasticity,
+    ),
+    Claim(
+        "D7",
+        "mnist",
+        "On online permuted MNIST, backprop's accuracy falls over the tasks.",
+        f"{TASK_ERRORS}A part for each step size: what is lost is above 0.{INTERVALS}",
+        _accuracy_falls,
+    ),
+    Claim(
+        "D8",
+        "mnist",
+        "On online permuted MNIST, larger step sizes lose more.",
+        f"{TASK_ERRORS}A part for each neighbouring pair of step sizes: the larger one loses more (difference above 0)."
+        f"{INTERVALS}",
+        _larger_steps_lose_more_points,
+    ),
+    Claim(
+        "D9",
+        "mnist",
+        "On online permuted MNIST, continual backprop keeps its accuracy where backprop does not.",
+        f"{TASK_ERRORS}Two parts, at the same step size: backprop loses more, and misclassifies more at the end"
+        f" (differences above 0).{INTERVALS}",
+        _continual_loses_less,
+    ),
+    Claim(
+        "D10",
+        "mnist",
+        "On online permuted MNIST, backprop's accuracy ends where the paper's figure shows it.",
+        f"{TASK_ERRORS}With {TASKS} tasks, the accuracies at the end lie within {POINTS:g} points of those read off the"
+        f" figure: {', '.join(f'{name} {value:g}%' for name, value in PUBLISHED_ACCURACY.items())}.{INTERVALS}",
+        _accuracy_as_published,
+    ),
+)
+LEADS: Leads = {
+    "D4": {
+        HOLDS: "Backprop loses plasticity: {}",
+        DOES_NOT: "Backprop does not lose plasticity here: {}",
+        None: "Whether backprop loses plasticity is settled in part only: {}",
+    },
+    "D1": {
+        HOLDS: "Its errors end where they were published to end: {}",
+        DOES_NOT: "Its errors do not end where they were published to end: {}",
+        None: "Where its errors end: {}",
+    },
+    "D6": {
+        HOLDS: "Continual backprop does not: {}",
+        DOES_NOT: "Continual backprop does no better: {}",
+        None: "Whether continual backprop keeps it is settled in part only: {}",
+    },
+    "D7": {
+        HOLDS: "On permuted MNIST backprop loses plasticity as well: {}",
+        DOES_NOT: "On permuted MNIST backprop does not lose plasticity: {}",
+        None: "On permuted MNIST: {}",
+    },
+    "D9": {
+        HOLDS: "There, too, continual backprop keeps more of it: {}",
+        DOES_NOT: "There continual backprop does not keep more of it: {}",
+        None: "Whether continual backprop keeps more of it there is settled in part only: {}",
+    },
+}
+
+
+def headline(verdicts: Sequence[Verdict]) -> Headline | None:
+    """The chart at the top: backprop, and continual backprop with its best rate, with ReLU."""
+    found = {verdict.id: verdict for verdict in verdicts}.get("D6")
+    times = {number.label.removeprefix(CHANGED): number.mean for number in found.numbers} if found else {}
+    best = next((name for name in times if name.startswith("continual relu")), None)
+    if best is None:
+        return None
+    names = {name_of("relu", STEP_SIZES[0]): "Backprop", best: "Replaces useless units"}
+    notes = {name: f"{word}; at the end {times[name]:.2g} times its error at first" for name, word in names.items()}
+    return Headline("continual", "loss", "Backprop and continual backprop", notes)

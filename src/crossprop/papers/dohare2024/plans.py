@@ -1,0 +1,230 @@
+"""The experiments of Dohare et al. (2024): learners, streams, and every deviation from the paper with its reason."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from crossprop.datasets import DataSet
+from crossprop.figures import Published
+from crossprop.learners import Backprop, Learner
+from crossprop.network import Network
+from crossprop.papers.paper import Version
+from crossprop.papers.plans import Charts, Plan, Setting
+from crossprop.replacements import ContinualReplacement
+from crossprop.streams import PermutedInputs, SlowlyChanging
+
+if TYPE_CHECKING:
+    import xarray
+
+ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid", "leaky_relu": "leaky ReLU"}
+STEP_SIZES = (0.01, 0.003, 0.001)
+LINEAR = "linear 0.01"
+RATES = (1e-5, 1e-4, 1e-3)
+ENDS = {"relu 0.01": 1.25, "relu 0.003": 1.08, "relu 0.001": 0.87, "tanh 0.01": 0.9, LINEAR: 0.88}
+"""Published errors at the end, as read off the figures."""
+STARTS = {"relu 0.01": 0.62, "relu 0.003": 0.71, "relu 0.001": 0.72, "tanh 0.01": 0.43}
+"""Published errors where they are lowest, before they rise."""
+BIN, STEPS = 20_000, 1_000_000
+TASKS, TASK, WIDTH = 800, 60_000, 2000
+SCR_IS = (
+    "Twenty bits, of which fifteen change only every 10,000 examples. The target is a fixed network that is too large "
+    "for the learner, so it has to go on learning with every change."
+)
+MNIST_STEP_SIZES = {"small": (0.03, 0.01, 0.003), "full": STEP_SIZES}
+
+
+def name_of(activation: str, step_size: float) -> str:
+    """A learner by backprop."""
+    return f"{activation} {step_size:g}"
+
+
+def continual_name(activation: str, rate: float) -> str:
+    """A learner by continual backprop."""
+    return f"continual {activation}, rate {rate:g}"
+
+
+def _hidden(activation: str) -> Network:
+    scale = "kaiming-uniform"
+    return Network(20, 5, activation=activation, bias=True, incoming_scale=scale, outgoing_scale=scale)
+
+
+def _regression(activation: str, step_size: float, replacement: ContinualReplacement | None = None) -> Backprop:
+    """The authors descend the squared error, we half of it: hence twice the step size."""
+    return Backprop(_hidden(activation), 2 * step_size, replacement=replacement)
+
+
+def _linear() -> Backprop:
+    return Backprop(Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform"), 2 * STEP_SIZES[0])
+
+
+def _no_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
+    """Without marks where tasks change: a bin has two."""
+    return records.assign_coords(task=("step", [0] * records.sizes["step"]))
+
+
+def _sizes(version: Version) -> tuple[int, int, int]:
+    """Runs, examples and bin."""
+    bin, steps = version.pick((20, 1000), (BIN, STEPS), (BIN, STEPS))
+    return version.seeds or version.pick(2, 20, 100), steps, bin
+
+
+def _scr_settings(version: Version, seeds: int, steps: int) -> tuple[Setting, ...]:
+    quick = "quick version" if version.size == "quick" else ""
+    return (
+        Setting("runs", str(seeds), "100", "" if seeds == 100 else version.why() or "as given on the command line"),
+        Setting("examples", f"{steps:,}", f"{STEPS:,}", quick),
+        Setting("target", "100 threshold units, beta 0.7, thresholds as in the authors' code", "100 threshold units"),
+        Setting("learner", "5 hidden units with biases, Kaiming-uniform weights, biases 0", "the same"),
+        Setting(
+            "step sizes",
+            "twice the paper's",
+            "0.01, 0.003 and 0.001",
+            "the same steps: the authors descend the squared error, we half of it",
+        ),
+    )
+
+
+def regression_plan(version: Version) -> Plan:
+    """Backprop with three step sizes, for several activations, and a linear unit."""
+    seeds, steps, bin = _sizes(version)
+    shown = dict([*ACTIVATIONS.items()][: version.pick(2, 2, 4)])
+    learners: dict[str, Learner] = {LINEAR: _linear()}
+    for activation in shown:
+        learners |= {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
+    charts = tuple(
+        Charts(
+            title=word,
+            learners=(*(name_of(activation, each) for each in STEP_SIZES), LINEAR),
+            variables=("loss",),
+            of=_no_tasks,
+            published=_published(activation, steps, bin),
+        )
+        for activation, word in shown.items()
+    )
+    return Plan(
+        "regression",
+        "Slowly-changing regression",
+        learners,
+        SlowlyChanging(),
+        seeds,
+        bin,
+        _scr_settings(version, seeds, steps),
+        SCR_IS,
+        steps=steps,
+        charts=charts,
+    )
+
+
+def _published(activation: str, steps: int, bin: int) -> Published:
+    """Published values to mark: where the curves end, and where those that begin at their lowest begin."""
+    found: dict[str, tuple[tuple[float, float], ...]] = {
+        name: ((steps, value),) for name, value in ENDS.items() if name.startswith((activation, "linear"))
+    }
+    for name in ("relu 0.01", "tanh 0.01"):
+        if name in found:
+            found[name] = ((bin, STARTS[name]), *found[name])
+    return found
+
+
+def continual_plan(version: Version) -> Plan:
+    """Continual backprop beside backprop, both with the largest step size."""
+    seeds, steps, bin = _sizes(version)
+    learners: dict[str, Learner] = {
+        name_of(each, STEP_SIZES[0]): _regression(each, STEP_SIZES[0]) for each in ("relu", "tanh")
+    }
+    rates = {"relu": RATES, "tanh": RATES[1:2]}
+    for activation, several in rates.items():
+        for rate in several:
+            replacement = ContinualReplacement(rate=rate, maturity=10, as_run=True)
+            learners[continual_name(activation, rate)] = _regression(activation, STEP_SIZES[0], replacement)
+    settings = (
+        *_scr_settings(version, seeds, steps),
+        Setting("replacement", "units older than 10 examples, decay 0.99", "older than 100", "10 in the authors' code"),
+        Setting(
+            "bias of the layer above",
+            "does not take up what a unit contributed",
+            "takes it up",
+            "as it comes out in the authors' code",
+        ),
+    )
+    charts = tuple(
+        Charts(
+            title=ACTIVATIONS[activation],
+            learners=(
+                name_of(activation, STEP_SIZES[0]),
+                *(continual_name(activation, rate) for rate in rates[activation]),
+            ),
+            variables=("loss",),
+            of=_no_tasks,
+        )
+        for activation in rates
+    )
+    return Plan(
+        "continual",
+        "Continual backprop",
+        learners,
+        SlowlyChanging(),
+        seeds,
+        bin,
+        settings,
+        f"{SCR_IS} Step size 0.01.",
+        steps=steps,
+        charts=charts,
+    )
+
+
+@cache
+def smaller(data: DataSet) -> DataSet:
+    """The images with a quarter of their pixels, each the mean of four."""
+    x = data.x.reshape(len(data.x), 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(data.x), 196)
+    return DataSet(f"{data.name}-14x14", x, data.y, data.classes)
+
+
+def mnist_plan(version: Version) -> Plan:
+    """Online permuted MNIST: backprop with three step sizes, and continual backprop."""
+    full = version.size == "full"
+    data = version.mnist() if full else smaller(version.mnist())
+    tasks = version.tasks or version.pick(4, 60, TASKS)
+    examples = version.pick(50, len(data.y), len(data.y))
+    width, seeds = version.pick(8, 50, WIDTH), version.seeds or version.pick(2, 4, 10)
+    scale = "kaiming-uniform"
+    network = Network(data.x.shape[1], (width,) * 3, 10, "relu", "softmax", True, scale, scale)
+    step_sizes = MNIST_STEP_SIZES["full" if full else "small"]
+    learners: dict[str, Learner] = {name_of("backprop", each): Backprop(network, each) for each in step_sizes}
+    replacement = ContinualReplacement(rate=1e-4, as_run=True)
+    learners[name_of("continual", step_sizes[1])] = Backprop(network, step_sizes[1], replacement=replacement)
+    small = version.why()
+    embedded = "the full set is not here" if full and data.name != "mnist" else ""
+    settings = (
+        Setting("runs", str(seeds), "10", "" if seeds == 10 else small or "as given on the command line"),
+        Setting("tasks", str(tasks), f"{TASKS}", "" if tasks == TASKS else small or "as given on the command line"),
+        Setting("examples a task", f"{examples:,}", f"{TASK:,}", embedded or small),
+        Setting("pixels", str(data.x.shape[1]), "784", small),
+        Setting("hidden units", f"3 layers of {width:,}, ReLU", f"3 layers of {WIDTH:,}, ReLU", small),
+        Setting(
+            "step sizes",
+            ", ".join(f"{each:g}" for each in step_sizes),
+            "0.01, 0.003, 0.001",
+            "" if full else "larger, as there are fewer examples",
+        ),
+        Setting(
+            "continual backprop",
+            f"step size {step_sizes[1]:g}, rate 0.0001",
+            "step size 0.003, rate 0.0001",
+            "" if full else "the middle step size",
+        ),
+    )
+    about = (
+        "Handwritten digits, each shown once a task; in every task the pixels are in another order, so that nothing "
+        "learned before helps. The share misclassified is that of a whole task, from its first example on."
+    )
+    return Plan(
+        "mnist",
+        "Online permuted MNIST",
+        learners,
+        PermutedInputs(data, tasks=tasks, examples=examples),
+        seeds,
+        examples,
+        settings,
+        about,
+        charts=(Charts(variables=("error",), of=_no_tasks),),
+    )
