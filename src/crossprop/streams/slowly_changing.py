@@ -101,6 +101,7 @@ class SlowlyChanging(Stream):
     def one_hot(self) -> bool:
         return False
 
+    @partial(jax.jit, static_argnums=0)
     def begin(self, key: Key[Array, ""]) -> SlowPlace:
         target, changes, examples = jax.random.split(key, 3)
         bits = coins(jax.random.fold_in(changes, 0), self.slow)
@@ -126,18 +127,18 @@ class SlowlyChanging(Stream):
 
     def deal(self, place: SlowPlace, count: int) -> tuple[SlowPlace, Array, Array]:
         check_left(self, place.step, count)
-        first = place.step // self.change_every
-        slow = self._slow_bits(place, rows_of_periods(self.change_every, count))
-        steps = place.step + jnp.arange(count)
-        random = by_number(place.examples, steps, partial(coins, size=self.inputs - self.slow))
-        x = jnp.concatenate([slow[steps // self.change_every - first], random], axis=1).astype(float)
-        after = place.step + count
-        place = place._replace(step=after, bits=slow[after // self.change_every - first])
-        return place, x, self.label(place.target, x)
+        bits, x, y = self._deal(place, count)
+        return place._replace(step=place.step + count, bits=bits), x, y
 
-    def _slow_bits(self, place: SlowPlace, rows: int) -> Array:
-        """The slow bits of `rows` periods from that of the next example on."""
-        first = place.step // self.change_every
+    @partial(jax.jit, static_argnums=(0, 2))
+    def _deal(self, place: SlowPlace, count: int) -> tuple[Array, Array, Array]:
+        steps, first = place.step + jnp.arange(count + 1), place.step // self.change_every
+        rows = rows_of_periods(self.change_every, count)
         if self.change == "one":
-            return flipped(place.changes, place.bits, first, rows)
-        return by_number(place.changes, first + jnp.arange(rows), partial(coins, size=self.slow))
+            periods = flipped(place.changes, place.bits, first, rows)
+        else:
+            periods = by_number(place.changes, first + jnp.arange(rows), partial(coins, size=self.slow))
+        slow = periods[steps // self.change_every - first]
+        random = by_number(place.examples, steps[:count], partial(coins, size=self.inputs - self.slow))
+        x = jnp.concatenate([slow[:count], random], axis=1).astype(float)
+        return slow[count], x, self.label(place.target, x)

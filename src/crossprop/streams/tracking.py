@@ -79,14 +79,18 @@ class Tracking(Stream):
 
     def deal(self, place: TrackingPlace, count: int) -> tuple[TrackingPlace, Array, Array]:
         check_left(self, place.step, count)
-        first = place.step // self.flip_every
-        negative = flipped(place.flips, place.negative, first, rows_of_periods(self.flip_every, count))
-        steps = place.step + jnp.arange(count)
-        draws = by_number(place.examples, steps, partial(jax.random.normal, shape=(self.inputs + (self.noise > 0),)))
-        x = draws[:, : self.inputs]
-        signs = (1 - 2 * negative)[steps // self.flip_every - first]
+        negative, x, y = self._deal(place, count)
+        return place._replace(step=place.step + count, negative=negative), x, y
+
+    @partial(jax.jit, static_argnums=(0, 2))
+    def _deal(self, place: TrackingPlace, count: int) -> tuple[Array, Array, Array]:
+        steps = place.step + jnp.arange(count + 1)
+        period = steps // self.flip_every - place.step // self.flip_every
+        negative = flipped(
+            place.flips, place.negative, place.step // self.flip_every, rows_of_periods(self.flip_every, count)
+        )[period]
+        size = self.inputs + (self.noise > 0)
+        draws = by_number(place.examples, steps[:count], partial(jax.random.normal, shape=(size,)))
+        x, signs = draws[:, : self.inputs], 1 - 2 * negative[:count]
         y = jnp.sum(x[:, : self.relevant] * signs, axis=1, keepdims=True)
-        if self.noise > 0:
-            y = y + self.noise * draws[:, self.inputs :]
-        after = place.step + count
-        return place._replace(step=after, negative=negative[after // self.flip_every - first]), x, y
+        return negative[count], x, y + self.noise * draws[:, self.inputs :] if self.noise > 0 else y

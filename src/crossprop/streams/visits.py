@@ -73,6 +73,9 @@ def drawn(
     """A table of `rows` rows, with `current` for the first of these rising numbers and `draw(number)` for each further
     one; and the row of each number. Only rows that are needed are drawn."""
     first, last = numbers[0], numbers[-1]
+    if not check.is_traced(numbers):  # a loop on the device would be compiled for every call
+        further = [draw(jnp.asarray(number)) for number in range(int(first) + 1, int(last) + 1)]
+        return jnp.stack([current, *further]), numbers - first
 
     def row(number: Any) -> Array:
         return lax.cond(number <= last, draw, lambda _: current, number)
