@@ -39,6 +39,15 @@ def test_sparse_weights_leave_every_unit_equally_many_and_at_least_one():
     assert (np.count_nonzero(narrow, axis=0) == 1).all()
 
 
+def test_weights_and_biases_as_in_pytorch_are_uniform_up_to_the_root_of_their_fan_in():
+    incoming, outgoing = weights_of("pytorch", bias=True)
+    for values, fan_in in ((incoming, FAN_IN), (outgoing, SIZE)):
+        for part in (values[:-1], values[-1]):
+            assert 0.97 < np.abs(part).max() * fan_in**0.5 <= 1 + 1e-6
+            assert part.std() == pytest.approx((3 * fan_in) ** -0.5, rel=0.1)
+    assert (weights_of("pytorch", bias=True, bias_scale=0)[0][-1] == 0).all()
+
+
 def test_biases_are_normal_with_weights_by_number_and_zero_with_weights_by_name():
     by_number, _ = weights_of(0.5, bias=True)
     by_name, _ = weights_of("lecun", bias=True)

@@ -10,7 +10,7 @@ import xarray
 
 from crossprop import Backprop, Network, datasets, optimizers
 from crossprop.cli import main
-from crossprop.papers import dohare2024, sutton1992
+from crossprop.papers import dohare2024, elsayed2024, sutton1992
 from crossprop.papers.paper import Version
 from crossprop.papers.verdicts import verdicts_on
 from crossprop.reproduce import PAPERS, Rerun
@@ -40,7 +40,7 @@ def decided(paper, **records):
 # The commands.
 
 
-CHEAP = {"sutton1992": "fixed", "dohare2024": "continual"}
+CHEAP = {"sutton1992": "fixed", "dohare2024": "continual", "elsayed2024": "mnist"}
 """An experiment of each paper that compiles quickly; the others take their turn in the long tests."""
 
 
@@ -320,3 +320,55 @@ def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
     assert full.stream.steps == 3 * 5000 and full.seeds == 10
     assert any("full set is not here" in setting.why for setting in full.settings)
     assert mnist(Version("full", datasets.mnist5k)).stream.steps == 800 * 5000
+
+
+# Elsayed et al. (2024).
+
+
+def clipping(adam=(0.2, 0.35), clipped=(0.2, 0.2), tasks=40, examples=5000, **options):
+    values = {"adam": np.linspace(*adam, tasks), "adam, clipped": np.linspace(*clipped, tasks)}
+    records = made_records(values, np.arange(1, tasks + 1) * examples, variable="error", **options)
+    return records.assign_coords(task=("step", np.arange(tasks)))
+
+
+def logged(off=0.0, examples=50_000):
+    """300 tasks with the accuracies of the authors' logs, but for so many points."""
+    records = clipping(tasks=300, examples=examples, seeds=4, noise=0.001)
+    errors = records["error"].values
+    for at, name in enumerate(("adam", "adam, clipped")):
+        end, mean = (100 - elsayed2024.PUBLISHED_END[name]) / 100, (100 - elsayed2024.PUBLISHED_MEAN[name]) / 100
+        errors[at] = (300 * mean - 10 * end) / 290 + off / 100
+        errors[at, :, -10:] = end + off / 100
+        errors[at] *= 1 + 0.001 * np.arange(4)[:, None]
+    return records
+
+
+@pytest.mark.parametrize(
+    ("id", "records", "expected"),
+    [
+        ("E1", clipping(), HOLDS),
+        ("E1", clipping(adam=(0.3, 0.2)), DOES_NOT),
+        ("E1", clipping(seeds=1), NOT_SHOWN),
+        ("E1", clipping(without=("adam",)), CANNOT),
+        ("E2", clipping(), HOLDS),
+        ("E2", clipping(clipped=(0.1, 0.2)), IN_PART),
+        ("E2", clipping(clipped=(0.1, 0.5)), DOES_NOT),
+        ("E3", clipping(), HOLDS),
+        ("E3", clipping(clipped=(0.3, 0.4)), DOES_NOT),
+        ("E4", clipping(), CANNOT),
+        ("E4", logged(), HOLDS),
+        ("E4", logged(off=2), DOES_NOT),
+        ("E4", logged(examples=5000), CANNOT),
+    ],
+)
+def test_rules_of_elsayed2024(id, records, expected):
+    found = decided("elsayed2024", mnist=records)[id]
+    assert found.verdict == expected, found.why
+
+
+def test_full_weight_clipping_has_the_papers_sizes():
+    plan = PAPERS["elsayed2024"].plans["mnist"](Version("full", datasets.mnist5k))
+    assert plan.stream.steps == 15_000_000 and plan.seeds == 30
+    network = plan.learners["adam, clipped"].network
+    assert (network.sizes, network.activation, network.incoming_scale) == ((300, 150), "leaky_relu", "pytorch")
+    assert plan.stream.data.x.min() == -1 and plan.stream.data.x.max() == 1

@@ -15,7 +15,8 @@ from crossprop.formats import as_html
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
-SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", "sparse")
+SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", "pytorch", "sparse")
+PYTORCH = "pytorch"
 LEAK = 0.01
 NORM_EPSILON = 1e-5
 SPARSITY = 0.9
@@ -76,11 +77,12 @@ class Network(eqx.Module):
     - `incoming_scale`, `outgoing_scale`: the initial weights into the hidden layers and into the outputs. A number is
       the standard deviation of normal weights; `incoming_scale` can be a tuple, one entry per hidden layer. A name is
       `"kaiming"` or `"lecun"` (normal, standard deviation $g / \sqrt{\text{fan-in}}$; lecun has $g = 1$, kaiming the
-      gain of the activation), `"kaiming-uniform"` or `"lecun-uniform"` (uniform with the same deviation), or
-      `"sparse"` (uniform up to $1 / \sqrt{\text{fan-in}}$, nine in ten of a unit's weights zero).
+      gain of the activation), `"kaiming-uniform"` or `"lecun-uniform"` (uniform with the same deviation),
+      `"pytorch"` (uniform up to $1 / \sqrt{\text{fan-in}}$, biases too, as PyTorch's linear layers begin), or
+      `"sparse"` (uniform up to the same, nine in ten of a unit's weights zero).
     - `layer_norm`: normalises the pre-activations of each hidden layer to mean 0 and variance 1, without parameters.
     - `bias_scale`: the standard deviation of the initial biases. Unset, it is that of the weights where these are
-      given by number, and 0 where by name.
+      given by number, and 0 where by name, except with `"pytorch"`.
 
     ```python
     net = Network(inputs=20, hidden=500)
@@ -200,7 +202,10 @@ class Network(eqx.Module):
             weights = _by_name(scale, key, fan_in, size, gain)
         if not self.bias:
             return weights
-        biases = jax.random.normal(jax.random.fold_in(key, 1), (1, size))
+        bias_key = jax.random.fold_in(key, 1)
+        if scale == PYTORCH and self.bias_scale is None:
+            return jnp.concatenate([weights, _within(1 / np.sqrt(fan_in), bias_key, (1, size))])
+        biases = jax.random.normal(bias_key, (1, size))
         return jnp.concatenate([weights, (0.0 if self.bias_scale is None else self.bias_scale) * biases])
 
     def with_constant(self, values: Float[Array, " values"]) -> Float[Array, " values_and_bias"]:
@@ -303,15 +308,20 @@ def _by_name(scheme: Scheme, key: Array, fan_in: int, size: int, gain: float) ->
     deviation = (gain if scheme.startswith("kaiming") else 1.0) / np.sqrt(fan_in)
     if scheme in ("kaiming", "lecun"):
         return deviation * jax.random.normal(key, (fan_in, size))
+    if scheme == PYTORCH:
+        return _within(deviation, key, (fan_in, size))
     if scheme != "sparse":
-        bound = np.sqrt(3.0) * deviation
-        return jax.random.uniform(key, (fan_in, size), minval=-bound, maxval=bound)
+        return _within(np.sqrt(3.0) * deviation, key, (fan_in, size))
     values_key, zeros_key = jax.random.split(key)
-    values = jax.random.uniform(values_key, (fan_in, size), minval=-deviation, maxval=deviation)
+    values = _within(deviation, values_key, (fan_in, size))
     # Each unit keeps the weights whose rank in a random order is high enough: all keep equally many, and at least one.
     order = jnp.argsort(jax.random.uniform(zeros_key, (fan_in, size)), axis=0)
     zeros = min(int(np.ceil(SPARSITY * fan_in)), fan_in - 1)
     return jnp.where(jnp.argsort(order, axis=0) < zeros, 0.0, values)
+
+
+def _within(bound: float, key: Array, shape: tuple[int, int]) -> Array:
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
 def _check_scale(name: str, value: Any) -> None:

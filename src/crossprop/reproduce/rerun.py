@@ -13,7 +13,7 @@ from crossprop._extras import require
 from crossprop._interrupts import interruptible
 from crossprop.engines import ENGINES
 from crossprop.formats import listed, plural
-from crossprop.papers import dohare2024, sutton1992
+from crossprop.papers import dohare2024, elsayed2024, sutton1992
 from crossprop.papers.paper import Paper, Version
 from crossprop.papers.plans import Plan
 from crossprop.papers.story import conclusions
@@ -21,7 +21,11 @@ from crossprop.papers.verdicts import Verdict, verdicts_on
 from crossprop.report import Part, Story
 from crossprop.reproduce.folder import Folder, Say, facts_of, mnist_or_embedded
 
-PAPERS: dict[str, Paper] = {"sutton1992": sutton1992.PAPER, "dohare2024": dohare2024.PAPER}
+PAPERS: dict[str, Paper] = {
+    "sutton1992": sutton1992.PAPER,
+    "dohare2024": dohare2024.PAPER,
+    "elsayed2024": elsayed2024.PAPER,
+}
 """The papers besides the crossprop paper, by name."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crossprop import sentences
-from crossprop.papers import rules
+from crossprop.papers import permuted, rules
 from crossprop.papers.dohare2024.plans import (
     ENDS,
     LINEAR,
@@ -19,6 +19,7 @@ from crossprop.papers.dohare2024.plans import (
     name_of,
 )
 from crossprop.papers.measures import Quantity, Runs
+from crossprop.papers.permuted import TASK_ERRORS
 from crossprop.papers.story import Headline, Leads
 from crossprop.papers.texts import INTERVALS, STRICT
 from crossprop.papers.verdicts import (
@@ -35,7 +36,6 @@ from crossprop.papers.verdicts import (
     Verdict,
     joint_level,
 )
-from crossprop.statistics import paired_difference
 
 if TYPE_CHECKING:
     import xarray
@@ -48,11 +48,8 @@ BINS, EARLY_BINS = 5, 10
 CHANGED = "error at the end / at first, "
 KEPT = 1.1
 """Plasticity is kept if the error at the end is at most this many times that at first."""
-EARLY, LATE = 0.2, 0.1
-"""The first fifth of the tasks, without the very first, is the beginning, and the last tenth the end."""
 PUBLISHED_ACCURACY = {"backprop 0.01": 90.1, "backprop 0.003": 93.7, "backprop 0.001": 94.0}
-POINTS, UNIT = 0.5, "percentage points"
-MORE_POINTS = Bounds(low=0)
+POINTS = 0.5
 
 
 # Slowly-changing regression.
@@ -176,17 +173,6 @@ def _step_size(name: str) -> float:
     return float(name.rpartition(" ")[2])
 
 
-def _late(runs: Runs, name: str) -> np.ndarray:
-    curve = runs.curve("error", name)
-    return 100 * curve[:, -max(1, round(LATE * curve.shape[1])) :].mean(axis=1)
-
-
-def _lost(runs: Runs, name: str) -> np.ndarray:
-    """Of each run, how many points more it misclassifies at the end than at first."""
-    curve = runs.curve("error", name)
-    return _late(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
-
-
 def _needed(records: "xarray.Dataset", least: int) -> tuple[Runs, list[str]]:
     runs = Runs(records)
     names = _backprop_names(runs)
@@ -196,33 +182,21 @@ def _needed(records: "xarray.Dataset", least: int) -> tuple[Runs, list[str]]:
     return runs, names
 
 
-def _more_points(a: str, b: str, values: tuple[np.ndarray, np.ndarray], level: float, runs: Runs) -> Finding:
-    number = Number.of(f"points lost, {a} - {b}", paired_difference(*values, level), UNIT)
-    agree = values[0] > values[1] if number.mean >= 0 else values[0] < values[1]
-    said = sentences.points(f"{a} loses {{}} than {b}", ("more", "less"), number, runs.count(agree))
-    return Finding(number, MORE_POINTS, said)
-
-
 def _accuracy_falls(records: "xarray.Dataset") -> Judgement:
     runs, names = _needed(records, 1)
     level = joint_level(len(names))
-    parts = []
-    for name in names:
-        number = Number.of(
-            f"points lost, {name}", paired_difference(_lost(runs, name), 0.0, level), "percentage points"
-        )
-        text = f"{name} misclassifies {{}} at the end than at first"
-        said = sentences.points(text, ("more", "less"), number)
-        parts.append(Part(f"{name} misclassifies more at the end", (Finding(number, MORE_POINTS, said),)))
-    return Judgement(tuple(parts), (), runs.seeds)
+    parts = tuple(
+        Part(f"{name} misclassifies more at the end", (permuted.loses(runs, name, level, permuted.MORE),))
+        for name in names
+    )
+    return Judgement(parts, (), runs.seeds)
 
 
 def _larger_steps_lose_more_points(records: "xarray.Dataset") -> Judgement:
     runs, names = _needed(records, 2)
     level = joint_level(len(names) - 1)
     parts = tuple(
-        Part(f"{a} loses more than {b}", (_more_points(a, b, (_lost(runs, a), _lost(runs, b)), level, runs),))
-        for a, b in pairwise(names)
+        Part(f"{a} loses more than {b}", (permuted.loses_more(runs, a, b, level),)) for a, b in pairwise(names)
     )
     return Judgement(parts, (), runs.seeds)
 
@@ -235,14 +209,9 @@ def _continual_loses_less(records: "xarray.Dataset") -> Judgement:
     plain = name_of("backprop", _step_size(name))
     runs.need(("error",), (name, plain))
     level = joint_level(2)
-    late = _late(runs, plain), _late(runs, name)
-    number = Number.of(
-        f"misclassified at the end, {plain} - {name}", paired_difference(*late, level), "percentage points"
-    )
-    said = sentences.points(f"at the end {plain} misclassifies {{}} than {name}", ("more", "less"), number)
     parts = (
-        Part("backprop loses more", (_more_points(plain, name, (_lost(runs, plain), _lost(runs, name)), level, runs),)),
-        Part("backprop is worse at the end", (Finding(number, MORE_POINTS, said),)),
+        Part("backprop loses more", (permuted.loses_more(runs, plain, name, level),)),
+        Part("backprop is worse at the end", (permuted.worse(runs, plain, name, level),)),
     )
     return Judgement(parts, (), runs.seeds)
 
@@ -252,27 +221,14 @@ def _accuracy_as_published(records: "xarray.Dataset") -> Judgement:
     if len(runs.visits) < TASKS or not {*PUBLISHED_ACCURACY} <= {*runs.learners}:
         raise CannotDecide(f"it takes the paper's {TASKS} tasks and its network, which --full has")
     runs.need(("error",), tuple(PUBLISHED_ACCURACY))
-    level = joint_level(len(PUBLISHED_ACCURACY))
-    parts = tuple(
-        Part(
-            f"{name} ends with {value:g}%",
-            (
-                rules.near(
-                    f"the accuracy in percent of {name} at the end", 100 - _late(runs, name), value, POINTS, level
-                ),
-            ),
-        )
-        for name, value in PUBLISHED_ACCURACY.items()
-    )
-    return Judgement(parts, (), runs.seeds)
+    level, parts = joint_level(len(PUBLISHED_ACCURACY)), []
+    for name, value in PUBLISHED_ACCURACY.items():
+        label, accuracy = f"{name}'s accuracy in percent at the end", 100 - permuted.at_end(runs, name)
+        parts.append(Part(f"{name} ends with {value:g}%", (rules.near(label, accuracy, value, POINTS, level),)))
+    return Judgement(tuple(parts), (), runs.seeds)
 
 
 BINNED = "Errors are means over bins of 20,000 examples. At first: the first five bins; at the end: the last five. "
-TASK_ERRORS = (
-    "Misclassified: the share over a whole task, from its first example on. At first: the first fifth of the tasks"
-    " without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at"
-    " first. "
-)
 CLAIMS = (
     Claim(
         "D1",

@@ -1,19 +1,13 @@
 """The experiments of Dohare et al. (2024): learners, streams, and every deviation from the paper with its reason."""
 
-from functools import cache
-from typing import TYPE_CHECKING
-
-from crossprop.datasets import DataSet
 from crossprop.figures import Published
 from crossprop.learners import Backprop, Learner
 from crossprop.network import Network
 from crossprop.papers.paper import Version
+from crossprop.papers.permuted import smaller, without_tasks
 from crossprop.papers.plans import Charts, Plan, Setting
 from crossprop.replacements import ContinualReplacement
 from crossprop.streams import PermutedInputs, SlowlyChanging
-
-if TYPE_CHECKING:
-    import xarray
 
 ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid", "leaky_relu": "leaky ReLU"}
 STEP_SIZES = (0.01, 0.003, 0.001)
@@ -56,11 +50,6 @@ def _linear() -> Backprop:
     return Backprop(Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform"), 2 * STEP_SIZES[0])
 
 
-def _no_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
-    """Without marks where tasks change: a bin has two."""
-    return records.assign_coords(task=("step", [0] * records.sizes["step"]))
-
-
 def _sizes(version: Version) -> tuple[int, int, int]:
     """Runs, examples and bin."""
     bin, steps = version.pick((20, 1000), (BIN, STEPS), (BIN, STEPS))
@@ -95,7 +84,7 @@ def regression_plan(version: Version) -> Plan:
             title=word,
             learners=(*(name_of(activation, each) for each in STEP_SIZES), LINEAR),
             variables=("loss",),
-            of=_no_tasks,
+            of=without_tasks,
             published=_published(activation, steps, bin),
         )
         for activation, word in shown.items()
@@ -154,7 +143,7 @@ def continual_plan(version: Version) -> Plan:
                 *(continual_name(activation, rate) for rate in rates[activation]),
             ),
             variables=("loss",),
-            of=_no_tasks,
+            of=without_tasks,
         )
         for activation in rates
     )
@@ -170,13 +159,6 @@ def continual_plan(version: Version) -> Plan:
         steps=steps,
         charts=charts,
     )
-
-
-@cache
-def smaller(data: DataSet) -> DataSet:
-    """The images with a quarter of their pixels, each the mean of four."""
-    x = data.x.reshape(len(data.x), 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(data.x), 196)
-    return DataSet(f"{data.name}-14x14", x, data.y, data.classes)
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -226,5 +208,5 @@ def mnist_plan(version: Version) -> Plan:
         examples,
         settings,
         about,
-        charts=(Charts(variables=("error",), of=_no_tasks),),
+        charts=(Charts(variables=("error",), of=without_tasks),),
     )

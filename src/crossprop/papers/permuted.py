@@ -1,0 +1,75 @@
+"""What papers with permuted images share: smaller images, and how much is lost from the first tasks to the last."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crossprop import sentences
+from crossprop.datasets import DataSet
+from crossprop.papers.measures import Runs
+from crossprop.papers.verdicts import Bounds, Finding, Number
+from crossprop.statistics import paired_difference
+
+if TYPE_CHECKING:
+    import xarray
+
+EARLY, LATE = 0.2, 0.1
+MORE = Bounds(low=0)
+UNIT = "percentage points"
+TASK_ERRORS = (
+    "Misclassified: the share over a whole task, from its first example on. At first: the first fifth of the tasks"
+    " without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at"
+    " first. "
+)
+
+
+@cache
+def smaller(data: DataSet) -> DataSet:
+    """Images of 28x28 pixels with a quarter of them, each the mean of four."""
+    x = data.x.reshape(len(data.x), 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(data.x), 196)
+    return DataSet(f"{data.name}-14x14", x, data.y, data.classes)
+
+
+def without_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
+    """The records without their tasks, where there are too many to mark on a chart."""
+    return records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
+
+
+def at_end(runs: Runs, name: str) -> np.ndarray:
+    """Of each run, the percentage misclassified at the end."""
+    curve = runs.curve("error", name)
+    return 100 * curve[:, -max(1, round(LATE * curve.shape[1])) :].mean(axis=1)
+
+
+def lost(runs: Runs, name: str) -> np.ndarray:
+    """Of each run, how many points more it misclassifies at the end than at first."""
+    curve = runs.curve("error", name)
+    return at_end(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
+
+
+def loses(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
+    """How much a learner loses."""
+    number = Number.of(f"points lost, {name}", paired_difference(lost(runs, name), 0.0, level), UNIT)
+    text = f"{name} misclassifies {{}} at the end than at first"
+    return Finding(number, bounds, sentences.points(text, ("more", "less"), number))
+
+
+def loses_more(runs: Runs, a: str, b: str, level: float) -> Finding:
+    """How much more one learner loses than another."""
+    number, count = _apart(runs, f"points lost, {a} - {b}", lost(runs, a), lost(runs, b), level)
+    return Finding(number, MORE, sentences.points(f"{a} loses {{}} than {b}", ("more", "less"), number, count))
+
+
+def worse(runs: Runs, a: str, b: str, level: float, when: str = "at the end") -> Finding:
+    """How much more one learner misclassifies than another, at the end or over all tasks."""
+    of = at_end if when == "at the end" else lambda runs, name: 100 * runs.curve("error", name).mean(axis=1)
+    number, count = _apart(runs, f"misclassified {when}, {a} - {b}", of(runs, a), of(runs, b), level)
+    text = f"{when} {a} misclassifies {{}} than {b}"
+    return Finding(number, MORE, sentences.points(text, ("more", "less"), number, count))
+
+
+def _apart(runs: Runs, label: str, a: np.ndarray, b: np.ndarray, level: float) -> tuple[Number, str]:
+    """A difference in points, and in how many runs it has its sign."""
+    number = Number.of(label, paired_difference(a, b, level), UNIT)
+    return number, runs.count(a > b if number.mean >= 0 else a < b)
