@@ -5,6 +5,7 @@ go (minus the gradient; None for weights that it does not move), `a` a step size
 in place and returns their steps. Like `reference`, it shares no code with the package on purpose.
 """
 
+import cmath
 import math
 
 
@@ -51,7 +52,7 @@ class IDBD:
         self.h, self.initial = _like(thetas), a
 
     def forget(self, m, r, c):
-        """What is kept for one weight begins anew."""
+        """What is kept for one weight begins anew, as in all `forget` below."""
         self.beta[m][r][c], self.h[m][r][c] = math.log(self.initial[m]), 0.0
 
     def move(self, thetas, directions, example):
@@ -69,16 +70,24 @@ class IDBD:
         return _moved(thetas, directions, steps)
 
 
+def _from_the_top(noise, thetas):
+    """Noise for every matrix: the first ones, if they never move, get none."""
+    return [None] * (len(thetas) - len(noise)) + noise
+
+
 class UPGD:
-    """`noise` has an array for every matrix and step."""
+    """`noise` has an array for every step and every matrix that moves."""
 
     def __init__(self, thetas, a, *, sigma, utility_decay, weight_decay, noise, protecting=True, as_run=False):
         self.a, self.sigma, self.beta, self.decay = a, sigma, utility_decay, weight_decay
         self.noise, self.protecting, self.as_run = noise, protecting, as_run
         self.u, self.t = _like(thetas), 0
 
+    def forget(self, m, r, c):
+        self.u[m][r][c] = 0.0
+
     def move(self, thetas, directions, example):
-        noise, steps = self.noise[self.t], _like(thetas)
+        noise, steps = _from_the_top(self.noise[self.t], thetas), _like(thetas)
         self.t += 1
         places = list(_places(thetas, directions))
         for m, r, c in places:
@@ -101,6 +110,9 @@ class _Adam:
     def __init__(self, thetas, a, base):
         self.a, self.base, self.t, self.m, self.v = a, base, 0, _like(thetas), _like(thetas)
 
+    def forget(self, m, r, c):
+        self.m[m][r][c] = self.v[m][r][c] = 0.0
+
     def steps(self, thetas, gradients):
         self.t += 1
         found = _like(thetas)
@@ -122,9 +134,10 @@ class ShrinkPerturb:
     def __init__(self, thetas, a, shrink, sigma, noise, base="sgd"):
         self.shrink, self.sigma, self.noise, self.t = shrink, sigma, noise, 0
         self.base = _Adam(thetas, a, base)
+        self.forget = self.base.forget
 
     def move(self, thetas, directions, example):
-        noise, steps = self.noise[self.t], self.base.steps(thetas, _gradients(directions))
+        noise, steps = _from_the_top(self.noise[self.t], thetas), self.base.steps(thetas, _gradients(directions))
         self.t += 1
         for m, r, c in _places(thetas, directions):
             w = thetas[m][r][c]
@@ -137,6 +150,7 @@ class ClipWeights:
 
     def __init__(self, thetas, a, kappa, base="sgd"):
         self.kappa, self.base = kappa, _Adam(thetas, a, base)
+        self.forget = self.base.forget
 
     def move(self, thetas, directions, example):
         bias, steps = example.given[3], self.base.steps(thetas, _gradients(directions))
@@ -150,6 +164,11 @@ class L2Init:
     def __init__(self, thetas, a, strength, base="sgd"):
         self.strength, self.base = strength, _Adam(thetas, a, base)
         self.initial = [[[*row] for row in theta] for theta in thetas]
+        self.thetas = thetas
+
+    def forget(self, m, r, c):
+        self.initial[m][r][c] = self.thetas[m][r][c]
+        self.base.forget(m, r, c)
 
     def move(self, thetas, directions, example):
         gradients = _gradients(directions)
@@ -164,6 +183,9 @@ class ObGD:
     def __init__(self, thetas, a, kappa):
         self.a, self.kappa = a, kappa
 
+    def forget(self, m, r, c):
+        pass
+
     def move(self, thetas, directions, example):
         delta, steps = math.sqrt(sum(d * d for d in example.delta)), _like(thetas)
         places = list(_places(thetas, directions))
@@ -172,4 +194,90 @@ class ObGD:
         for m, r, c in places:
             size = self.a[m] / bound if bound > 1 else self.a[m]
             steps[m][r][c] = size * directions[m][r][c]
+        return _moved(thetas, directions, steps)
+
+
+class Autostep:
+    def __init__(self, thetas, a, meta_step_size, horizon, bound="unit"):
+        self.mu, self.tau, self.bound = meta_step_size, horizon, bound
+        self.alpha = [[[a[m]] * len(row) for row in theta] for m, theta in enumerate(thetas)]
+        self.v, self.h = _like(thetas), _like(thetas)
+        self.a = a
+
+    def forget(self, m, r, c):
+        self.alpha[m][r][c], self.v[m][r][c], self.h[m][r][c] = self.a[m], 0.0, 0.0
+
+    def move(self, thetas, directions, example):
+        steps, x2, sums = _like(thetas), _curvature(example, thetas), {}
+        places = list(_places(thetas, directions))
+        for m, r, c in places:
+            meta, v, alpha = directions[m][r][c] * self.h[m][r][c], self.v[m][r][c], self.alpha[m][r][c]
+            v = max(abs(meta), v + alpha * x2[m][r][c] * (abs(meta) - v) / self.tau)
+            alpha = alpha * math.exp(self.mu * meta / v) if v != 0 else alpha
+            self.v[m][r][c], self.alpha[m][r][c] = v, alpha
+            unit = (m, c) if self.bound == "unit" else None
+            sums[unit] = sums.get(unit, 0.0) + alpha * x2[m][r][c]
+        for m, r, c in places:
+            self.alpha[m][r][c] /= max(1.0, sums[(m, c) if self.bound == "unit" else None])
+            alpha, d = self.alpha[m][r][c], directions[m][r][c]
+            steps[m][r][c] = alpha * d
+            self.h[m][r][c] = self.h[m][r][c] * (1 - alpha * x2[m][r][c]) + alpha * d
+        return _moved(thetas, directions, steps)
+
+
+def _complex_gradient(thetas, example):
+    """The gradient of the loss, of half of it if squared, in complex numbers: tanh units."""
+    x, y, _, bias, layer_norm = example.given
+    seen, features = [], [*x, *[1.0] * bias]
+    for theta in thetas[:-1]:
+        z = [sum(f * row[j] for f, row in zip(features, theta, strict=True)) for j in range(len(theta[0]))]
+        spread = None
+        if layer_norm:
+            mean = sum(z) / len(z)
+            spread = cmath.sqrt(sum((each - mean) ** 2 for each in z) / len(z) + 1e-5)
+            z = [(each - mean) / spread for each in z]
+        phi = [cmath.tanh(each) for each in z]
+        seen.append((features, z, spread, phi))
+        features = [*phi, *[1.0] * bias]
+    outputs = [sum(f * row[k] for f, row in zip(features, thetas[-1], strict=True)) for k in range(len(y))]
+    if example.loss == "squared":
+        error = [output - target for output, target in zip(outputs, y, strict=True)]
+    else:
+        total = sum(cmath.exp(output) for output in outputs)
+        error = [cmath.exp(output) / total - target for output, target in zip(outputs, y, strict=True)]
+    found = [[[f * e for e in error] for f in features]]
+    for at in reversed(range(len(seen))):
+        features, z, spread, phi = seen[at]
+        n = len(phi)
+        error = [sum(thetas[at + 1][j][k] * error[k] for k in range(len(error))) * (1 - phi[j] ** 2) for j in range(n)]
+        if spread is not None:
+            mean, along = sum(error) / n, sum(e * zhat for e, zhat in zip(error, z, strict=True)) / n
+            error = [(e - mean - zhat * along) / spread for e, zhat in zip(error, z, strict=True)]
+        found.insert(0, [[f * e for e in error] for f in features])
+    return found
+
+
+class SMD:
+    """H v is the derivative of the gradient along v, by a step into the imaginary: exact to rounding."""
+
+    def __init__(self, thetas, a, meta_step_size, decay, floor):
+        self.mu, self.decay, self.floor = meta_step_size, decay, floor
+        self.p = [[[a[m]] * len(row) for row in theta] for m, theta in enumerate(thetas)]
+        self.v = _like(thetas)
+        self.a = a
+
+    def forget(self, m, r, c):
+        self.p[m][r][c], self.v[m][r][c] = self.a[m], 0.0
+
+    def move(self, thetas, directions, example):
+        steps, places = _like(thetas), list(_places(thetas, directions))
+        shifted = [[[complex(w) for w in row] for row in theta] for theta in thetas]
+        for m, r, c in places:
+            shifted[m][r][c] += 1e-30j * self.v[m][r][c]
+        bent = _complex_gradient(shifted, example)
+        for m, r, c in places:
+            d, v, product = directions[m][r][c], self.v[m][r][c], bent[m][r][c].imag / 1e-30
+            self.p[m][r][c] *= max(self.floor, 1 + self.mu * v * d)
+            steps[m][r][c] = self.p[m][r][c] * d
+            self.v[m][r][c] = self.decay * v + self.p[m][r][c] * (d - self.decay * product)
         return _moved(thetas, directions, steps)

@@ -56,12 +56,31 @@ CASES = [
     ("frozen", "generate-and-test", 5, "adam", True),
     ("backprop", "contribution", (4, 4), "adam", False),
     ("foresight", "continual", (3, 3), "idbd", True),
+    ("crossprop-approx", "continual", (4, 3), "clip_weights", True),
+    ("backprop", "random", 4, "l2_init", True),
 ]
+WITH_THE_WHOLE_NETWORK = {
+    "idbd": ("idbd", reference_optimizers.IDBD),
+    "clip_weights": (
+        cp.optimizers.clip_weights(2.0, "adam"),
+        partial(reference_optimizers.ClipWeights, kappa=2.0, base="adam"),
+    ),
+    "l2_init": (cp.optimizers.l2_init(0.5, "adam"), partial(reference_optimizers.L2Init, strength=0.5, base="adam")),
+    "autostep": ("autostep", partial(reference_optimizers.Autostep, meta_step_size=0.01, horizon=1e4, bound="network")),
+    "smd": ("smd", partial(reference_optimizers.SMD, meta_step_size=0.01, decay=0.99, floor=0.5)),
+    "obgd": ("obgd", partial(reference_optimizers.ObGD, kappa=2.0)),
+}
+"""Optimizers that see the whole network, and their judges."""
 METHODS_OF_EVERY_RULE = [
     (rule, method, hidden, optimizer, bias)
     for (rule, method, hidden), (optimizer, bias) in zip(
         itertools.product(RULES, METHODS, (4, (4, 3))),
-        itertools.cycle([("sgd", True), ("adam", True), ("sgd", False), ("adam", False), ("rmsprop", True)]),
+        itertools.cycle(
+            [
+                *(("sgd", True), ("adam", True), ("sgd", False), ("adam", False), ("rmsprop", True)),
+                *((name, bias) for bias in (True, False) for name in WITH_THE_WHOLE_NETWORK),
+            ]
+        ),
         strict=False,
     )
 ]
@@ -77,13 +96,14 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
     net = cp.Network(
         2, hidden, 2, "tanh", bias=bias, incoming_scale=0.9, bias_scale=0.3 if bias else None, outgoing_scale=0.7
     )
+    optimizer, judge = WITH_THE_WHOLE_NETWORK.get(optimizer, (optimizer, None))
     learner = RULES[rule](net, 0.01, optimizer=optimizer, replacement=replacement)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), rng.normal(size=(STEPS, 2))
     first = learner.init(jax.random.key(3))
     final, losses = lived(learner, first, x, y)
     constants = {name: getattr(replacement, name) for name in replacement.__dataclass_fields__}
-    judge = transcription(net.sizes, bias, given_draws(learner, first), **constants)
+    replaced = transcription(net.sizes, bias, given_draws(learner, first), **constants)
     judged = reference.live(
         rule.removesuffix("-projected"),
         activation="tanh",
@@ -94,12 +114,12 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
         x=x,
         y=y,
         step_size=0.01,
-        **({"network_optimizer": reference_optimizers.IDBD} if optimizer == "idbd" else {"optimizer": optimizer}),
+        **({"optimizer": optimizer} if judge is None else {"network_optimizer": judge}),
         signs=None if first.signs is None else by_layer(first.signs, net),
-        replace=judge,
+        replace=replaced,
         **OPTIONS.get(rule.removesuffix("-projected"), {}),
     )
-    assert judge.count > 20, judge.count
+    assert replaced.count > 20, replaced.count
     pairs = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
     pairs += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
     pairs += zip(by_layer(final.memory, net), judged.memory, strict=True)

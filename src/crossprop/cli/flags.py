@@ -16,7 +16,8 @@ STREAM_HELP = (
     "stream that an imported module registers."
 )
 OptimizerName = Literal[
-    "sgd", "momentum", "rmsprop", "adam", "idbd", "upgd", "l2_init", "shrink_perturb", "clip_weights", "obgd"
+    "sgd", "momentum", "rmsprop", "adam",
+    "idbd", "autostep", "smd", "upgd", "l2_init", "shrink_perturb", "clip_weights", "obgd",
 ]  # fmt: skip
 PREFIXES = ("network.", "stream.")
 SET_HELP = (

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from crossprop.learners.credit import Replaced
+from crossprop.optimizers.base import PartStates
 from crossprop.replacements import Watched
 
 if TYPE_CHECKING:
@@ -85,12 +86,9 @@ def _with_fresh_optimizers(stack: "Stack", work: "UnitMajorState", unit: Array, 
     from crossprop.learners.unit_major import all_weights
 
     if (whole := stack.whole.network_optimizer()) is not None:
-        restart = lambda now, fresh: tuple(
-            _from_part(now[at], fresh[at], unit, axes[at]) if at in axes and now[at] is not None else now[at]
-            for at in range(len(now))
-        )
-        transform, weights = whole(stack.whole.step_sizes()), all_weights(stack, work)
-        return replace(work, optimizer=_fresh(transform, work.optimizer, weights, restart))
+        weights = all_weights(stack, work)
+        fresh = whole(stack.whole.step_sizes()).init(weights)
+        return replace(work, optimizer=_restarted_parts(work.optimizer, fresh, weights, unit, axes))
     layers, top = list(work.layers), work.optimizer
     for at, axis in axes.items():
         restart = lambda now, fresh, axis=axis: _from_part(now, fresh, unit, axis)
@@ -102,12 +100,34 @@ def _with_fresh_optimizers(stack: "Stack", work: "UnitMajorState", unit: Array, 
     return replace(work, layers=tuple(layers), optimizer=top)
 
 
+def _restarted_parts(kept: Any, fresh: Any, weights: tuple[Any, ...], unit: Array, axes: dict[int, int]) -> Any:
+    """The state of an optimizer of the whole network, restarted at the weights of a unit."""
+
+    def restart(now: tuple[Any, ...], fresh: tuple[Any, ...]) -> tuple[Any, ...]:
+        change = lambda now, fresh, own, axis: _restarted_like(
+            own, lambda now, fresh: _from_part(now, fresh, unit, axis), now, fresh
+        )
+        return tuple(
+            change(one, other, own, axes[at]) if at in axes and own is not None else one
+            for at, (one, other, own) in enumerate(zip(now, fresh, weights, strict=True))
+        )
+
+    is_parts = lambda part: isinstance(part, PartStates)
+    split = lambda now, fresh: PartStates(restart(now.of_parts, fresh.of_parts)) if is_parts(now) else now
+    kept = jax.tree.map(split, kept, fresh, is_leaf=is_parts)
+    return _restarted_like(weights, restart, kept, fresh)
+
+
 def _fresh(optimizer: Any, kept: Any, weights: Any, restart: Callable[[Any, Any], Any]) -> Any:
     """An optimizer's state, in which `restart(now, fresh)` replaces every part that is shaped like the weights."""
+    return _restarted_like(weights, restart, kept, optimizer.init(weights))
+
+
+def _restarted_like(weights: Any, restart: Callable[[Any, Any], Any], kept: Any, fresh: Any) -> Any:
     shape_of = lambda tree: (jax.tree.structure(tree), [jnp.shape(leaf) for leaf in jax.tree.leaves(tree)])
     is_like = lambda part: shape_of(part) == shape_of(weights)
     change = lambda now, fresh: restart(now, fresh) if is_like(now) else now
-    return jax.tree.map(change, kept, optimizer.init(weights), is_leaf=is_like)
+    return jax.tree.map(change, kept, fresh, is_leaf=is_like)
 
 
 def _from_blank(memory: Any, blank: Any, units: int, unit: Array) -> Any:

@@ -265,6 +265,7 @@ class _Example(NamedTuple):
     activations: list[Activation]
     outputs: Array
     delta: Array
+    y: Array
 
 
 def _learn_at_once(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
@@ -281,7 +282,7 @@ def _learn_at_once(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) ->
         gradients.append(_minus(reduce(_add, directions)) if directions else None)
     gradients.append(_minus(delta[:, None] * features[-1][None, :]))
     weights = all_weights(stack, work)
-    key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs, delta))
+    key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs, delta, y))
     optimizer = stack.whole.network_optimizer()
     assert optimizer is not None
     transform = optimizer(stack.whole.step_sizes())
@@ -310,6 +311,8 @@ def _extra_arguments(
         key, found["key"] = jax.random.split(work.key)
     if "curvature" in optimizer.needs:
         found["curvature"] = at_weights(_curvature(stack, work, example))
+    if "hessian_product" in optimizer.needs:
+        found["hessian_product"] = partial(_hessian_product, stack, work, weights, example)
     if "delta" in optimizer.needs:
         found["delta"] = example.delta
     if "fan_in" in optimizer.needs:
@@ -330,6 +333,24 @@ def _curvature(stack: Stack, work: UnitMajorState, example: _Example) -> list[Ar
         errors = jax.vmap(partial(_sent_back, stack.nets[at], example.activations[at], above))(errors)
         squares.insert(0, features[at][:, None] ** 2 * jnp.sum(errors**2, axis=0)[None, :])
     return squares
+
+
+def _hessian_product(
+    stack: Stack, work: UnitMajorState, weights: tuple[Any, ...], example: _Example, vector: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The Hessian of the loss (squared: of half of it) by the weights that move, times `vector`."""
+
+    def loss_of(weights: tuple[Any, ...]) -> Array:
+        *incoming, outgoing = weights
+        layers = [
+            layer if own is None else replace(layer, weights=own)
+            for layer, own in zip(work.layers, incoming, strict=True)
+        ]
+        outputs = answer(stack, replace(work, layers=tuple(layers), outgoing=outgoing), example.features[0])
+        loss, _ = stack.top.error(outputs, example.y)
+        return loss / 2 if stack.whole.network.loss == "squared" else loss
+
+    return jax.jvp(jax.grad(loss_of), (weights,), (vector,))[1]
 
 
 def _sent_back(net: Arithmetic, units: Activation, above: Array, error: Array) -> Array:

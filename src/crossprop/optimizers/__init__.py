@@ -9,6 +9,10 @@ from crossprop.optimizers.bounded import l2_init as l2_init
 from crossprop.optimizers.bounded import obgd as obgd
 from crossprop.optimizers.perturbed import shrink_perturb as shrink_perturb
 from crossprop.optimizers.perturbed import upgd as upgd
+from crossprop.optimizers.step_sizes import autostep as autostep
 from crossprop.optimizers.step_sizes import idbd as idbd
+from crossprop.optimizers.step_sizes import smd as smd
 
-NETWORK_OPTIMIZERS.update({each.__name__: each for each in (idbd, upgd, l2_init, shrink_perturb, clip_weights, obgd)})
+NETWORK_OPTIMIZERS.update(
+    {each.__name__: each for each in (idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd)}
+)

@@ -4,7 +4,7 @@ network."""
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -126,6 +126,12 @@ def transformation(optimizer: Optimizer, step_size: Any) -> optax.GradientTransf
     return optax.with_extra_args_support(build(step_size))
 
 
+class PartStates(NamedTuple):
+    """The states of an optimizer of single matrices, one for each part of the tree of parameters."""
+
+    of_parts: tuple[Any, ...]
+
+
 def transformation_of_tree(optimizer: Optimizer, step_size: Any) -> optax.GradientTransformationExtraArgs:
     """The transformation of any optimizer, with a step size for each part of the tree of parameters."""
     if isinstance(optimizer, NetworkOptimizer):
@@ -133,13 +139,14 @@ def transformation_of_tree(optimizer: Optimizer, step_size: Any) -> optax.Gradie
     step_sizes, structure = jax.tree.flatten(step_size)
     each = [transformation(optimizer, size) for size in step_sizes]
 
-    def init(params: Any) -> Any:
-        return tuple(own.init(part) for own, part in zip(each, structure.flatten_up_to(params), strict=True))
+    def init(params: Any) -> PartStates:
+        parts = zip(each, structure.flatten_up_to(params), strict=True)
+        return PartStates(tuple(own.init(part) for own, part in parts))
 
-    def update(gradients: Any, states: Any, params: Any = None, **extra: Any) -> Any:
-        parts = zip(each, *map(structure.flatten_up_to, (gradients, params)), states, strict=True)
-        found = [own.update(gradient, state, part, **extra) for own, gradient, part, state in parts]
-        return structure.unflatten([step for step, _ in found]), tuple(state for _, state in found)
+    def update(gradients: Any, state: PartStates, params: Any = None, **extra: Any) -> tuple[Any, PartStates]:
+        parts = zip(each, *map(structure.flatten_up_to, (gradients, params)), state.of_parts, strict=True)
+        found = [own.update(gradient, kept, part, **extra) for own, gradient, part, kept in parts]
+        return structure.unflatten([step for step, _ in found]), PartStates(tuple(kept for _, kept in found))
 
     return with_extra_arguments(init, update)
 

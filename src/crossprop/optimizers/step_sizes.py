@@ -80,3 +80,161 @@ class idbd(NetworkOptimizer):
     def _next_log(self, log: Any, gradient: Any, trace: Any) -> Any:
         change = -self.meta_step_size * gradient * trace
         return jnp.maximum(-10, log + jnp.clip(change, -2, 2)) if self.bounded else log + change
+
+
+class AutostepState(NamedTuple):
+    """The step size of every weight, the normalizer $v$ of its meta-gradient, and the trace $h$."""
+
+    step_size: Any
+    normalizer: Any
+    trace: Any
+
+
+class autostep(NetworkOptimizer):
+    r"""Autostep: IDBD with its meta-gradients normalised, and step sizes that together do not overshoot.
+
+    For a linear unit with input $x_i$ and error $\delta$, with $m_i = \delta x_i h_i$:
+
+    $$v_i \leftarrow \max(|m_i|, v_i + \tfrac{1}{\tau} \alpha_i x_i^2 (|m_i| - v_i)) \qquad
+      \alpha_i \leftarrow \alpha_i e^{\mu m_i / v_i} \text{ where } v_i \neq 0$$
+    $$M = \max(\textstyle\sum_i \alpha_i x_i^2, 1) \qquad \alpha_i \leftarrow \alpha_i / M \qquad
+      w_i \mathrel{+}= \alpha_i \delta x_i \qquad h_i \leftarrow h_i (1 - \alpha_i x_i^2) + \alpha_i \delta x_i$$
+
+    In a network the direction of the weight, minus its gradient, stands for $\delta x_i$, and its entry in the diagonal
+    of the loss's Gauss-Newton matrix for $x_i^2$. The step size that the learner is given is that of the start.
+
+    **Arguments:**
+
+    - `meta_step_size`: of the logarithms of step sizes ($\mu$).
+    - `horizon`: over how many examples the normalizer fades, at step sizes that do not overshoot ($\tau$).
+    - `bound`: what $M$ sums over; the paper has one linear unit, where the two are the same. `"network"` sums over all
+      weights, which keeps the step as a whole from overshooting. `"unit"` takes every unit of the network for a linear
+      unit of its own, and sums over the weights into it.
+
+    `update` needs `curvature`, and `inputs_axis` if `bound="unit"`.
+
+    ```python
+    learner = Backprop(Network(20, hidden=()), step_size=0.01, optimizer=autostep())
+    ```
+
+    Mahmood, Sutton, Degris and Pilarski (2012), "Tuning-free Step-size Adaptation".
+    """
+
+    meta_step_size: Hyperparameter = hyperparameter(default=0.01)
+    horizon: Hyperparameter = hyperparameter(default=10_000.0)
+    bound: str = eqx.field(static=True, default="network")
+
+    def __check_init__(self):
+        check.number("meta_step_size", self.meta_step_size, low=0)
+        check.number("horizon", self.horizon, low=1)
+        check.choice("bound", self.bound, ("unit", "network"))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return ("curvature", "inputs_axis") if self.bound == "unit" else ("curvature",)
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size at the start."""
+
+        def init(params: Any) -> AutostepState:
+            zeros = jax.tree.map(jnp.zeros_like, params)
+            return AutostepState(full_step_size(step_size, params), zeros, zeros)
+
+        def update(gradients: Any, state: AutostepState, params: Any = None, **extra: Any) -> tuple[Any, AutostepState]:
+            curvature, *axes = required(self, extra)
+            sizes, normalizer, trace = state
+            meta = jax.tree.map(lambda g, h: -g * h, gradients, trace)
+            normalizer = jax.tree.map(self._normalizer, normalizer, meta, sizes, curvature)
+            sizes = jax.tree.map(self._grown, sizes, meta, normalizer)
+            effective = jax.tree.map(jnp.multiply, sizes, curvature)
+            total = self._total(effective, *axes)
+            sizes = jax.tree.map(lambda size, sum_of_all: size / jnp.maximum(sum_of_all, 1), sizes, total)
+            steps = jax.tree.map(lambda size, g: -size * g, sizes, gradients)
+            trace = jax.tree.map(lambda h, a, c, step: h * (1 - a * c) + step, trace, sizes, curvature, steps)
+            return steps, AutostepState(sizes, normalizer, trace)
+
+        return with_extra_arguments(init, update)
+
+    def _normalizer(self, v: Any, meta: Any, size: Any, curvature: Any) -> Any:
+        return jnp.maximum(jnp.abs(meta), v + size * curvature / self.horizon * (jnp.abs(meta) - v))
+
+    def _grown(self, size: Any, meta: Any, v: Any) -> Any:
+        return jnp.where(v == 0, size, size * jnp.exp(self.meta_step_size * meta / jnp.where(v == 0, 1, v)))
+
+    def _total(self, effective: Any, inputs_axis: Any = None) -> Any:
+        """What the step sizes of every weight's unit, or of the network, sum up to; shaped like the weights."""
+        like = lambda total, each: jnp.broadcast_to(total, each.shape)
+        if self.bound == "network":
+            total = jnp.stack([jnp.sum(each) for each in jax.tree.leaves(effective)]).sum()
+            return jax.tree.map(lambda each: like(total, each), effective)
+        of_units = lambda axis: lambda each: like(jnp.sum(each, axis=axis, keepdims=True), each)
+        return jax.tree.map(lambda axis, part: jax.tree.map(of_units(axis), part), inputs_axis, effective)
+
+
+class SMDState(NamedTuple):
+    """The step size of every weight, and how far the weights would have moved for larger ones ($v$)."""
+
+    step_size: Any
+    trace: Any
+
+
+class smd(NetworkOptimizer):
+    r"""Stochastic meta-descent: every weight learns its step size, with the loss's curvature taken in full.
+
+    With $g$ the gradient and $H$ the Hessian of the loss at the example:
+
+    $$p \leftarrow p \max(\rho, 1 - \mu v g) \qquad w \leftarrow w - p g \qquad
+      v \leftarrow \lambda v - p (g + \lambda H v)$$
+
+    Products are by element, but for $H v$. The step size that the learner is given is that of the start. For a linear
+    unit and $\lambda = 1$ it is IDBD, but for the products of different weights in $H$. With another rule than
+    backprop, the rule's direction stands for $-g$, while $H$ is still that of the loss.
+
+    **Arguments:**
+
+    - `meta_step_size`: of the step sizes ($\mu$). `decay`: of the trace ($\lambda$).
+    - `floor`: the least factor of a step size ($\rho$), 1/2 in the paper.
+
+    `update` needs `hessian_product`, a function; in optax the Gauss-Newton matrix, which Schraudolph (2002) prefers,
+    can stand for the Hessian there.
+
+    ```python
+    learner = Backprop(Network(20, hidden=30), step_size=0.001, optimizer=smd(meta_step_size=0.01))
+    ```
+
+    Schraudolph (1999), "Local Gain Adaptation in Stochastic Gradient Descent"; Schraudolph (2002), "Fast Curvature
+    Matrix-Vector Products for Second-Order Gradient Descent".
+    """
+
+    meta_step_size: Hyperparameter = hyperparameter(default=0.01)
+    decay: Hyperparameter = hyperparameter(default=0.99)
+    floor: Hyperparameter = hyperparameter(default=0.5)
+
+    def __check_init__(self):
+        check.number("meta_step_size", self.meta_step_size, low=0)
+        check.number("decay", self.decay, low=0, high=1)
+        check.number("floor", self.floor, low=0, high=1)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return ("hessian_product",)
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size at the start."""
+
+        def init(params: Any) -> SMDState:
+            return SMDState(full_step_size(step_size, params), jax.tree.map(jnp.zeros_like, params))
+
+        def update(gradients: Any, state: SMDState, params: Any = None, **extra: Any) -> tuple[Any, SMDState]:
+            (hessian_product,) = required(self, extra)
+            mu, decay = self.meta_step_size, self.decay
+            grown = lambda p, v, g: p * jnp.maximum(self.floor, 1 - mu * v * g)
+            sizes = jax.tree.map(grown, state.step_size, state.trace, gradients)
+            steps = jax.tree.map(lambda p, g: -p * g, sizes, gradients)
+            bent = lambda v, step, p, product: decay * v + step - p * decay * product
+            trace = jax.tree.map(bent, state.trace, steps, sizes, hessian_product(state.trace))
+            return steps, SMDState(sizes, trace)
+
+        return with_extra_arguments(init, update)
