@@ -1,5 +1,6 @@
 """Replacements: each equals a literal, slow transcription of its equations, and a replaced unit starts anew."""
 
+import dataclasses
 import itertools
 from functools import partial
 
@@ -12,6 +13,10 @@ import crossprop as cp
 import reference
 import reference_optimizers
 import reference_replacements
+from crossprop import specification
+from crossprop.configuration import configuration
+from crossprop.engines import ENGINES, choose
+from crossprop.records import learner_info
 from crossprop.replacements import REPLACEMENTS
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")
@@ -164,6 +169,7 @@ def _draw(learner, key, layer):
 
 NET = cp.Network(3, 6, 2, "relu", bias=True, incoming_scale="kaiming-uniform")
 STREAM = cp.Arrays(np.random.default_rng(0).normal(size=(120, 3)), np.random.default_rng(1).normal(size=(120, 2)))
+QUICK = {"record_every": 7, "engine": "scan", "return_states": True, "progress": False}
 EAGER = {
     "continual": cp.ContinualReplacement(rate=0.02, maturity=5),
     "generate-and-test": cp.GenerateAndTest(rate=0.02, maturity=5),
@@ -173,23 +179,67 @@ EAGER = {
 
 
 @pytest.fixture(scope="module")
-def together():
-    """Records and states of learners with every replacement, many seeds at a time."""
-    learners = {name: cp.Backprop(NET, 0.05, "adam", replacement=each) for name, each in EAGER.items()}
-    return learners, *cp.run(learners, STREAM, seeds=3, record_every=7, engine="scan", return_states=True)
+def learner():
+    """Two layers, and the replacement that draws most."""
+    net = cp.Network(3, (6, 4), 2, "relu", bias=True, incoming_scale="kaiming-uniform")
+    return cp.Backprop(net, 0.05, replacement=EAGER["random"])
 
 
-def test_a_seed_alone_equals_it_among_others(together):
-    learners, records, states = together
-    for name, learner in learners.items():
-        alone, last = cp.run({name: learner}, STREAM, seeds=[1], record_every=7, engine="scan", return_states=True)
-        np.testing.assert_array_equal(alone.loss, records.loss.sel(learner=[name], seed=[1]))
-        assert same(last[name][1], states[name][1])
+@pytest.fixture(scope="module")
+def together(learner):
+    """Records and states of three seeds that ran side by side."""
+    return cp.run({"it": learner}, STREAM, seeds=3, **QUICK)
 
 
-def test_records_name_the_replacement(together):
-    learners, records, _ = together
-    assert records.replacement.values.tolist() == list(learners) == list(REPLACEMENTS)
+def test_a_seed_alone_equals_it_among_others(learner, together):
+    alone, last = cp.run({"it": learner}, STREAM, seeds=[1], **QUICK)
+    np.testing.assert_array_equal(alone.loss, together[0].loss.sel(seed=[1]))
+    assert same(last["it"][1], together[1]["it"][1])
+
+
+def test_a_run_that_goes_on_equals_one_that_never_stopped(learner, together):
+    first, states = cp.run({"it": learner}, STREAM, seeds=[1], steps=63, **QUICK)
+    second, last = cp.run({"it": learner}, STREAM, seeds=[1], start=states, **QUICK)
+    joined = np.concatenate([first.loss, second.loss], axis=-1)
+    np.testing.assert_array_equal(joined, together[0].loss.sel(seed=[1]))
+    assert same(last["it"][1], together[1]["it"][1])
+
+
+def test_a_run_from_a_checkpoint_equals_one_that_never_stopped(learner, together, tmp_path, monkeypatch):
+    monkeypatch.setattr("crossprop.checkpoints.SECONDS", 0, raising=False)
+    records, last = cp.run({"it": learner}, STREAM, seeds=[1], checkpoint=tmp_path, **QUICK)
+    again, kept = cp.run({"it": learner}, STREAM, seeds=[1], checkpoint=tmp_path, **QUICK)
+    for each, state in ((records, last), (again, kept)):
+        np.testing.assert_array_equal(each.loss, together[0].loss.sel(seed=[1]))
+        assert same(state["it"][1], together[1]["it"][1])
+
+
+def test_saved_and_loaded_it_goes_on_with_its_random_numbers(learner, together, tmp_path):
+    state = together[1]["it"][0]
+    cp.save(tmp_path / "it.npz", learner, state)
+    loaded, read = cp.load(tmp_path / "it.npz")
+    assert loaded == learner and same(read, state)
+
+
+def test_a_run_equals_its_updates_one_by_one(learner, together):
+    """In another program, whose sums may be in another order."""
+    sample = STREAM.sample(cp.keys(1)[0])
+    final, losses = lived(learner, learner.init(cp.keys(1)[1]), sample.x.astype(np.float32), sample.y)
+    np.testing.assert_allclose(losses[:7].mean(), together[0].loss.sel(seed=1)[0, 0], rtol=1e-5)
+    np.testing.assert_allclose(final.replacement.memory[0].age, together[1]["it"][1].replacement.memory[0].age)
+
+
+def test_a_sweep_of_rates_equals_runs_of_each(learner, together):
+    found = cp.sweep({"it": learner}, STREAM, {"replacement.rate": [0.005, 0.02]}, seeds=[1], record_every=7)
+    np.testing.assert_array_equal(
+        found["it"].loss.sel({"replacement.rate": 0.02}).values.ravel(), together[0].loss.sel(seed=1).values.ravel()
+    )
+
+
+def test_initial_weights_do_not_depend_on_the_replacement(learner):
+    plain = dataclasses.replace(learner, replacement=None).init(jax.random.key(5))
+    own = learner.init(jax.random.key(5))
+    assert own.replacement is not None and same(own._replace(replacement=None), plain)
 
 
 def same(one, other):
@@ -199,3 +249,133 @@ def same(one, other):
     )
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(np.array_equal(plain(a), plain(b), equal_nan=True) for a, b in pairs)
+
+
+class Third(cp.Replacement):
+    """A replacement as a user would write it: after so many examples unit 2 of every layer, once."""
+
+    after: float = 5.0
+
+    def init(self, network):
+        return {"seen": jnp.zeros(()), "total": jnp.zeros(network.units)}
+
+    def update(self, memory, watched):
+        return {"seen": memory["seen"] + 1, "total": memory["total"] + watched.phi}
+
+    def due(self, memory):
+        return memory["seen"] == self.after
+
+    def choose(self, memory, key):
+        return cp.replacements.Choice(jnp.asarray(2), memory | {"seen": memory["seen"] + 1})
+
+
+def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
+    """With a replacement of one's own, in the lower of two layers and in the upper one."""
+    net = cp.Network(3, (4, 4), 2, bias=True)
+    learner = cp.Crossprop(net, 0.05, optimizer="adam", layers="all", replacement=Third())
+    plain = dataclasses.replace(learner, replacement=None)
+    x, y = np.random.default_rng(0).normal(size=(5, 3)), np.random.default_rng(1).normal(size=(5, 2))
+    first = learner.init(jax.random.key(0))
+    kept, _ = lived(plain, first._replace(replacement=None), x, y)
+    state, _ = lived(learner, first, x, y)
+    fresh, others = first.optimizer, np.array([0, 1, 3])
+    for at, (now, then) in enumerate(zip(state.incoming, kept.incoming, strict=True)):
+        changed = np.zeros(now.shape, bool)
+        changed[:, 2] = True
+        changed[2, :] |= at == 1
+        assert (now == then)[~changed].all() and (now != then)[changed].all()
+        assert (state.memory[at][changed] == 0).all() and (kept.memory[at][changed] != 0).any()
+    assert (state.incoming[1][2, others] == 0).all() and (state.outgoing[2] == 0).all()
+    for now, then, new in zip(*map(jax.tree.leaves, (state.optimizer, kept.optimizer, fresh)), strict=True):
+        if now.ndim == 2 and now.shape == (4, 4):  # into the first layer, its biases last
+            assert (now[:, 2] == new[:, 2]).all() and (now != new)[:, others].any()
+            assert (now[:, others] == then[:, others]).all()
+        elif now.ndim == 2:  # into the second layer, or the outgoing weights transposed
+            assert (now[:, 2] == new[:, 2]).all() and (now[:, others] != new[:, others]).any()
+    totals = [memory["total"] for memory in state.replacement.memory]
+    assert all(total[2] == 0 and (total[others] != 0).all() for total in totals)
+
+
+def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one():
+    keys = jax.random.split(SEED, 400)
+    draw = lambda net, **options: np.asarray(jax.vmap(lambda key: net.fresh_unit(key, **options))(keys))
+    own = draw(cp.Network(50, (7, 9), incoming_scale=(0.2, 3.0), bias=True, bias_scale=5.0), layer=1)
+    assert own.shape == (400, 8) and abs(own[:, :-1].std() / 3.0 - 1) < 0.1 and abs(own[:, -1].std() / 5.0 - 1) < 0.1
+    named = draw(cp.Network(50, 7, activation="tanh", bias=True), scheme="kaiming-uniform")
+    bound = 5 / 3 * np.sqrt(3 / 50)
+    assert named.shape == (400, 51) and (named[:, -1] == 0).all()
+    assert 0.99 * bound < np.abs(named).max() <= bound and abs(named.mean()) < 0.01
+
+
+SEED = jax.random.key(0)
+
+
+@pytest.mark.parametrize(
+    ("build", "problem", "text"),
+    [
+        (lambda: cp.ContinualReplacement(rate=2.0), ValueError, "rate must be between 0 and 1, got 2.0"),
+        (lambda: cp.ContinualReplacement(decay=1.0), ValueError, "decay must be between 0 and 0.999999, got 1.0"),
+        (lambda: cp.ContinualReplacement(maturity=-1), ValueError, "maturity must be a finite number, at least 0"),
+        (lambda: cp.ContinualReplacement(as_run=1), TypeError, "as_run must be"),
+        (lambda: cp.ContinualReplacement(utility="weight"), ValueError, "utility must be one of"),
+        (lambda: cp.GenerateAndTest(rate="often"), TypeError, "rate must be a number, got 'often'"),
+        (lambda: cp.RandomReplacement(rate=-0.1), ValueError, "rate must be between 0 and 1, got -0.1"),
+        (lambda: cp.ReDo(every=0), ValueError, "every must be a finite number, at least 1, got 0"),
+        (lambda: cp.ReDo(threshold=-1), ValueError, "threshold must be a finite number, at least 0"),
+        (lambda: cp.Backprop(NET, 0.1, replacement="redoo"), ValueError, "did you mean 'redo'"),
+        (lambda: cp.Backprop(NET, 0.1, replacement=cp.ReDo), TypeError, "replacement must be None, a name, or a"),
+        (lambda: cp.Backprop(NET, 0.1, replacement={"name": "redo", "rate": 1}), ValueError, "of replacement 'redo'"),
+        (lambda: cp.Backprop(NET, 0.1, replacement={"name": "none", "rate": 1}), ValueError, "has no hyperparameters"),
+        (lambda: cp.Backprop(cp.Network(3, ()), 0.1, replacement="redo"), ValueError, "no hidden units"),
+        (lambda: cp.oracle.follow(cp.Backprop(NET, 0.1, replacement="redo"), STREAM), ValueError, "keep its units"),
+    ],
+)
+def test_what_does_not_fit_is_named(build, problem, text):
+    with pytest.raises(problem, match=text):
+        build()
+
+
+@pytest.mark.parametrize("engine", ["chunked", "kernel"])
+def test_engines_that_keep_all_units_say_so(engine, monkeypatch):
+    learner = cp.Backprop(cp.Network(200, 6), 0.1, replacement="continual")
+    assert "keeps all units" in ENGINES[engine].why_unsupported(learner, "gpu")
+    assert choose(learner, "cpu") == "scan"
+
+
+def test_by_name_and_by_table_it_is_the_same():
+    for name, build in REPLACEMENTS.items():
+        assert cp.Backprop(NET, 0.1, replacement=name).replacement == build()
+    table = {"name": "continual", "rate": 0.01, "maturity": 10}
+    assert cp.Backprop(NET, 0.1, replacement=table).replacement == cp.ContinualReplacement(0.01, maturity=10)
+    assert cp.Backprop(NET, 0.1, replacement="none").replacement is None
+
+
+def test_tables_of_learners_take_replacements():
+    built = specification.build(
+        {
+            "stream": "geoff",
+            "network": {"hidden": 3},
+            "learners": {"backprop": {"replacement": ["none", {"name": "continual", "rate": 0.01}]}, "frozen": {}},
+        },
+        {"frozen:replacement": "generate-and-test", "frozen:replacement.maturity": 7},
+    )
+    assert {name: each.replacement for name, each in built.learners.items()} == {
+        "backprop-none": None,
+        "backprop-continual": cp.ContinualReplacement(0.01),
+        "frozen": cp.GenerateAndTest(maturity=7),
+    }
+
+
+def test_records_name_the_replacement():
+    learners = {name: cp.Backprop(NET, 0.1, replacement=each) for name, each in EAGER.items()}
+    found = [learner_info(configuration(learner)).replacement for learner in learners.values()]
+    assert found == list(learners) == list(REPLACEMENTS)
+
+
+@pytest.mark.parametrize("build", [cp.Hindsight, cp.BackpropReplay])
+def test_learners_with_a_delay_replace_units_too(build):
+    """Units grow older by one with every example, though it is learned from twice."""
+    learner = build(NET, 0.05, delay=3, replacement=EAGER["continual"])
+    final, _ = lived(learner, learner.init(SEED), np.ones((30, 3)), np.ones((30, 2)))
+    ages = np.asarray(final.replacement.memory.turnover.age)
+    assert ages.max() == 30 and ages.min() < 30

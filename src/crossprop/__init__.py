@@ -8,6 +8,7 @@ from crossprop import datasets as datasets
 from crossprop import optimizers as optimizers
 from crossprop import oracle as oracle
 from crossprop import probes as probes
+from crossprop import replacements as replacements
 from crossprop._version import __version__ as __version__
 from crossprop.execution import keys as keys
 from crossprop.learners import Backprop as Backprop

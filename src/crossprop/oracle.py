@@ -387,6 +387,8 @@ def _check_learner(name: str, learner: Any) -> None:
         raise TypeError(f"{name} must be a unit rule such as crossprop.Crossprop(net, 1e-3), got {learner!r}")
     if learner.network.hidden == ():
         raise ValueError(f"{name} must have a hidden layer: a linear unit has no incoming weights, got hidden=()")
+    if learner.replacement is not None:
+        raise ValueError(f"{name} must keep its units, got replacement={learner.replacement!r}")
 
 
 def _check_depths(learners: Mapping[str, Learner]) -> None:

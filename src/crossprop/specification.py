@@ -70,24 +70,29 @@ def build_network(values: Any, stream: Stream) -> Network:
 
 def learner_tables(values: Any) -> dict[str, Any]:
     """The arguments of every learner by its name. A list of names stands for learners without arguments, `["all"]` for
-    every registered learner; a learner with a list of optimizers becomes one learner per optimizer."""
+    every registered learner; a learner with a list of optimizers or replacements becomes one learner for each."""
     if isinstance(values, list | tuple):
         names = [name for name, _ in LEARNERS.items()] if [*values] == ["all"] else values
         if not all(isinstance(name, str) for name in names):
             raise TypeError(f"learners must be names of learners or a table, got {values!r}")
         return {name: {} for name in names}
+    return _one_for_each("replacement", _one_for_each("optimizer", as_table("learners", values)))
+
+
+def _one_for_each(part: str, learners: dict[str, Any]) -> dict[str, Any]:
+    """The tables of learners; one that has a list for this part of it becomes one learner for each of the list."""
     tables: dict[str, Any] = {}
-    for name, own in as_table("learners", values).items():
-        optimizers = own.get("optimizer") if isinstance(own, dict) else None
-        if isinstance(optimizers, list):
-            if not optimizers:
-                raise ValueError(f"learners.{name}.optimizer must not be empty, got []")
-            names = [each.get("name") if isinstance(each, dict) else each for each in optimizers]
+    for name, own in learners.items():
+        listed = own.get(part) if isinstance(own, dict) else None
+        if isinstance(listed, list):
+            if not listed:
+                raise ValueError(f"learners.{name}.{part} must not be empty, got []")
+            names = [each.get("name") if isinstance(each, dict) else each for each in listed]
             if repeated := [each for each in names if names.count(each) > 1]:
-                raise ValueError(f"learners.{name}.optimizer must not repeat a name, got {repeated[0]!r} twice")
+                raise ValueError(f"learners.{name}.{part} must not repeat a name, got {repeated[0]!r} twice")
             tables |= {
-                f"{name}-{label}": {"rule": name} | own | {"optimizer": each}
-                for label, each in zip(names, optimizers, strict=True)
+                f"{name}-{label}": {"rule": name} | own | {part: each}
+                for label, each in zip(names, listed, strict=True)
             }
         else:
             tables[name] = own

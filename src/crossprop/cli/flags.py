@@ -8,6 +8,7 @@ from tyro.conf import UseAppendAction, arg
 from crossprop import _checks as check
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
+from crossprop.replacements import replacement_names
 from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 
@@ -20,6 +21,10 @@ OptimizerName = Literal[
     "idbd", "autostep", "smd", "upgd", "l2_init", "shrink_perturb", "clip_weights", "obgd",
 ]  # fmt: skip
 PREFIXES = ("network.", "stream.")
+REPLACEMENT_HELP = (
+    f"Which units are replaced: one of {', '.join(replacement_names())}; unset, none. --set replacement.NAME=VALUE "
+    "sets a hyperparameter of it."
+)
 SET_HELP = (
     "Any other argument of the learners that have it, such as memory_step_size=0.001, or of one learner, such as "
     "foresight:layers=top; or network. or stream. and a field: network.layer_norm=true."
@@ -52,6 +57,7 @@ class ExperimentFlags:
     optimizer: OptimizerName | None = None
     """Optimizer of the learners that do not have one by name; unset, sgd. --set optimizer.NAME=VALUE sets a
     hyperparameter of it."""
+    replacement: Annotated[str | None, arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
     eta: float | None = None
     """Mix of crossprop (0) and backprop (1), for crossprop and crossprop-approx; unset, 0."""
     ahead: float | None = None
@@ -86,7 +92,7 @@ class ExperimentFlags:
 
     def learner_flags(self) -> dict[str, Any]:
         """The arguments that were given for the learners that have them."""
-        names = ("step_size", "incoming_step_size", "optimizer", "eta", "ahead", "horizon")
+        names = ("step_size", "incoming_step_size", "optimizer", "replacement", "eta", "ahead", "horizon")
         further = {name: value for name, value in self._settings().items() if not name.startswith(PREFIXES)}
         return _given({name: getattr(self, name) for name in names}) | further
 

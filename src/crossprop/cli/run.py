@@ -1,7 +1,8 @@
 """`crossprop run`."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,9 @@ from crossprop.execution import expected_time
 from crossprop.figures import curves
 from crossprop.formats import listed
 from crossprop.learners import Learner
+from crossprop.learners.optimizers import as_optimizer
 from crossprop.progress import bar
+from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build
 from crossprop.store import check_replaceable, write_records
@@ -83,11 +86,21 @@ def run_experiment(flags: Run) -> None:
         _write(records, flags.out, console)
 
 
+def _has(learner: Learner, flag: str, value: Any) -> bool:
+    """Whether a learner has the value of a flag; of an optimizer or a replacement this is the name of its kind."""
+    own: Any = reduce(lambda part, field: getattr(part, field, None), flag.split("."), learner)
+    parts = {"optimizer": as_optimizer, "replacement": as_replacement}
+    if flag not in parts or not hasattr(learner, flag):
+        return own == value
+    made = parts[flag](value)
+    return own == made or (is_dataclass(made) and type(own) is type(made))
+
+
 def _notes(learners: dict[str, Learner], given: dict[str, Any]) -> list[str]:
     """What a person may not expect: flags that do not apply to all learners, and settings that are backprop."""
     notes = []
     for flag, value in given.items():
-        takes = {name: getattr(learner, flag, None) == value for name, learner in learners.items()}
+        takes = {name: _has(learner, flag, value) for name, learner in learners.items()}
         if ":" not in flag and not all(takes.values()):
             its, others = ([name for name, does in takes.items() if does is which] for which in (True, False))
             notes.append(f"{flag}={value} applies to {listed(its)}, not to {listed(others)}.")

@@ -12,6 +12,7 @@ from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.optimizers import NAMES
 from crossprop.network import ACTIVATIONS, Network
 from crossprop.registry import one_line
+from crossprop.replacements import NONE, replacement_names
 from crossprop.streams import STREAMS
 
 CHOICES = {"optimizer": NAMES, "activation": ACTIVATIONS, "layers": ("top", "all")}
@@ -152,6 +153,8 @@ def _control(
     """The control for an argument, or None if its type has none."""
     if name == "hidden":
         return Control(name, "sizes", default)
+    if name == "replacement":
+        return Control(name, "choice", NONE, choices=replacement_names()) if default is None else None
     if name in CHOICES:
         return Control(name, "choice", default, choices=CHOICES[name]) if default in CHOICES[name] else None
     literal = next((each for each in (annotation, *get_args(annotation)) if get_origin(each) is Literal), None)

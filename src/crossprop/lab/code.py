@@ -15,7 +15,8 @@ from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 
 NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
-FLAGS = ("step_size", "incoming_step_size", "optimizer", "eta", "ahead", "horizon", *NETWORK_FLAGS, *STREAM_FLAGS)
+OF_LEARNERS = ("step_size", "incoming_step_size", "optimizer", "replacement", "eta", "ahead", "horizon")
+FLAGS = (*OF_LEARNERS, *NETWORK_FLAGS, *STREAM_FLAGS)
 """What `crossprop run` has flags of their own for; it takes other arguments with `--set`."""
 
 

@@ -27,15 +27,28 @@ REPLACEMENTS: Registry[Replacement] = Registry(
 `crossprop.replacements`."""
 
 
+NONE = "none"
+"""The name for no replacement, in flags and TOML files."""
+
+
+def replacement_names() -> tuple[str, ...]:
+    """The names that a learner's `replacement` can have."""
+    return (NONE, *REPLACEMENTS)
+
+
 def as_replacement(value: Any) -> Any:
-    """A replacement as a learner keeps it: a name stands for the one of this name with its defaults, and a table of a
-    `name` and hyperparameters for that with these."""
-    if isinstance(value, str):
-        return REPLACEMENTS.find("replacement", value)()
-    if not isinstance(value, Mapping):
+    """A replacement as a learner keeps it: a name stands for the one of this name with its defaults, `none` for none,
+    and a table of a `name` and hyperparameters for the one of this name with these."""
+    if not isinstance(value, str | Mapping):
         return value
-    build = REPLACEMENTS.find("the name of replacement", value.get("name"))
-    own = {key: each for key, each in value.items() if key != "name"}
+    table = {"name": value} if isinstance(value, str) else value
+    name: Any = table.get("name")
+    own = {key: each for key, each in table.items() if key != "name"}
+    check.choice("replacement", name, replacement_names())
+    known = [] if name == NONE else arguments_of(REPLACEMENTS[name])
     for key in own:
-        check.choice(f"a hyperparameter of replacement {value['name']!r}", key, arguments_of(build) or ())
-    return build(**own)
+        if known == []:
+            raise ValueError(f"replacement {name!r} has no hyperparameters, got {key!r}")
+        if known is not None:
+            check.choice(f"a hyperparameter of replacement {name!r}", key, known)
+    return None if name == NONE else REPLACEMENTS[name](**own)
