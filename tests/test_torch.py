@@ -1,10 +1,12 @@
 """Foresight on PyTorch networks: gradients by hand, the same runs as ours, and what users do to their networks."""
 
 import copy
+import importlib.util
 import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -256,6 +258,18 @@ def test_a_step_that_mixed_precision_skips_is_none():
         scaler.step(optimizer)
         scaler.update()
         assert torch.equal(handle.state_dict()["moves"]["2"], before) == (factor == float("inf"))
+
+
+@pytest.mark.long
+def test_networks_of_the_comparison_are_plain_ones_with_foresight():
+    """`benchmarks/torch_worth.py` trains many networks side by side, with foresight in a form of its own."""
+    file = Path(__file__).parent.parent / "benchmarks" / "torch_worth.py"
+    spec = importlib.util.spec_from_file_location("torch_worth", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    differences = module.check(steps=4)
+    assert len(differences) == 6 and max(differences.values()) < 1e-10
 
 
 COMPILED = """
