@@ -1,8 +1,9 @@
 """What foresight adds to a training step in PyTorch: `python benchmarks/torch_overhead.py`.
 
 A conv net and a transformer in batches of 64, with AdamW, on the GPU if there is one and then on the CPU. Prints the
-median time of a step without and with foresight, in alternating steps of two copies of a network, and their ratio. `--sizes
-small` or any other of small, medium and large chooses the networks; `--cpu` leaves the GPU out. Needs PyTorch alone.
+median time of a step without and with foresight, in alternating steps of two copies of a network, and their ratio.
+`--sizes small`, or any other of small, medium and large, chooses the networks; `--cpu` leaves the GPU out. Needs
+PyTorch alone.
 """
 
 import argparse
