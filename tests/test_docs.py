@@ -40,6 +40,7 @@ QUICK_EXAMPLES = {
         "seeds, fresh, hidden, examples = 3, 20, 50, 1500": "seeds, fresh, hidden, examples = 1, 2, 8, 100",
         "2**-12, 2**-6": "2**-10, 2**-9",
     },
+    "optimizers": {"steps, window = 20_000, 1000": "steps, window = 2000, 100"},
     "features": {'seeds, hidden, tasks = 3, 40, "ABC"': 'seeds, hidden, tasks = 1, 12, "A"'},
     "foresight": {
         "seeds, hidden, aheads = 5, (50, 50), [-0.5, 0, 1, 2, 4]": "seeds, hidden, aheads = 2, (8, 8), [0, 2]",

@@ -1,7 +1,9 @@
 """Optimizers that see the whole network: each equals its equations with every credit rule, and keeps the promises."""
 
+import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import jax
@@ -18,6 +20,7 @@ from crossprop.engines import scan
 from crossprop.engines.segments import plain_numbers
 from crossprop.learners.optimizers import NAMES
 from crossprop.network import LOSSES
+from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.specification import build
 from crossprop.sweeps.toml import read_spec
 from test_continuing import advanced, session
@@ -169,23 +172,12 @@ def examples(net):
     return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
 
 
-def tracking(steps, rng):
-    """Sutton's (1992) problem: of 20 inputs five count, and every 20 examples one of these changes its sign."""
-    signs = np.ones((steps, 5))
-    for t in range(steps):
-        signs[t] = signs[t - 1]
-        if t % 20 == 0:
-            signs[t, rng.integers(5)] *= -1
-    x = rng.normal(size=(steps, 20))
-    return x.astype(np.float32), np.sum(x[:, :5] * signs, axis=1, keepdims=True).astype(np.float32)
-
-
 def test_idbd_tracks_far_better_than_the_best_constant_step_size():
     """With the sign of the meta-gradient turned around, the step sizes of useful inputs shrink, and it is far worse."""
-    net, (x, y) = cp.Network(20, hidden=()), tracking(15_000, np.random.default_rng(0))
+    net = cp.Network(20, hidden=())
     learners = {f"lms {size}": cp.Backprop(net, size) for size in (0.02, 0.03, 0.04, 0.05)}
     learners["idbd"] = cp.Backprop(net, 0.05, cp.optimizers.idbd(0.01))
-    records = cp.run(learners, cp.Arrays(x, y), seeds=1, record_every=5_000)
+    records = cp.run(learners, cp.Tracking(steps=15_000), seeds=1, record_every=5_000)
     *lms, idbd = records.loss.isel(seed=0, step=-1).values
     assert idbd < 0.6 * min(lms)
 
@@ -247,6 +239,16 @@ def test_a_sweep_over_a_hyperparameter_of_an_optimizer_gives_the_runs_of_its_val
         np.testing.assert_array_equal(alone.loss[0], records.loss.sel({"optimizer.meta_step_size": value}))
     again = cp.sweep(spec.learners, spec.stream, spec.over, spec.seeds, store=tmp_path / "store")["backprop"]
     np.testing.assert_array_equal(again.loss, records.loss)
+
+
+def test_the_table_of_the_docs_is_read(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "optimizers.md").read_text()
+    (table,) = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    (tmp_path / "sweep.toml").write_text(table)
+    spec = read_spec(tmp_path / "sweep.toml")
+    assert spec.learners["backprop"].optimizer == cp.optimizers.upgd(weight_decay=0)
+    assert len(spec.header.grids[0].points) == 3
+    assert all(f"`{name}`" in page for name in NETWORK_OPTIMIZERS)
 
 
 def test_flags_choose_an_optimizer_and_its_hyperparameters():
