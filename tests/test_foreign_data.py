@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop.datasets import mnist_files
+from crossprop.datasets.mnist_files import MNIST
 from crossprop.sweeps.blocks import build_blocks
 from crossprop.sweeps.toml import read_spec
 
@@ -124,10 +124,10 @@ def test_a_file_that_claims_more_than_it_holds_is_refused(batch, tmp_path):
 
 
 def test_a_gzip_file_is_read_no_further_than_the_data_set_is_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(mnist_files, "LARGEST", 1000)
+    monkeypatch.setattr(MNIST, "largest", 1000)
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(10**6)))
     with pytest.raises(ValueError, match="holds more than the 1,000 bytes"):
-        mnist_files.fetch(tmp_path)
+        MNIST.fetch(tmp_path)
 
 
 BAD_TOML = {

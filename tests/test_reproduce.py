@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import xarray as xr
 import crossprop as cp
 from browser import LINES, Opened
 from crossprop.cli import main
+from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
 from crossprop.papers.veeriah2017.claims import CLAIMS
@@ -195,7 +195,7 @@ def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(tmp_
     def unreachable():
         raise OSError("no mirror")
 
-    monkeypatch.setattr(sys.modules["crossprop.datasets.mnist_files"], "fetch", unreachable)
+    monkeypatch.setattr(ARCHIVES["mnist"], "fetch", unreachable)
     said = []
     data = Reproduction(tmp_path, ("mnist",))._data(said.append)
     assert data is cp.datasets.mnist5k() and "5,000" in " ".join(said)

