@@ -27,6 +27,7 @@ UNCHECKED = (
     "crossprop.study.",
     "crossprop.sklearn.",
     "crossprop.river.",
+    "crossprop.jax.",
     "crossprop.torch.hooks.foresight",
     "crossprop.torch.head.Crossprop.",
     "crossprop.reproduce.",
