@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop.engines import chunked, kernel, scan
+from crossprop.engines import choose, chunked, kernel, scan
 from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Observers, Run
 from crossprop.execution import key_data
@@ -136,6 +136,29 @@ def test_metrics_are_sums_over_windows(engine):
         np.testing.assert_allclose(records[name], [sum(w) for w in windows(values, ends)], rtol=1e-4, err_msg=name)
     np.testing.assert_allclose(records.state, [states[end].outgoing for end in ends], rtol=1e-4, atol=1e-5)
     assert records.state.dims == ("step", "state_0", "state_1")
+
+
+@pytest.mark.parametrize("learner", [cp.Backprop(cp.Network(6, 4), 0.1), REPLAY], ids=["unit rule", "any"])
+def test_plasticity_is_the_share_of_the_loss_that_learning_takes_away(learner):
+    metrics = {"plasticity": cp.metrics.plasticity, "far": METRICS["far"]}
+    records = cp.run(learner, STREAM, [3], 25, metrics=metrics, progress=False).isel(learner=0, seed=0)
+    plain = cp.run(learner, STREAM, [3], 25, progress=False).isel(learner=0, seed=0)
+    np.testing.assert_allclose(records.loss, plain.loss, rtol=1e-5)
+    examples, states, outcomes = by_hand(learner, STREAM, 3)
+    after = [
+        float(((y - learner.predict(state, x)) ** 2).sum())
+        for x, y, state in zip(examples.x, examples.y, states[1:], strict=True)
+    ]
+    share = [np.clip(1 - new / max(float(old.loss), 1e-8), 0, 1) for new, old in zip(after, outcomes, strict=True)]
+    sums = [sum(window) for window in windows(share, records.step.values)]
+    np.testing.assert_allclose(records.plasticity, sums, rtol=1e-3, atol=1e-3)
+    assert 0 < sum(sums) < len(share)
+
+
+def test_the_chunked_engine_refuses_metrics_that_see_the_outcome_after_learning():
+    learner = cp.Backprop(cp.Network(200, 4), 0.01)
+    assert choose(learner, "cpu") == "chunked"
+    assert choose(learner, "cpu", Observers(metrics=(("plasticity", cp.metrics.plasticity),))) == "scan"
 
 
 def test_the_kernel_engine_refuses_metrics():

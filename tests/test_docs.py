@@ -182,7 +182,7 @@ def test_every_public_name_is_in_the_reference():
     import crossprop as cp
 
     described = set(re.findall(r"^::: (\S+)$", "".join(p.read_text() for p in (ROOT / "docs/api").glob("*.md")), re.M))
-    modules = {"datasets", "probes", "oracle"}
+    modules = {"datasets", "probes", "oracle", "metrics", "replacements"}
     public = {name for name in dir(cp) if not name.startswith("_") and callable(getattr(cp, name))}
     assert {f"crossprop.{name}" for name in public} <= described
     for module in modules:

@@ -158,6 +158,15 @@ def test_effective_rank_and_saturation_on_features_known_by_hand():
     tanh = cp.Network(inputs=2, hidden=4)
     pinned = with_incoming([[9.0, 9.0, -9.0, 0.1], [9.0, 0.1, -9.0, 0.1]])
     assert cp.probes.saturated(tanh, np.eye(2))(state, pinned) == 0.5
+    assert cp.probes.dormant(net, np.eye(2))(state, orthogonal) == 0.5
+    assert cp.probes.dormant(tanh, np.eye(2), threshold=0.2)(state, pinned) == 0.25
+
+
+def test_weight_size_is_the_mean_over_all_layers_without_biases():
+    net = cp.Network(2, (3, 2), 1, bias=True)
+    state = cp.Backprop(net, 0.1).init(jax.random.key(0))
+    rows = [np.abs(np.asarray(matrix)[:-1]).ravel() for matrix in (*state.incoming, state.outgoing)]
+    assert cp.probes.weight_size(net)(state, state) == pytest.approx(np.concatenate(rows).mean(), rel=1e-6)
 
 
 # Isolation.

@@ -5,6 +5,7 @@ see what its features did.
 """
 
 from crossprop import datasets as datasets
+from crossprop import metrics as metrics
 from crossprop import optimizers as optimizers
 from crossprop import oracle as oracle
 from crossprop import probes as probes

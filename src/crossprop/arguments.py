@@ -17,6 +17,7 @@ from crossprop.engines.segments import batch_width, steps_per_call
 from crossprop.execution import DevicePool, Plan, devices
 from crossprop.learners.base import Learner, Outcome, UnitRule, state_bytes
 from crossprop.learners.calling import check_state
+from crossprop.metrics import sees_after
 from crossprop.network import float_type
 from crossprop.streams.base import Stream
 
@@ -183,7 +184,7 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
         for learner in learners.values():
             y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
             outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
-            found = jax.eval_shape(metric, outcome, y)
+            found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
             if not hasattr(found, "shape"):
                 raise TypeError(f"what metrics[{name!r}] returns must be a number, got {check.shown(found)}")
             check.shape(f"what metrics[{name!r}] returns", found, ())

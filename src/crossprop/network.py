@@ -272,10 +272,7 @@ class Network(eqx.Module):
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
         """The reported loss, and `delta`: minus the gradient, by the outputs, of the loss (squared: of half of it)."""
-        if self.loss == "squared":
-            delta = y - outputs
-            return jnp.sum(delta**2), delta
-        return -jnp.sum(y * jax.nn.log_softmax(outputs)), y - jax.nn.softmax(outputs)
+        return error_of(self.loss, outputs, y)
 
     def hessian_root(self, outputs: Float[Array, " outputs"]) -> Float[Array, "rows outputs"]:
         """Rows whose outer products sum up to the Hessian of the loss (squared: of half of it) by the outputs."""
@@ -284,6 +281,14 @@ class Network(eqx.Module):
             return one
         share = jax.nn.softmax(outputs)
         return jnp.sqrt(share)[:, None] * (one - share[None, :])
+
+
+def error_of(loss: str, outputs: Array, y: Array) -> tuple[Array, Array]:
+    """`Network.error` of this loss."""
+    if loss == "squared":
+        delta = y - outputs
+        return jnp.sum(delta**2), delta
+    return -jnp.sum(y * jax.nn.log_softmax(outputs)), y - jax.nn.softmax(outputs)
 
 
 def activation_and_slope(activation: str, z: Array) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from crossprop import _checks as check
 from crossprop.learners import State
-from crossprop.network import Network
+from crossprop.network import Network, float_type
 
 Probe = Callable[[State, State], Float[Array, ""]]
 
@@ -37,6 +37,39 @@ def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> P
     return share
 
 
+def dormant(network: Network, batch: np.ndarray, threshold: float = 0.0) -> Probe:
+    """The share of hidden units, of all layers, that are hardly active: their mean absolute activation on `batch
+    (examples, inputs)` is at most `threshold` times the mean over their layer.
+
+    With a threshold of 0 it is the share of dead units, which are 0 for every example. Sokar et al. (2023), "The
+    Dormant Neuron Phenomenon in Deep Reinforcement Learning".
+    """
+    check.number("threshold", threshold, low=0)
+    x = _checked(network, batch)
+
+    def share(initial: State, state: State):
+        del initial
+        layers = network.activations(state.incoming, jnp.asarray(x))
+        sizes = [jnp.mean(jnp.abs(layer.phi), axis=0) for layer in layers]
+        return jnp.mean(jnp.concatenate([size <= threshold * jnp.mean(size) for size in sizes]))
+
+    return share
+
+
+def weight_size(network: Network) -> Probe:
+    """The mean absolute value of all weights, without biases."""
+    _check_network(network)
+
+    def mean(initial: State, state: State):
+        del initial
+        matrices = state.incoming if isinstance(state.incoming, tuple) else (state.incoming,)
+        fan_ins = (network.inputs, *network.sizes)
+        sizes = [jnp.abs(own[:rows]).ravel() for own, rows in zip((*matrices, state.outgoing), fan_ins, strict=True)]
+        return jnp.mean(jnp.concatenate(sizes))
+
+    return mean
+
+
 def effective_rank(network: Network, batch: np.ndarray) -> Probe:
     """The effective rank of the features, the top hidden layer, of `batch (examples, inputs)`: how many directions they
     use.
@@ -56,9 +89,13 @@ def effective_rank(network: Network, batch: np.ndarray) -> Probe:
     return rank
 
 
-def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
+def _check_network(network: Network) -> None:
     if not isinstance(network, Network):
         raise TypeError(f"network must be a crossprop.Network, got {check.shown(network)}")
+
+
+def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
+    _check_network(network)
     if not network.sizes:
         raise ValueError("network must have a hidden layer, got hidden=()")
     x = check.array("batch", batch)
@@ -67,4 +104,4 @@ def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
     if x.ndim != 2 or len(x) == 0 or x.shape[1] != network.inputs:
         raise ValueError(f"batch must have shape (examples, {network.inputs}), got {x.shape}")
     check.finite("batch", x)
-    return x
+    return x.astype(float_type(), copy=False)

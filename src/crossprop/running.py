@@ -122,7 +122,8 @@ def run(
     - `record_every`: the steps of a window; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
     - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window.
-    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window.
+    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window; or such as
+      `metrics.plasticity`, which also see the outcome after learning.
     - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.
     - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream,
       the run goes on after the examples that those states have seen (from the first one if none are left); drift is

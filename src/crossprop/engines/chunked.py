@@ -96,6 +96,8 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
         return f"the chunked engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
     if not learner.network.sizes:
         return "the chunked engine needs a hidden layer, got hidden=()"
+    if observers.see_after:
+        return "the chunked engine takes no metrics that see the outcome after learning"
     if learner.replacement is not None:
         return f"the chunked engine keeps all units, got replacement={learner.replacement!r}"
     if learner.network_optimizer() is not None:

@@ -9,9 +9,11 @@ import numpy as np
 
 from crossprop.engines.feeding import Source
 from crossprop.learners.base import Learner, Outcome
+from crossprop.metrics import sees_after
+from crossprop.network import error_of
 
 Probe = Callable[[Any, Any], Any]
-Metric = Callable[[Outcome, jax.Array], Any]
+Metric = Callable[..., Any]
 
 
 class Observers(NamedTuple):
@@ -20,7 +22,26 @@ class Observers(NamedTuple):
     probes: tuple[tuple[str, Probe], ...] = ()
     """`f(initial_state, state)`, at the end of every window."""
     metrics: tuple[tuple[str, Metric], ...] = ()
-    """`f(outcome, y)`, summed over every window."""
+    """`f(outcome, y)`, or `f(outcome, y, after)` of those that see what learning did, summed over every window."""
+
+    @property
+    def see_after(self) -> bool:
+        """Whether a metric sees the outcome of an example after learning from it."""
+        return any(sees_after(metric) for _, metric in self.metrics)
+
+    def after(self, learner: Learner, outputs: Any, y: jax.Array) -> Outcome | None:
+        """That outcome, from a function that gives the outputs; None if no metric sees it."""
+        if not self.see_after:
+            return None
+        made = outputs()
+        return Outcome(error_of(learner.network.loss, made, y)[0], made)
+
+    def measured(self, outcome: Outcome, y: jax.Array, after: Outcome | None) -> dict[str, Any]:
+        """Every metric of one example."""
+        return {
+            name: metric(outcome, y, after) if sees_after(metric) else metric(outcome, y)
+            for name, metric in self.metrics
+        }
 
 
 class Run(NamedTuple):
@@ -108,10 +129,18 @@ class Sums(NamedTuple):
     metrics: dict[str, jax.Array]
     diverged_at: jax.Array
 
-    def add(self, learner: Learner, observers: Observers, at: Any, outcome: Outcome, y: jax.Array) -> "Sums":
+    def add(
+        self,
+        learner: Learner,
+        observers: Observers,
+        at: Any,
+        outcome: Outcome,
+        y: jax.Array,
+        after: Outcome | None = None,
+    ) -> "Sums":
         diverged = (self.diverged_at < 0) & ~jnp.isfinite(outcome.loss)
         wrong = jnp.argmax(outcome.outputs) != jnp.argmax(y) if learner.network.loss == "softmax" else 0
-        metrics = {name: self.metrics[name] + metric(outcome, y) for name, metric in observers.metrics}
+        metrics = {name: self.metrics[name] + value for name, value in observers.measured(outcome, y, after).items()}
         diverged_at = jnp.where(diverged, at, self.diverged_at)
         return Sums(self.loss + outcome.loss, self.error + wrong, metrics, diverged_at)
 
@@ -130,7 +159,9 @@ class Rows(NamedTuple):
 class Accumulator(Protocol):
     """What a loop adds outcomes to: `Sums` in a run, all outcomes in `crossprop.live`."""
 
-    def add(self, learner: Any, observers: Observers, at: Any, outcome: Outcome, y: Any) -> Any:
+    def add(
+        self, learner: Any, observers: Observers, at: Any, outcome: Outcome, y: Any, after: Outcome | None = None
+    ) -> Any:
         """Itself with the outcome of example `at` added."""
         ...
 

@@ -14,6 +14,7 @@ from crossprop.learners.renewal import renewed
 from crossprop.learners.unit_major import (
     Stack,
     UnitMajorState,
+    answer,
     follow,
     learn,
     respond_and_show,
@@ -76,7 +77,8 @@ class AnyLoop(NamedTuple):
         def example(at: Any, carry: Any) -> Any:
             state, sums = carry
             state, outcome = learner.update(state, x[at], y[at])
-            return state, sums.add(learner, observers, start + at, outcome, y[at])
+            after = observers.after(learner, lambda: learner.predict(state, x[at]), y[at])
+            return state, sums.add(learner, observers, start + at, outcome, y[at], after)
 
         return lax.fori_loop(at, until if self.stride is None else at + self.stride, example, (work, sums))
 
@@ -102,14 +104,17 @@ class UnitLoop(NamedTuple):
     def advance(
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
-        if self.stride is None and work.layers and learner.network_optimizer() is None:
+        late = self.stride is None and work.layers and not observers.see_after
+        if late and learner.network_optimizer() is None:
             return self._advance_late(learner, work, sums, rows, observers)
         stack, (x, y, at, until, start) = Stack.of(learner), rows
 
         def example(at: Any, carry: Any) -> Any:
             work, sums = carry
-            work, outcome = learn(stack, work, learner.network.with_constant(x[at]), y[at])
-            return work, sums.add(learner, observers, start + at, outcome, y[at])
+            inputs = learner.network.with_constant(x[at])
+            work, outcome = learn(stack, work, inputs, y[at])
+            after = observers.after(learner, lambda: answer(stack, work, inputs), y[at])
+            return work, sums.add(learner, observers, start + at, outcome, y[at], after)
 
         if self.stride is None:
             return lax.fori_loop(at, until, example, (work, sums))
