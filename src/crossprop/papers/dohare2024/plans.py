@@ -167,7 +167,7 @@ def mnist_plan(version: Version) -> Plan:
     data = version.mnist() if full else smaller(version.mnist())
     tasks = version.tasks or version.pick(4, 60, TASKS)
     examples = version.pick(50, len(data.y), len(data.y))
-    width, seeds = version.pick(8, 50, WIDTH), version.seeds or version.pick(2, 4, 10)
+    width, seeds = version.pick(8, 50, WIDTH), version.seeds or version.pick(2, 5, 10)
     scale = "kaiming-uniform"
     network = Network(data.x.shape[1], (width,) * 3, 10, "relu", "softmax", True, scale, scale)
     step_sizes = MNIST_STEP_SIZES["full" if full else "small"]
