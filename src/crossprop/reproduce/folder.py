@@ -119,7 +119,9 @@ def facts_of(records: "Mapping[str, xarray.Dataset]", given: Mapping[str, str], 
     facts = machine() | dict(given)
     for name, each in records.items():
         if "engine" in each.attrs:
-            facts[f"engine, {name}"] = engine_words(each.attrs["engine"])
+            on = each.attrs.get("device", "")
+            elsewhere = f", on {on}" if on and on not in facts["device"] else ""
+            facts[f"engine, {name}"] = f"{engine_words(each.attrs['engine'])}{elsewhere}"
     if data is not None:
         full = "the full MNIST" if data.name == "mnist" else "5,000 embedded images of MNIST"
         facts["data set"] = f"{full}, {len(data.y):,} training images"

@@ -1,0 +1,57 @@
+"""Times the experiments of a paper on JAX's default device, and prints their verdicts, without figures or a page.
+
+python benchmarks/papers.py PAPER [PART ...] [--full] [--seeds N] [--tasks N] [--out FOLDER]
+
+With --out the records are kept as `crossprop reproduce PAPER --out FOLDER` keeps them, so that this command, with the
+same flags, makes the page of them, on any machine.
+"""
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import jax
+import tyro
+
+from crossprop import datasets
+from crossprop.papers.paper import Version
+from crossprop.papers.verdicts import verdicts_on
+from crossprop.reproduce import PAPERS
+from crossprop.reproduce.folder import mnist_or_embedded
+from crossprop.running import run
+from crossprop.store import write_records
+
+
+def main(
+    paper: tyro.conf.Positional[str],
+    parts: tyro.conf.Positional[tuple[str, ...]] = (),
+    full: bool = False,
+    seeds: int | None = None,
+    tasks: int | None = None,
+    out: Path | None = None,
+) -> None:
+    say = partial(print, flush=True)
+    mnist = partial(mnist_or_embedded, say) if full else datasets.mnist5k
+    version = Version("full" if full else "small", mnist, seeds, tasks)
+    found = {}
+    for name in parts or PAPERS[paper].plans:
+        plan = PAPERS[paper].plans[name](version)
+        steps = (plan.steps or plan.stream.steps or 0) * plan.seeds * len(plan.learners)
+        began = time.perf_counter()
+        records = run(plan.learners, plan.stream, plan.seeds, plan.record_every, progress=False, **plan.observed)
+        seconds = time.perf_counter() - began
+        found[name] = records.assign_attrs(plan.experiment() | {"seconds": round(seconds, 1)})
+        if out is not None:
+            write_records(out / f"{name}.zarr", found[name])
+        runs = f"{len(plan.learners)} settings x {plan.seeds} seeds"
+        say(f"{name}: {runs} in {seconds:.1f} s, compilation included, {steps / seconds / 1e6:.1f} million run-steps/s")
+        say(f"  {jax.devices()[0].device_kind}, jax {jax.__version__}, engine {records.attrs['engine']}")
+    for verdict in verdicts_on(PAPERS[paper].claims, found):
+        say(f"{verdict.id:4} {verdict.verdict:24} {verdict.why}")
+        for number in verdict.numbers:
+            say(f"       {number.label}: {number.mean:.4g} [{number.low:.4g}, {number.high:.4g}] {number.unit}")
+
+
+if __name__ == "__main__":
+    sys.exit(tyro.cli(main))
