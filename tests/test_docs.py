@@ -50,6 +50,8 @@ QUICK_EXAMPLES = {
 }
 SHORT = {
     "run": ["--seeds", "2", "--hidden", "10", "--examples", "60"],
+    "run tracking": ["--steps", "60"],
+    "run random-labels": ["--steps", "60"],
     "sweep": ["--seeds", "2", "--over", "network.hidden=10", "--over", "stream.examples=60"],
     "reproduce": ["geoff", "--quick", "--seeds", "2"],
     "bench": ["--quick", "--repeats", "1", "--workloads", "geoff-30"],
@@ -110,7 +112,7 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
             monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
         if words[1] in ("status", "plot"):
             main(["sweep", "sweep.toml", "--store", words[2], *SHORT["sweep"]])
-        main([*words[1:], *SHORT.get(words[1], [])])
+        main([*words[1:], *SHORT.get(" ".join(words[1:3]), SHORT.get(words[1], []))])
         written = WRITTEN.get(words[1], "*/*.zarr")
         assert ("--out" not in words) or any(tmp_path.glob(written))
     else:

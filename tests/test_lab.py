@@ -166,6 +166,18 @@ def test_catalogue_offers_every_learner_and_stream_and_a_slider_for_every_number
     network = {one["name"]: one["kind"] for one in offered["network"]}
     assert network["hidden"] == "sizes" and network["activation"] == "choice" and network["bias"] == "flag"
     assert not {"inputs", "outputs", "loss"} & set(network)
+    streams = {one["name"]: {each["name"]: each for each in one["controls"]} for one in offered["streams"]}
+    noise = streams["tracking"]["noise"]
+    assert (noise["kind"], noise["zero"], noise["low"], noise["high"]) == ("slider", True, 0.01, 100)
+    assert streams["slowly-changing"]["change"]["choices"] == ("all", "one")
+    assert "mnist5k" in streams["permuted-inputs"]["data"]["choices"]
+    assert streams["random-labels"]["tasks"]["kind"] == "whole"
+
+
+@pytest.mark.parametrize("stream", ["tracking", "slowly-changing", "permuted-inputs", "random-labels"])
+def test_endless_and_very_long_streams_run_for_a_while_by_default(stream):
+    setting = read_setting({"stream": {"name": stream}, "network": {"hidden": 5}, "learners": {"backprop": {}}})
+    assert setting.steps == 20_000
 
 
 class Looking(cp.Learner):

@@ -13,8 +13,8 @@ from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 
 STREAM_HELP = (
-    f"One of {', '.join(STREAMS)}: GEOFF, or label-shifted digits (8x8 pixels), 5,000 images of MNIST, or MNIST; or a "
-    "stream that an imported module registers."
+    f"One of {', '.join(STREAMS)} (crossprop data list tells which data sets are here), or a stream that an imported "
+    "module registers."
 )
 OptimizerName = Literal[
     "sgd", "momentum", "rmsprop", "adam",
@@ -66,7 +66,7 @@ class ExperimentFlags:
     """Over how many examples the past steps fade that foresight sums; unset, 1000."""
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=SET_HELP)] = ()
     tasks: str | None = None
-    """Tasks in the order of visits, one letter each; unset, the stream's default, ABC."""
+    """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
     examples: int | None = None
     """Examples per task; unset, 5000 for GEOFF and the whole data set otherwise."""
     record_every: int | None = None
@@ -77,6 +77,7 @@ class ExperimentFlags:
         """The flags that were given, as the tables of a TOML file."""
         if self.engine is not None:
             check.choice("engine", self.engine, ("auto", *ENGINES))
+        tasks = int(self.tasks) if self.tasks is not None and self.tasks.isdecimal() else self.tasks
         hidden = self.hidden[0] if self.hidden is not None and len(self.hidden) == 1 else self.hidden
         network = _given({"hidden": hidden, "activation": self.activation, "bias": self.bias})
         return _given(
@@ -84,7 +85,7 @@ class ExperimentFlags:
                 "import": list(self.imports),
                 "learners": self._learners(),
                 "network": network | self._fields("network."),
-                "stream": _given({"tasks": self.tasks, "examples": self.examples}) | self._fields("stream."),
+                "stream": _given({"tasks": tasks, "examples": self.examples}) | self._fields("stream."),
                 "record_every": self.record_every,
                 "engine": self.engine,
             }

@@ -167,21 +167,23 @@ def _control(
     if leaves is not None and name in leaves and (default is None or isinstance(default, int | float)):
         return _slider(name, default, takes)
     if isinstance(default, float):
-        return _slider(name, default, takes)
+        return _slider(name, default, takes, specification.STEP_SIZE if leaves is not None else 1.0)
     if isinstance(default, int) or (default is None and int in get_args(annotation)):
         return Control(name, "whole", default, low=0 if takes(name, 0) else 1, high=None, optional=default is None)
     return None
 
 
-def _slider(name: str, default: float | None, takes: Callable[[str, Any], bool]) -> Control | None:
-    """A slider over the numbers that are taken."""
+def _slider(
+    name: str, default: float | None, takes: Callable[[str, Any], bool], usual: float = specification.STEP_SIZE
+) -> Control | None:
+    """A slider over the numbers that are taken; around `usual` if the default is unset or 0."""
     if default is None and not takes(name, 0.5) and not takes(name, 2.0):
         return None
     optional = default is None
     if not takes(name, 1.5) and takes(name, 0.5):
         low, high = 0.0 if takes(name, 0.0) else 0.001, 1.0 if takes(name, 1.0) else 0.999
         return Control(name, "slider", default, "linear", low, high, optional=optional)
-    around = abs(default or specification.STEP_SIZE)
+    around = abs(default or usual)
     low = 10.0 ** (math.floor(math.log10(around)) - DECADES)
     high = 10.0 ** (math.ceil(math.log10(around)) + DECADES)
     if takes(name, -0.5):

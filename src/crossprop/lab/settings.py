@@ -20,7 +20,8 @@ KEYS = ("stream", "network", "learners", "seeds", "steps", "record_every")
 WINDOWS = 150
 """About how many points a curve has."""
 STEPS = 20_000
-"""Of an endless stream, unless the page says otherwise."""
+"""Of a stream that is endless or has more than `LONG` steps, unless the page says otherwise."""
+LONG = 600_000
 MOST_LEARNERS = 8
 MOST_SEEDS = 32
 MOST_STEPS = 2_000_000
@@ -74,7 +75,7 @@ def _steps(stream: Stream, steps: Any) -> int:
     if steps is not None:
         check.integer("steps", steps, low=1, high=min(stream.steps or MOST_STEPS, MOST_STEPS))
         return int(steps)
-    return min(STEPS if stream.steps is None else stream.steps, MOST_STEPS)
+    return STEPS if stream.steps is None or stream.steps > LONG else stream.steps
 
 
 def _round_up(least: float) -> int:
