@@ -71,7 +71,9 @@ class _Outcomes(NamedTuple):
     loss: Array
     outputs: Array
 
-    def add(self, learner: Learner, observers: Observers, at: Any, outcome: Outcome, y: Array) -> "_Outcomes":
+    def add(
+        self, learner: Learner, observers: Observers, at: Any, outcome: Outcome, y: Array, after: Outcome | None = None
+    ) -> "_Outcomes":
         return _Outcomes(self.loss.at[at].set(outcome.loss), self.outputs.at[at].set(outcome.outputs))
 
 
