@@ -215,20 +215,20 @@ def regression(changed=None, **options):
     """Records in which all that the paper says is so."""
     values = {
         "linear 0.01": curve(0.88, 0.88),
-        "relu 0.01": curve(0.62, 1.25),
-        "relu 0.003": curve(0.71, 1.08),
-        "relu 0.001": curve(0.72, 0.87),
+        "ReLU 0.01": curve(0.62, 1.25),
+        "ReLU 0.003": curve(0.71, 1.08),
+        "ReLU 0.001": curve(0.72, 0.87),
         "tanh 0.01": curve(0.43, 0.9),
     }
-    for name in ("relu 0.003", "relu 0.001"):
-        values[name][0] = {"relu 0.003": 0.8, "relu 0.001": 0.9}[name]
+    for name in ("ReLU 0.003", "ReLU 0.001"):
+        values[name][0] = {"ReLU 0.003": 0.8, "ReLU 0.001": 0.9}[name]
     return made_records(values | (changed or {}), BINS, **options)
 
 
 def continual(changed=None, **options):
-    values = {"relu 0.01": curve(0.62, 1.25), "tanh 0.01": curve(0.43, 0.9)}
-    values |= {f"continual relu, rate {rate:g}": curve(0.6, 0.6) for rate in dohare2024.plans.RATES}
-    values |= {"continual tanh, rate 0.0001": curve(0.4, 0.41)}
+    values = {"ReLU 0.01": curve(0.62, 1.25), "tanh 0.01": curve(0.43, 0.9)}
+    values |= {dohare2024.plans.continual_name("relu", rate): curve(0.6, 0.6) for rate in dohare2024.plans.RATES}
+    values |= {"continual tanh 1e-4": curve(0.4, 0.41)}
     return made_records(values | (changed or {}), BINS, **options)
 
 
@@ -251,24 +251,24 @@ def published(end, tasks=800):
     ("id", "records", "expected"),
     [
         ("D1", {"regression": regression()}, HOLDS),
-        ("D1", {"regression": regression({"relu 0.01": curve(0.62, 1.5), "tanh 0.01": curve(0.4, 2)})}, IN_PART),
+        ("D1", {"regression": regression({"ReLU 0.01": curve(0.62, 1.5), "tanh 0.01": curve(0.4, 2)})}, IN_PART),
         ("D1", {"regression": regression({name: curve(0.6, 3) for name in dohare2024.plans.ENDS})}, DOES_NOT),
         ("D1", {"regression": regression(noise=0.3)}, NOT_SHOWN),
         ("D1", {"regression": regression(without=("linear 0.01",))}, CANNOT),
         ("D2", {"regression": regression()}, HOLDS),
         ("D2", {"regression": regression({name: curve(1, 1) for name in dohare2024.plans.STARTS})}, DOES_NOT),
         ("D3", {"regression": regression()}, HOLDS),
-        ("D3", {"regression": regression({"relu 0.001": curve(0.9, 2)})}, IN_PART),
-        ("D3", {"regression": regression({"relu 0.01": curve(3, 0.1)})}, IN_PART),
-        ("D3", {"regression": regression({"relu 0.01": curve(3, 0.1), "relu 0.001": curve(0.1, 3)})}, DOES_NOT),
+        ("D3", {"regression": regression({"ReLU 0.001": curve(0.9, 2)})}, IN_PART),
+        ("D3", {"regression": regression({"ReLU 0.01": curve(3, 0.1)})}, IN_PART),
+        ("D3", {"regression": regression({"ReLU 0.01": curve(3, 0.1), "ReLU 0.001": curve(0.1, 3)})}, DOES_NOT),
         ("D4", {"regression": regression()}, HOLDS),
-        ("D4", {"regression": regression({"relu 0.001": curve(0.7, 0.7)})}, IN_PART),
+        ("D4", {"regression": regression({"ReLU 0.001": curve(0.7, 0.7)})}, IN_PART),
         ("D4", {"regression": regression({name: curve(1, 0.5) for name in dohare2024.plans.STARTS})}, DOES_NOT),
         ("D5", {"regression": regression()}, HOLDS),
         ("D5", {"regression": regression({"linear 0.01": curve(2, 2)})}, DOES_NOT),
         ("D6", {"continual": continual()}, HOLDS),
-        ("D6", {"continual": continual({"continual tanh, rate 0.0001": curve(0.4, 0.6)})}, IN_PART),
-        ("D6", {"continual": continual({"relu 0.01": curve(0.5, 0.5), "tanh 0.01": curve(0.3, 0.3)})}, IN_PART),
+        ("D6", {"continual": continual({"continual tanh 1e-4": curve(0.4, 0.6)})}, IN_PART),
+        ("D6", {"continual": continual({"ReLU 0.01": curve(0.5, 0.5), "tanh 0.01": curve(0.3, 0.3)})}, IN_PART),
         (
             "D6",
             {
@@ -302,14 +302,14 @@ def test_rules_of_dohare2024(id, records, expected):
 
 
 def test_the_rate_with_the_lowest_error_speaks_for_continual_backprop():
-    best = {"continual relu, rate 0.001": curve(0.5, 0.5), "continual relu, rate 1e-05": curve(0.5, 2)}
+    best = {"continual ReLU 1e-3": curve(0.5, 0.5), "continual ReLU 1e-5": curve(0.5, 2)}
     found = decided("dohare2024", continual=continual(best))["D6"]
-    assert found.verdict == HOLDS and any("rate 0.001 does not lose" in part for part in found.parts)
+    assert found.verdict == HOLDS and any("ReLU 1e-3 does not lose" in part for part in found.parts)
 
 
 def test_step_sizes_are_twice_the_authors_as_the_loss_is_half_of_theirs():
     plan = PAPERS["dohare2024"].plans["regression"](Version("small", datasets.mnist5k))
-    assert float(plan.learners["relu 0.01"].step_size) == 0.02 and float(plan.learners["linear 0.01"].step_size) == 0.02
+    assert float(plan.learners["ReLU 0.01"].step_size) == 0.02 and float(plan.learners["linear 0.01"].step_size) == 0.02
     assert (plan.steps, plan.record_every) == (1_000_000, 20_000)
 
 

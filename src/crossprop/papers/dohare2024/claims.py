@@ -345,7 +345,7 @@ def headline(verdicts: Sequence[Verdict]) -> Headline | None:
     """The chart at the top: backprop, and continual backprop with its best rate, with ReLU."""
     found = {verdict.id: verdict for verdict in verdicts}.get("D6")
     times = {number.label.removeprefix(CHANGED): number.mean for number in found.numbers} if found else {}
-    best = next((name for name in times if name.startswith("continual relu")), None)
+    best = next((name for name in times if name.startswith("continual ReLU")), None)
     if best is None:
         return None
     names = {name_of("relu", STEP_SIZES[0]): "Backprop", best: "Replaces useless units"}

@@ -13,9 +13,9 @@ ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid", "leaky_relu
 STEP_SIZES = (0.01, 0.003, 0.001)
 LINEAR = "linear 0.01"
 RATES = (1e-5, 1e-4, 1e-3)
-ENDS = {"relu 0.01": 1.25, "relu 0.003": 1.08, "relu 0.001": 0.87, "tanh 0.01": 0.9, LINEAR: 0.88}
+ENDS = {"ReLU 0.01": 1.25, "ReLU 0.003": 1.08, "ReLU 0.001": 0.87, "tanh 0.01": 0.9, LINEAR: 0.88}
 """Published errors at the end, as read off the figures."""
-STARTS = {"relu 0.01": 0.62, "relu 0.003": 0.71, "relu 0.001": 0.72, "tanh 0.01": 0.43}
+STARTS = {"ReLU 0.01": 0.62, "ReLU 0.003": 0.71, "ReLU 0.001": 0.72, "tanh 0.01": 0.43}
 """Published errors where they are lowest, before they rise."""
 BIN, STEPS = 20_000, 1_000_000
 TASKS, TASK, WIDTH = 800, 60_000, 2000
@@ -28,12 +28,12 @@ MNIST_STEP_SIZES = {"small": (0.03, 0.01, 0.003), "full": STEP_SIZES}
 
 def name_of(activation: str, step_size: float) -> str:
     """A learner by backprop."""
-    return f"{activation} {step_size:g}"
+    return f"{ACTIVATIONS.get(activation, activation)} {step_size:g}"
 
 
 def continual_name(activation: str, rate: float) -> str:
-    """A learner by continual backprop."""
-    return f"continual {activation}, rate {rate:g}"
+    """A learner by continual backprop, with its rate."""
+    return f"continual {ACTIVATIONS[activation]} {rate:.0e}".replace("e-0", "e-")
 
 
 def _hidden(activation: str) -> Network:
@@ -106,9 +106,9 @@ def regression_plan(version: Version) -> Plan:
 def _published(activation: str, steps: int, bin: int) -> Published:
     """Published values to mark: where the curves end, and where those that begin at their lowest begin."""
     found: dict[str, tuple[tuple[float, float], ...]] = {
-        name: ((steps, value),) for name, value in ENDS.items() if name.startswith((activation, "linear"))
+        name: ((steps, value),) for name, value in ENDS.items() if name.startswith((ACTIVATIONS[activation], "linear"))
     }
-    for name in ("relu 0.01", "tanh 0.01"):
+    for name in ("ReLU 0.01", "tanh 0.01"):
         if name in found:
             found[name] = ((bin, STARTS[name]), *found[name])
     return found
