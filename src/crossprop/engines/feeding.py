@@ -200,7 +200,7 @@ class Dealer:
     def __init__(self, stream: Stream):
         self.stream = stream
         self.one = jax.jit(self._deal, static_argnums=1)
-        self.several = jax.jit(self._deal_several, static_argnums=2)
+        self.several = jax.jit(self._deal_several, static_argnums=3)
         self.none = jax.jit(lambda place, count: self._deal(place, count)[0], static_argnums=1)
 
     def __call__(self, place: Any, count: int) -> tuple[Any, Any, Any]:
@@ -223,9 +223,10 @@ class Dealer:
         changed = jax.tree.map(lambda new, old: None if new is old else new, after, place)
         return changed, jnp.asarray(x, float_type()), jnp.asarray(y, float_type())
 
-    def _deal_several(self, places: Any, shared: Any, count: int) -> tuple[Any, Any, Any]:
-        """For places that are stacked, one after another, so that each is dealt as it would be alone."""
-        return lax.map(lambda own: self._deal(eqx.combine(own, shared), count), places)
+    def _deal_several(self, numbers: Any, places: Any, shared: Any, count: int) -> tuple[Any, Any, Any]:
+        """For places that are stacked, one after another, so that each is dealt as it would be alone. The numbers tell
+        how many there are, since nothing else may differ."""
+        return lax.map(lambda own: self._deal(eqx.combine(own[1], shared), count), (numbers, places))
 
 
 @lru_cache(64)
@@ -249,7 +250,7 @@ class DealtBatch:
     def take(self, start: int, count: int) -> tuple[Any, Any]:
         """`x (sources, count, inputs)` and `y (sources, count, outputs)`."""
         assert start == self.step, "examples of a stream are taken in order"
-        changed, x, y = self.deal.several(self.places, self.shared, count)
+        changed, x, y = self.deal.several(np.arange(self.count), self.places, self.shared, count)
         check_dealt(self.stream, x, y, (self.count, count))
         self.places, self.step = eqx.combine(changed, self.places), start + count
         return x, y
