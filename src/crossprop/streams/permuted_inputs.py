@@ -46,8 +46,8 @@ class PermutedInputs(Stream):
       each in a fresh order.
 
     ```python
-    online_mnist = partial(PermutedInputs, tasks=800)  # of datasets.mnist(): one pass of 60,000 per task
     stream = PermutedInputs(datasets.digits(), tasks=200, examples=500)
+    online_permuted_mnist = PermutedInputs(datasets.mnist())  # 800 tasks, one pass of 60,000 each
     ```
 
     Goodfellow et al. (2013), "An empirical investigation of catastrophic forgetting"; Dohare et al. (2024), "Online
