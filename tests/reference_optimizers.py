@@ -198,7 +198,7 @@ class ObGD:
 
 
 class Autostep:
-    def __init__(self, thetas, a, meta_step_size, horizon, bound="unit"):
+    def __init__(self, thetas, a, meta_step_size, horizon, bound):
         self.mu, self.tau, self.bound = meta_step_size, horizon, bound
         self.alpha = [[[a[m]] * len(row) for row in theta] for m, theta in enumerate(thetas)]
         self.v, self.h = _like(thetas), _like(thetas)

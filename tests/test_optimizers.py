@@ -35,18 +35,18 @@ OPTAX_ADAM = partial(optax.adam, b1=0.9, b2=0.999, eps=1e-8)
 OPTIMIZERS = {
     "idbd": (cp.optimizers.idbd(0.3), partial(judges.IDBD, meta_step_size=0.3), 0.02),
     "autostep": (
-        cp.optimizers.autostep(0.3, horizon=5),
-        partial(judges.Autostep, meta_step_size=0.3, horizon=5),
+        cp.optimizers.autostep(0.3, horizon=5, bound="unit"),
+        partial(judges.Autostep, meta_step_size=0.3, horizon=5, bound="unit"),
         0.2,
     ),
     "autostep-network": (
-        cp.optimizers.autostep(0.3, 5, bound="network"),
+        cp.optimizers.autostep(0.3, 5),
         partial(judges.Autostep, meta_step_size=0.3, horizon=5, bound="network"),
         0.2,
     ),
     "smd": (
-        cp.optimizers.smd(2.0, decay=0.9, floor=0.5),
-        partial(judges.SMD, meta_step_size=2.0, decay=0.9, floor=0.5),
+        cp.optimizers.smd(0.3, decay=0.9, floor=0.5),
+        partial(judges.SMD, meta_step_size=0.3, decay=0.9, floor=0.5),
         0.02,
     ),
     "upgd": (
@@ -190,10 +190,25 @@ def test_bounded_idbd_changes_a_step_size_by_a_factor_of_e_squared_at_most_and_k
     np.testing.assert_allclose(state.log_step_size, [-10, np.log(1e-5) + 2, -10], rtol=1e-6)
 
 
-def test_a_missing_extra_argument_is_named():
-    transform = cp.optimizers.idbd()(0.1)
-    with pytest.raises(TypeError, match=r"idbd needs update\(..., curvature=\): the diagonal of the loss's"):
-        transform.update(jnp.ones(2), transform.init(jnp.ones(2)))
+@pytest.mark.parametrize("name", NETWORK_OPTIMIZERS)
+def test_a_missing_extra_argument_is_named(name):
+    optimizer = NETWORK_OPTIMIZERS[name]()
+    transform, weights = optimizer(0.1), jnp.ones(2)
+    for argument in optimizer.needs:
+        with pytest.raises(TypeError, match=rf"{name} needs update\(..., {argument}=\): "):
+            transform.update(weights, transform.init(weights), weights)
+    if name in ("upgd", "l2_init", "shrink_perturb", "clip_weights"):
+        with pytest.raises(TypeError, match=f"{name} needs the parameters: update"):
+            transform.update(weights, transform.init(weights), key=jax.random.key(0), fan_in=2)
+
+
+def test_parts_of_the_parameters_can_have_step_sizes_of_their_own():
+    weights = {"first": {"w": jnp.ones((2, 3)), "b": jnp.ones(3)}, "second": jnp.ones(4)}
+    transform = cp.optimizers.clip_weights(1, base="sgd")({"first": 0.5, "second": 0.25})
+    gradients = jax.tree.map(lambda each: 2 * each, weights)
+    steps, _ = transform.update(gradients, transform.init(weights), weights, fan_in={"first": 1, "second": 4})
+    np.testing.assert_allclose(steps["first"]["w"], -1.0)
+    np.testing.assert_allclose(steps["second"], -0.5)
 
 
 def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
@@ -276,6 +291,19 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         (lambda: cp.Backprop(NET, 0.1, {"name": "sgd", "theta": 1}), "optimizer 'sgd' has no hyperparameters, got"),
         (lambda: cp.Backprop(NET, 0.1, {"theta": 1}), "the name of optimizer must be one of .*, got None"),
         (lambda: cp.Hindsight(NET, 0.1, optimizer="idbd"), "optimizer must be .*, got idbd.*, which sees the whole"),
+        (
+            lambda: cp.oracle.directions(cp.Backprop(NET, 0.1, "idbd"), None, [0, 0], [0]),
+            "must have an optimizer of single matrices, such as 'adam', got idbd",
+        ),
+        (lambda: cp.optimizers.upgd(utility_decay=1), "utility_decay must be below 1, got 1.0"),
+        (lambda: cp.optimizers.clip_weights(0), "kappa must be a finite number above 0, got 0"),
+        (lambda: cp.optimizers.clip_weights(base="adamm"), "base must be one of .*, got 'adamm'; did you mean 'adam'"),
+        (lambda: cp.optimizers.l2_init(base=optax.adam(0.1)), "base must be a name or a function from step size"),
+        (lambda: cp.optimizers.autostep(bound="layer"), "bound must be one of 'unit', 'network', got 'layer'"),
+        (
+            lambda: build({"stream": "geoff", "learners": {"backprop": {"optimizer": ["idbd", {"name": "idbd"}]}}}),
+            "learners.backprop.optimizer must not repeat a name, got 'idbd' twice",
+        ),
         (
             lambda: build({"stream": "geoff", "learners": ["backprop"]}, {"optimizer.theta": 1}),
             "optimizer.theta needs a name for optimizer, got 1 alone",

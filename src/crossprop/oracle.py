@@ -389,6 +389,8 @@ def _check_learner(name: str, learner: Any) -> None:
         raise ValueError(f"{name} must have a hidden layer: a linear unit has no incoming weights, got hidden=()")
     if learner.replacement is not None:
         raise ValueError(f"{name} must keep its units, got replacement={learner.replacement!r}")
+    if learner.network_optimizer() is not None:
+        raise ValueError(f"{name} must have an optimizer of single matrices, such as 'adam', got {learner.optimizer!r}")
 
 
 def _check_depths(learners: Mapping[str, Learner]) -> None:
