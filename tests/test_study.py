@@ -15,15 +15,16 @@ from browser import Opened, violations
 from crossprop import datasets
 from crossprop.cli import main
 from crossprop.datasets import DataSet
+from crossprop.pages.comparisons import Answer, verdict
 from crossprop.plot.numbers import read
 from crossprop.statistics import Estimate, Paired
 from crossprop.study import Study
-from crossprop.study.answers import Answer, Result, Row, _moves, conclusions, rows_of, verdict
+from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
 from crossprop.study.columns import columns_of, spec_of
-from crossprop.study.widening import fill_widening, next_value
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.evaluate import Comparison
 from crossprop.sweeps.toml import read_spec
+from crossprop.sweeps.widening import fill_widening, next_value
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from crossprop import records as schema
 from crossprop.formats import about, interval, listed, minus_signs, plural
+from crossprop.pages.comparisons import p_text
 from crossprop.records import VARIABLES
 from crossprop.running import ProgressEvent
 from crossprop.statistics import mean_interval
-from crossprop.study.answers import p_text
 from crossprop.sweeps.answer import LearnerAnswer, SweepAnswer, answer_of
 from crossprop.sweeps.grid import value_label
 from crossprop.sweeps.status import status

@@ -112,8 +112,7 @@ def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":
     """One Dataset with the dim `learner`, as `run` returns, with the seeds and steps that all have in common."""
     import xarray
 
-    wanted = [[*(variable.name for variable in schema.curves(each)), "diverged_at"] for each in records]
-    bare = [each[names] for each, names in zip(records, wanted, strict=True)]
+    bare = [each[[str(name) for name, own in each.items() if {*own.dims} <= {"seed", "step"}]] for each in records]
     bare = [each.drop_vars([name for name in each.coords if name not in ("learner", "seed", "step")]) for each in bare]
     joined = xarray.concat(bare, "learner", join="inner", combine_attrs="drop")
     task = records[0].task.sel(step=joined.step.values).values

@@ -12,24 +12,25 @@ from crossprop import _checks as check
 from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
 from crossprop._interrupts import interruptible
+from crossprop.costs import Cost, measure_costs
 from crossprop.engines import ENGINES
 from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
 from crossprop.learners import Learner
+from crossprop.pages.comparisons import Answer
 from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw
 from crossprop.plot.numbers import read
 from crossprop.streams import Geoff, LabelShift
-from crossprop.study.answers import Answer, Result, answers, rows_of
+from crossprop.study.answers import Result, answers, rows_of
 from crossprop.study.columns import MAIN, Column, columns_of, spec_of
-from crossprop.study.costs import Cost, measure_costs
 from crossprop.study.credit_page import publish_credit
 from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
-from crossprop.study.widening import ROUNDS, fill_widening
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.grid import build
+from crossprop.sweeps.widening import ROUNDS, fill_widening
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
@@ -37,6 +38,8 @@ STUDIES = {
     "deep": "Does foresight help in deep networks? Label-shifted MNIST",
     "credit": "Is it the right credit? Every rule beside the exact meta-gradient",
 }
+STEPS, REPEATS = 4000, 5
+"""Of the runs that are timed."""
 Say = Callable[[str], None]
 
 
@@ -146,7 +149,8 @@ class Study:
             learners: dict[str, Learner] = {
                 name: build(point, name, spec.learners[name], spec.stream, {})[0] for name, point in timed.items()
             }
-            kept = {**measure_costs(learners, spec.stream, self.engine, quick=self.quick)}
+            steps, repeats = (60, 1) if self.quick else (STEPS, REPEATS)
+            kept = {**measure_costs(learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)}
             with atomic_write(path) as scratch:
                 scratch.write_text(json.dumps(kept))
         return {name: Cost(*cost) for name, cost in kept.items()}

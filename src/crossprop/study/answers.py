@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from crossprop import sentences
+from crossprop.costs import Cost
 from crossprop.formats import listed, upper_first
+from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence, sentence_list, verdict
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, mean_interval
 from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
-from crossprop.study.costs import Cost
 from crossprop.sweeps.evaluate import Comparison, compare
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 BACKPROP, FROZEN, FORESIGHT, HINDSIGHT, REPLAY = "backprop", "frozen", "foresight", "hindsight", "backprop-replay"
 WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
-VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
-LEVEL = 0.05
 EFFECTS = {"yes": "helps with", "no": "hurts with", "open": "makes no difference that shows with"}
 QUOTED = ("Is the best ", "Is crossprop better than not", "Is foresight better than not")
 """How the questions begin whose answers the conclusion quotes."""
@@ -62,14 +60,6 @@ class Result(NamedTuple):
         return list(dict.fromkeys(row.optimizer for row in self.rows))
 
 
-class Answer(NamedTuple):
-    """A question, its answer in a word, and the reason in a sentence."""
-
-    question: str
-    verdict: str
-    why: str
-
-
 def rows_of(sweep: Sweep) -> list[Row]:
     """The table of a column, from the best settings on fresh seeds; rows with the same optimizer are together. A column
     without a switch has no phase after one."""
@@ -107,13 +97,6 @@ def _comparisons(
 
 def _estimate(values: np.ndarray) -> Estimate:
     return mean_interval(values) if np.isfinite(values).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
-
-
-def verdict(comparison: Comparison) -> str:
-    """`open` unless the corrected p-value is below `LEVEL`; then `yes` if the error is lower, `no` if it is higher."""
-    if not comparison.p < LEVEL:
-        return "open"
-    return "yes" if comparison.difference.mean < 0 else "no"
 
 
 def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[Answer]:
@@ -188,22 +171,22 @@ def _instead_of_matrices(main: Result, foresight: list[Row], costs: Mapping[str,
     ]
     why = f"{_list(comparisons, 'all')} Of one run alone, {'; '.join(words)}."
     question = "Does foresight give at least what memory matrices give, and at which cost?"
-    return [Answer(question, _all([VERDICTS[verdict(each)] for each in comparisons]), why)]
+    return [Answer(question, common_verdict(comparisons), why)]
 
 
 def _in_column(columns: Mapping[str, Result], name: str, question: str, beside: str | None = None) -> list[Answer]:
     """Foresight against backprop in another column; the verdict is that of `beside` if it is given."""
     if name not in columns:
         return []
-    told, verdicts = [], []
+    told, decided = [], []
     for each in dict.fromkeys((name, beside or name)):
         column = columns[each]
         rows = [row for optimizer in column.optimizers if (row := column.best(optimizer, FORESIGHT))]
         comparisons = [row.versus[BACKPROP]["all"] for row in rows if BACKPROP in row.versus]
         told.append(f"{column.title}: {_list(comparisons, 'all')}")
         if each == (beside or name):
-            verdicts = [VERDICTS[verdict(comparison)] for comparison in comparisons]
-    return [Answer(question, _all(verdicts), " ".join(told))] if verdicts else []
+            decided = comparisons
+    return [Answer(question, common_verdict(decided), " ".join(told))] if decided else []
 
 
 def _all_layers_or_the_top(main: Result) -> list[Answer]:
@@ -215,7 +198,7 @@ def _all_layers_or_the_top(main: Result) -> list[Answer]:
         return []
     comparisons = compare(main.sweep.evaluation.values(), pairs)
     question = "Is looking ahead in all layers better than in the output layer alone?"
-    return [Answer(question, _all([VERDICTS[verdict(each)] for each in comparisons]), _list(comparisons, "all"))]
+    return [Answer(question, common_verdict(comparisons), _list(comparisons, "all"))]
 
 
 def _hindsight(main: Result) -> list[Answer]:
@@ -228,7 +211,7 @@ def _hindsight(main: Result) -> list[Answer]:
     controlled = compare(main.sweep.evaluation.values(), pairs)
     plain = [row.versus[BACKPROP]["all"] for row in rows]
     return [
-        Answer(question, _all([VERDICTS[verdict(each)] for each in comparisons]), _list(comparisons, "all"))
+        Answer(question, common_verdict(comparisons), _list(comparisons, "all"))
         for question, comparisons in (
             ("Does it help to wait for the weights to come (hindsight)?", plain),
             ("Is it better than replay, which sees as many examples?", controlled),
@@ -238,18 +221,7 @@ def _hindsight(main: Result) -> list[Answer]:
 
 def _list(comparisons: list[Comparison], phase: str) -> str:
     """Comparisons in a sentence."""
-    return upper_first("; ".join(_sentence(each, f"error {PHASES[phase]}") for each in comparisons)) + "."
-
-
-def _sentence(comparison: Comparison, noun: str) -> str:
-    """A comparison in words, without its full stop."""
-    relative = comparison.percent
-    if not np.isfinite(relative.mean):
-        return f"a fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared"
-    times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
-    count = f", in {relative.won if relative.mean < 0 else relative.pairs - relative.won} of {relative.pairs} seeds"
-    said = sentences.ratio(noun, comparison.learner, comparison.reference, times, count)
-    return f"{said}, {p_text(comparison.p)}"
+    return sentence_list(comparisons, f"error {PHASES[phase]}")
 
 
 def _best(rows: list[Row]) -> Row | None:
@@ -268,25 +240,13 @@ def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
 
 def _adapts(bests: list[Row], name: str) -> Answer:
     comparisons = [row.versus[BACKPROP]["switch"] for row in bests]
-    verdicts = [VERDICTS[verdict(each)] for each in comparisons]
-    return Answer(f"Does {name} adapt faster when the task changes?", _all(verdicts), _list(comparisons, "switch"))
+    return Answer(
+        f"Does {name} adapt faster when the task changes?", common_verdict(comparisons), _list(comparisons, "switch")
+    )
 
 
 def _moves(bests: list[Row], moved: "Mapping[str, xarray.DataArray]") -> Answer:
     """Whether U ends nearer to where it started, paired over seeds like errors."""
     comparisons = compare(moved, {row.learner: row.versus[BACKPROP]["all"].reference for row in bests})
-    why = "; ".join(_sentence(each, "movement of U by the end") for each in comparisons)
-    verdicts = [VERDICTS[verdict(each)] for each in comparisons]
-    return Answer("Do the features of crossprop move less?", _all(verdicts), f"{upper_first(why)}.")
-
-
-def _all(verdicts: list[str]) -> str:
-    """The answer over several optimizers: their common one; if they disagree, `no` unless one of them is yes."""
-    if len(set(verdicts)) == 1:
-        return verdicts[0]
-    return "it depends" if "yes" in verdicts else "no"
-
-
-def p_text(p: float) -> str:
-    """A p-value as text."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    why = "; ".join(sentence(each, "movement of U by the end") for each in comparisons)
+    return Answer("Do the features of crossprop move less?", common_verdict(comparisons), f"{upper_first(why)}.")

@@ -12,11 +12,12 @@ from crossprop.configuration import configuration
 from crossprop.datasets import digits, mnist5k
 from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, UnitRule
 from crossprop.network import Network
+from crossprop.pages.comparisons import VERDICTS, Answer
 from crossprop.running import experiment
 from crossprop.statistics import Estimate, mean_interval, paired_difference
 from crossprop.store import check_replaceable, read_records, write_records
 from crossprop.streams import Geoff, LabelShift, Stream
-from crossprop.study.answers import BACKPROP, VERDICTS, Answer
+from crossprop.study.answers import BACKPROP
 
 if TYPE_CHECKING:
     import xarray

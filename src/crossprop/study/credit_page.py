@@ -18,11 +18,11 @@ from crossprop.execution import cores
 from crossprop.figures import looks
 from crossprop.formats import duration, interval, minus_signs
 from crossprop.pages.charts import line_look, rounded
+from crossprop.pages.comparisons import PILLS, QUICK, Answer
 from crossprop.pages.writing import write_page
 from crossprop.statistics import Estimate, mean_interval
-from crossprop.study.answers import BACKPROP, Answer
+from crossprop.study.answers import BACKPROP
 from crossprop.study.credit import COSINES, Found, Row, Terms, answers, follow, rows_of, terms_of
-from crossprop.study.page import PILLS, QUICK
 
 if TYPE_CHECKING:
     import xarray

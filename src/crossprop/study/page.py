@@ -2,26 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
+from crossprop.costs import Cost
 from crossprop.figures import CONTROLS, LOOKS
-from crossprop.formats import interval, minus_signs, upper_first
-from crossprop.pages import charts
+from crossprop.formats import interval, upper_first
+from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, Answer, Cell, cell, forest_mark
 from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings, pictures_of, write
 from crossprop.records import PHASES
-from crossprop.study.answers import BACKPROP, FROZEN, Answer, Result, Row, conclusions, p_text, verdict
-from crossprop.study.costs import Cost
-from crossprop.sweeps.evaluate import Comparison
+from crossprop.study.answers import BACKPROP, FROZEN, Result, Row, conclusions
 
-PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
-"""The CSS class of each answer."""
-NOTHING = "This tiny version shows that everything works. With so few seeds and examples, its answers mean nothing."
 OTHER_RULE = ("#6a51a3", "-")
-QUICK = "quick version: tiny, it shows that everything works and nothing else"
+NO_SWITCH = Cell("", "", "no switch")
 
 
 def write_study(
@@ -77,15 +71,12 @@ def _forest(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _marks(rows: Sequence[Row], phase: str) -> list[dict[str, Any]]:
-    marks = []
-    for row in rows:
-        comparison = row.versus.get(BACKPROP, {}).get(phase)
-        if comparison is None or not np.isfinite(comparison.difference.mean):
-            continue
-        look = charts.line_look(LOOKS.get(row.rule, OTHER_RULE), row.rule in CONTROLS)
-        mean, low, high = charts.rounded(np.array(comparison.percent[:3]))
-        marks.append({"name": row.learner, "group": row.optimizer, "mean": mean, "low": low, "high": high} | look)
-    return marks
+    marks = [
+        forest_mark(comparison, row.optimizer, LOOKS.get(row.rule, OTHER_RULE), row.rule in CONTROLS)
+        for row in rows
+        if (comparison := row.versus.get(BACKPROP, {}).get(phase)) is not None
+    ]
+    return [mark for mark in marks if mark]
 
 
 def _tables(column: Result) -> dict[str, Any]:
@@ -97,14 +88,6 @@ def _tables(column: Result) -> dict[str, Any]:
     }
 
 
-class Cell(NamedTuple):
-    """A comparison in one phase: the difference in percent, the CSS class of its pill, and seeds won with p-value."""
-
-    text: str
-    pill: str
-    note: str
-
-
 def _means(row: Row) -> list[str]:
     estimates = [*(row.estimates.get(phase) for phase in PHASES), row.drift]
     return [interval(*map(float, estimate)) if estimate else "" for estimate in estimates]
@@ -113,18 +96,9 @@ def _means(row: Row) -> list[str]:
 def _versus(rows: Sequence[Row], reference: str) -> dict[str, list[Cell]]:
     """The comparisons with a reference by learner, one for each phase."""
     return {
-        row.learner: [_cell(row.versus[reference].get(phase)) for phase in PHASES]
+        row.learner: [
+            cell(row.versus[reference][phase]) if phase in row.versus[reference] else NO_SWITCH for phase in PHASES
+        ]
         for row in rows
         if reference in row.versus
     }
-
-
-def _cell(comparison: Comparison | None) -> Cell:
-    if comparison is None:
-        return Cell("", "", "no switch")
-    mean, low, high, won, pairs = comparison.percent
-    if not np.isfinite(mean):
-        return Cell("", "", "diverged")
-    pill = {"yes": "yes", "no": "no", "open": ""}[verdict(comparison)]
-    text = minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]")
-    return Cell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")

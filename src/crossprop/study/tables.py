@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from crossprop._files import atomic_write
+from crossprop.costs import Cost
+from crossprop.pages.comparisons import LEVEL
 from crossprop.plot.numbers import setting
 from crossprop.records import PHASES
 from crossprop.statistics import Estimate, Paired
-from crossprop.study.answers import BACKPROP, FROZEN, LEVEL, Result, Row
-from crossprop.study.costs import Cost
+from crossprop.study.answers import BACKPROP, FROZEN, Result, Row
 from crossprop.sweeps.evaluate import Comparison
 
 COLUMNS: dict[str, Callable[[Row], Any]] = {

@@ -35,7 +35,7 @@ def read_spec(
     - `flags`: values for keys of the file. None leaves the file's; a table is merged with it, but a stream's `name`
       replaces the file's stream; names of learners choose among those of the file, and of the registered ones.
     """
-    in_file = {} if path is None else _read(path)
+    in_file = {} if path is None else read_toml(path)
     check_keys("a sweep", in_file, KEYS)
     import_modules(in_file.get("import", []))
     import_modules(flags.get("import", []))
@@ -43,6 +43,13 @@ def read_spec(
     _check_complete("this sweep" if path is None else str(path), table)
     named = learner_tables(in_file.get("learners", {}))
     table["learners"] = {name: named.get(name, own) for name, own in learner_tables(table["learners"]).items()}
+    return spec_of_table(table, axes, learner_flags)
+
+
+def spec_of_table(
+    table: Mapping[str, Any], axes: Iterable[str] = (), learner_flags: Mapping[str, Any] | None = None, **options: Any
+) -> SweepSpec:
+    """The sweep that a table with the keys of a file describes; `options` are further ones of `SweepSpec`."""
     learners, stream = build(table, learner_flags)
     over = _over(as_table("over", table.get("over", {})))
     for flag in axes:
@@ -50,10 +57,11 @@ def read_spec(
         learner, colon, axis = name.rpartition(":")
         (over.setdefault(learner, {}) if colon else over)[axis] = values
     values = {key: table[key] for key in VALUES if key in table}
-    return SweepSpec.of(learners, stream, over, table.get("seeds", 30), **values)
+    return SweepSpec.of(learners, stream, over, table.get("seeds", 30), **values | options)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as a table."""
     content = read_file(path, MOST_BYTES)
     try:
         return tomllib.loads(content.decode())

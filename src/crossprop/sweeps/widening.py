@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from crossprop.plot.numbers import Swept, read
 from crossprop.sweeps import SweepSpec, fill
-from crossprop.sweeps.evaluate import LIMITS
+from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 
 ROUNDS = 4
 """A grid is widened at most so many times; a best setting that is at the edge even then is flagged."""
@@ -16,24 +15,25 @@ def fill_widening(
     spec: SweepSpec, on_start: Callable[[int, float], None] = lambda runs, seconds: None, rounds: int = ROUNDS
 ) -> None:
     """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end."""
-    store = spec.store
-    assert store is not None
     for _ in range(rounds):
-        fill(replace(spec, evaluate=None), on_start=on_start)
-        wider = widened(spec.over, read(store).learners)
+        tuning = replace(spec, evaluate=None)
+        blocks = fill(tuning, on_start=on_start)
+        wider = widened(spec.over, {grid.name: choose(grid, blocks) for grid in tuning.header.grids})
         if wider == spec.over:
             break
         spec = replace(spec, over=wider)
     fill(spec, on_start=on_start)
 
 
-def widened(over: Mapping[str, Mapping[str, Any]], learners: Mapping[str, Swept]) -> dict[str, dict[str, Any]]:
+def widened(over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
     """The axes of every learner, with one value more beyond each edge that its best setting is at."""
     wider = {name: dict(axes) for name, axes in over.items()}
-    for name, swept in learners.items():
-        for axis in swept.choice.edges:
+    for name, choice in best.items():
+        if choice is None:
+            continue
+        for axis in choice.edges:
             values = wider[name][axis]
-            beyond = next_value(axis, values, swept.choice.point[axis])
+            beyond = next_value(axis, values, choice.point[axis])
             if beyond not in values:
                 wider[name][axis] = [*values, beyond]
     return wider

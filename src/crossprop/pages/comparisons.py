@@ -1,0 +1,90 @@
+"""Comparisons of learners on fresh seeds: verdicts, sentences, and cells of tables."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crossprop import sentences
+from crossprop.figures import Look
+from crossprop.formats import minus_signs, upper_first
+from crossprop.pages import charts
+from crossprop.sweeps.evaluate import Comparison
+
+LEVEL = 0.05
+VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
+PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
+"""The CSS class of each answer."""
+NOTHING = "This tiny version shows that everything works. With so few seeds and examples, its answers mean nothing."
+QUICK = "quick version: tiny, it shows that everything works and nothing else"
+
+
+class Answer(NamedTuple):
+    """A question, its answer in a word, and the reason in a sentence."""
+
+    question: str
+    verdict: str
+    why: str
+
+
+def verdict(comparison: Comparison) -> str:
+    """`open` unless the corrected p-value is below `LEVEL`; then `yes` if the error is lower, `no` if it is higher."""
+    if not comparison.p < LEVEL:
+        return "open"
+    return "yes" if comparison.difference.mean < 0 else "no"
+
+
+def common_verdict(comparisons: Sequence[Comparison]) -> str:
+    """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
+    verdicts = {VERDICTS[verdict(each)] for each in comparisons}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return "it depends" if "yes" in verdicts else "no"
+
+
+def p_text(p: float) -> str:
+    """A p-value as text."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def sentence(comparison: Comparison, noun: str) -> str:
+    """A comparison in words, without its full stop."""
+    relative = comparison.percent
+    if not np.isfinite(relative.mean):
+        return f"a fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared"
+    times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
+    count = f", in {relative.won if relative.mean < 0 else relative.pairs - relative.won} of {relative.pairs} seeds"
+    said = sentences.ratio(noun, comparison.learner, comparison.reference, times, count)
+    return f"{said}, {p_text(comparison.p)}"
+
+
+def sentence_list(comparisons: Sequence[Comparison], noun: str) -> str:
+    """Comparisons in a sentence."""
+    return upper_first("; ".join(sentence(each, noun) for each in comparisons)) + "."
+
+
+class Cell(NamedTuple):
+    """A comparison in a table: the difference in percent, the CSS class of its pill, and seeds won with p-value."""
+
+    text: str
+    pill: str
+    note: str
+
+
+def cell(comparison: Comparison) -> Cell:
+    """The cell of a comparison."""
+    mean, low, high, won, pairs = comparison.percent
+    if not np.isfinite(mean):
+        return Cell("", "", "diverged")
+    pill = {"yes": "yes", "no": "no", "open": ""}[verdict(comparison)]
+    text = minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]")
+    return Cell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")
+
+
+def forest_mark(comparison: Comparison, group: str, look: Look, control: bool) -> dict[str, Any] | None:
+    """A line of a forest chart, as the page's script takes it; None if the means cannot be compared."""
+    if not np.isfinite(comparison.difference.mean):
+        return None
+    mean, low, high = charts.rounded(np.array(comparison.percent[:3]))
+    marks = {"name": comparison.learner, "group": group, "mean": mean, "low": low, "high": high}
+    return marks | charts.line_look(look, control)
