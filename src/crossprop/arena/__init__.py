@@ -1,1 +1,172 @@
-"""x"""
+"""`crossprop arena`: every learner of a list, tuned on every stream by the same budget and judged on fresh seeds."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from crossprop import _checks as check
+from crossprop._extras import require
+from crossprop._files import atomic_write, check_writable
+from crossprop._interrupts import interruptible
+from crossprop.arena.answers import answers, conclusions
+from crossprop.arena.listing import Contest, read_listing
+from crossprop.arena.page import write_arena
+from crossprop.arena.standing import Results, results_of
+from crossprop.arena.tables import write_tables
+from crossprop.costs import Cost, measure_costs
+from crossprop.engines import ENGINES
+from crossprop.execution import expected_time
+from crossprop.formats import duration, plural
+from crossprop.pages.comparisons import Answer
+from crossprop.pages.facts import machine
+from crossprop.plot.numbers import Sweep, read
+from crossprop.sweeps.grid import build
+from crossprop.sweeps.widening import fill_widening
+
+ROUNDS = 3
+"""A grid is widened at most so many times."""
+STEPS, REPEATS = 6000, 3
+"""Of the runs that are timed."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Tune every learner of a list on every stream by the same budget, judge the best of each on fresh seeds, and
+    answer on one page: where does the credit matter, where the step, where the replacement, and do they add up?
+
+    A grid whose best setting is at its edge is widened. What is in the output folder already is not run again, so the
+    same command continues after Ctrl-C.
+
+    Examples:
+      crossprop arena
+      crossprop arena digits geoff --out two-streams
+      crossprop arena --show > my.toml
+      crossprop arena --list my.toml
+    """
+
+    streams: Annotated[Positional[tuple[str, ...]], arg(metavar="[STREAM ...]")] = ()
+    """Streams of the list, by name; none are all."""
+    file: Annotated[Path | None, arg(name="list", metavar="FILE.toml")] = None
+    """Learners, streams, grids and budget in TOML; unset, the list that --show prints."""
+    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    """Folder for the records, the tables and arena.html; unset, arena."""
+    full: bool = False
+    """Take the list meant for a GPU: longer streams, larger networks, finer grids, more seeds."""
+    quick: bool = False
+    """Take a tiny list, which only shows that everything works."""
+    show: bool = False
+    """Print the list instead of running it."""
+    seeds: int | None = None
+    """Number of seeds to tune on; unset, as the list has it."""
+    evaluate: int | None = None
+    """Number of fresh seeds to judge on; unset, as the list has it."""
+    engine: str = "auto"
+    """How to execute the runs; auto picks by device, sizes and rule."""
+
+    def __post_init__(self):
+        check.choice("engine", self.engine, ("auto", *ENGINES))
+        if sum((self.full, self.quick, self.file is not None)) > 1:
+            raise ValueError("full, quick and list must not be given together: each stands for a list of its own")
+        for name in ("seeds", "evaluate"):
+            if getattr(self, name) is not None:
+                check.integer(name, getattr(self, name), low=2)
+
+    @property
+    def folder(self) -> Path:
+        """Where the arena is written: `out`, or its default."""
+        return self.out or Path("arena")
+
+    @property
+    def text(self) -> str:
+        """The list, as `show` prints it."""
+        with self._file() as path:
+            return path.read_text()
+
+    def _file(self) -> Any:
+        version = "-full" * self.full + "-quick" * self.quick
+        return as_file(files("crossprop.arena") / f"arena{version}.toml" if self.file is None else self.file)
+
+    @interruptible()
+    def run(self, say: Say, command: str = "crossprop arena") -> list[Answer]:
+        """Tunes, judges, and writes the tables and the page, which shows `command`."""
+        require("crossprop arena", "matplotlib", "plotly", "jinja2", extra="paper")
+        check_writable("out", self.folder)
+        flags = {"seeds": self.seeds, "evaluate": self.evaluate, "engine": self.engine}
+        with self._file() as path:
+            listing = read_listing(path, self.streams, self.folder / "sweeps", **flags)
+        titles = {name: contest.title for name, contest in listing.contests.items()}
+        sweeps: dict[str, Sweep] = {}
+        costs: dict[str, dict[str, Cost]] = {}
+        for name, contest in listing.contests.items():
+            spec = contest.spec
+            assert spec.store is not None
+            say(f"{name}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
+            hear = lambda runs, seconds, name=name: say(
+                f"{name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip()
+            )
+            fill_widening(spec, hear, rounds=0 if self.quick else ROUNDS)
+            sweeps[name] = read(spec.store)
+            costs[name] = self._costs(name, contest, sweeps[name])
+        results = results_of(listing.reference, titles, sweeps, costs)
+        return self._publish(results, listing.contests, sweeps, say, command)
+
+    def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
+        """Of every learner at its best setting, as the sweep ran it, probes included; measured once."""
+        path, spec = self.folder / "costs" / f"{name}.json", contest.spec
+        kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        if kept.keys() != spec.learners.keys():
+            best = {learner: swept.choice.point for learner, swept in sweep.learners.items()}
+            learners = {
+                learner: build(point, learner, spec.learners[learner], spec.stream, {})[0]
+                for learner, point in best.items()
+            }
+            steps = min(STEPS, spec.steps or spec.stream.steps or STEPS)
+            options = {"record_every": spec.record_every, "probes": spec.probes, "engine": self.engine}
+            kept = {
+                **measure_costs(learners, spec.stream, steps=steps, repeats=1 if self.quick else REPEATS, **options)
+            }
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(path) as scratch:
+                scratch.write_text(json.dumps(kept))
+        return {learner: Cost(*cost) for learner, cost in kept.items()}
+
+    def _publish(
+        self, results: Results, contests: dict[str, Contest], sweeps: dict[str, Sweep], say: Say, command: str
+    ) -> list[Answer]:
+        found = answers(results)
+        said = conclusions(results, found)
+        facts = self._facts(contests, sweeps)
+        write_tables(results, sweeps, self.folder)
+        write_arena(
+            self.folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=self.quick
+        )
+        with atomic_write(self.folder / "answers.json") as path:
+            summary = {"command": command, "facts": facts, "conclusions": said}
+            path.write_text(json.dumps(summary | {"answers": [each._asdict() for each in found]}, indent=1))
+        say(f"Runs of {facts['time']}; the page is {self.folder / 'arena.html'}")
+        return found
+
+    def _facts(self, contests: dict[str, Contest], sweeps: dict[str, Sweep]) -> dict[str, str]:
+        specs = {name: contest.spec for name, contest in contests.items()}
+        first = next(iter(specs.values()))
+        budgets = {len(grid.points) for spec in specs.values() for grid in spec.header.grids}
+        tried = [len(swept.grid.points) for sweep in sweeps.values() for swept in sweep.learners.values()]
+        each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"
+        networks = {name: next(iter(spec.learners.values())).network for name, spec in specs.items()}
+        return {
+            "budget": f"{each} settings of every learner on every stream, {plural(len(first.seeds), 'seed')} each; a "
+            f"grid whose best value was at its edge was widened, up to {max(tried)} settings",
+            "judged on": f"{first.evaluate} fresh seeds of each learner's best setting",
+            **{
+                f"stream {name}": f"{type(spec.stream).__name__}, {spec.steps or spec.stream.steps:,} examples, "
+                f"{' and '.join(map(str, networks[name].sizes)) or 'no'} hidden units, {networks[name].activation}"
+                for name, spec in specs.items()
+            },
+            "time": duration(sum(sweep.seconds for sweep in sweeps.values())),
+        } | machine()

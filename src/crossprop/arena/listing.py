@@ -77,7 +77,7 @@ def read_listing(path: Path, streams: Sequence[str], folder: Path, **flags: Any)
 def _contest(name: str, row: Mapping[str, Any], common: Mapping[str, Any], folder: Path) -> Contest:
     check_keys(f"streams.{name}", row, OF_STREAM)
     own = {key: value for key, value in row.items() if key not in ("title", "network", "over")}
-    table = {"stream": name} | common | own
+    table = {"stream": name, **common, **own}
     table["network"] = as_table("network", common.get("network", {})) | as_table("network", row.get("network", {}))
     table["over"] = _merged(as_table("over", common.get("over", {})), as_table("over", row.get("over", {})))
     stream = build_stream(table["stream"])
@@ -124,5 +124,3 @@ def probes_of(network: Network, stream: Stream) -> dict[str, Probe]:
 
 def _of_credit_rules(probe: Probe) -> Probe:
     return lambda initial, state: probe(initial, state) if isinstance(state, State) else jnp.nan
-
-

@@ -1,4 +1,4 @@
-"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `reproduce`, `bench`, `lab` and `data`."""
+"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `arena`, `reproduce`, `bench` and so on."""
 
 import inspect
 import shutil
@@ -20,11 +20,12 @@ from tyro.conf import (
 
 from crossprop._interrupts import interruptible
 from crossprop._version import __version__
+from crossprop.arena import Arena
 from crossprop.bench import Benchmark
 from crossprop.cli.data import Data, manage_data
 from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.run import Run, run_experiment
-from crossprop.cli.studies import list_papers, run_benchmark, run_reproduction, run_study
+from crossprop.cli.studies import list_papers, run_arena, run_benchmark, run_reproduction, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
@@ -45,6 +46,7 @@ COMMANDS = {
     "status": Command(Status, print_progress),
     "plot": Command(Plot, draw_plots),
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
+    "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),
     "reproduce": Command(Reproduction, run_reproduction),
     "bench": Command(Benchmark, run_benchmark, (FlagCreatePairsOff,)),
     "lab": Command(Lab, open_lab),

@@ -1,13 +1,16 @@
-"""`crossprop study`, `crossprop reproduce` and `crossprop bench`: what they print."""
+"""`crossprop study`, `crossprop arena`, `crossprop reproduce` and `crossprop bench`: what they print."""
 
 import shlex
 import sys
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from crossprop.arena import Arena
 from crossprop.bench import Benchmark
+from crossprop.pages.comparisons import Answer
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
 
@@ -18,8 +21,18 @@ CROSSPROP = (
 
 
 def run_study(study: Study) -> None:
-    answers = study.run(_say, _command())
-    if study.quick:
+    _print_answers(study.run(_say, _command()), study.quick)
+
+
+def run_arena(arena: Arena) -> None:
+    if arena.show:
+        sys.stdout.write(arena.text)
+        return
+    _print_answers(arena.run(_say, _command()), arena.quick)
+
+
+def _print_answers(answers: Sequence[Answer], quick: bool) -> None:
+    if quick:
         _wrap(
             "\nThis was the quick version: it shows that everything works and proves nothing. Its runs are too short "
             "and its seeds too few to answer these questions."

@@ -372,15 +372,60 @@
     return show().then(() => show);
   }
 
+  /* A point for each learner: what a step costs, and the error with its interval. */
+  function drawScatter(place) {
+    const chart = data.scatters[Number(place.dataset.chart)];
+    const show = () => {
+      const traces = chart.points.map((point) => ({
+        x: [point.x], y: [point.y], name: plain(point.name), mode: narrow.matches ? "markers" : "markers+text", text: [plain(point.name)], textposition: "middle right",
+        textfont: { size: 11, color: colour(point) }, marker: { color: colour(point), size: 9 }, showlegend: narrow.matches, cliponaxis: false,
+        error_y: { type: "data", symmetric: false, array: [point.high - point.y], arrayminus: [point.y - point.low], color: colour(point), thickness: 1.5, width: 0 },
+        hovertemplate: `%{y:.1f}% [${point.low}, ${point.high}], %{x:.3~g} µs<extra>${plain(point.name)}</extra>`,
+      }));
+      const tall = narrow.matches ? 19 * chart.points.length + 10 : 0;
+      const layout = {
+        height: 480 + tall, margin: { l: 58, r: narrow.matches ? 10 : 130, t: 16, b: 60 + tall }, hovermode: "closest", font: { family: "system-ui, sans-serif", size: 12 },
+        xaxis: { title: { text: `${chart.across}${data.quick ? " · quick version" : ""}`, standoff: 8 }, type: "log", showline: true, dtick: "D2", exponentformat: "none" },
+        yaxis: { title: { text: plain(chart.up) }, ticksuffix: "%", showline: true },
+        legend: { x: 0, y: 0, xanchor: "left", yanchor: "bottom", yref: "container", tracegroupgap: 0, font: { size: 11.5 } },
+      };
+      return Plotly.react(place, traces, nested(layout, theme()), CONFIG);
+    };
+    return show().then(() => show);
+  }
+
+  /* Shows in the charts below two selections the part that they choose. A figure is copied to drop its listeners. */
+  function choosePart(chooser, redraws) {
+    const chosen = [...chooser.querySelectorAll("select")], figures = chooser.querySelectorAll("figure").length;
+    const show = async () => {
+      const part = chosen.map((each) => each.value).join("|");
+      for (let at = 0; at < figures; at += 1) {
+        const old = chooser.querySelectorAll("figure")[at], chart = data.parts[part][at];
+        redraws.delete(old.querySelector(".chart"));
+        const figure = old.cloneNode(true), place = document.createElement("div"), drawn = figure.querySelector(".chart");
+        for (const name of ["class", "data-part", "data-chart", "role", "aria-label"]) place.setAttribute(name, drawn.getAttribute(name));
+        place.className = "chart curves";
+        place.dataset.part = part;
+        drawn.replaceWith(place);
+        old.replaceWith(figure);
+        figure.hidden = !chart;
+        if (!chart) continue;
+        figure.querySelector("h3").textContent = chart.title[0].toUpperCase() + chart.title.slice(1);
+        for (const button of figure.querySelectorAll("[data-scale]")) button.setAttribute("aria-pressed", String((button.dataset.scale === "log") === chart.log));
+        redraws.set(place, await drawCurves(place));
+      }
+    };
+    for (const each of chosen) each.addEventListener("change", show);
+  }
+
   async function draw() {
-    const redraws = [];
-    for (const place of document.querySelectorAll(".chart.forest")) redraws.push(await drawForest(place));
-    for (const place of document.querySelectorAll(".chart.lines")) redraws.push(await drawLines(place));
-    for (const place of document.querySelectorAll(".chart.heat")) redraws.push(await drawHeat(place));
-    for (const place of document.querySelectorAll(".chart.curves")) redraws.push(await drawCurves(place));
-    const clouds = [...document.querySelectorAll(".chart.cloud")];
-    for (const place of clouds) redraws.push(await drawCloud(place));
-    const row = document.querySelector(".labels");
+    const redraws = new Map();
+    const kinds = { forest: drawForest, lines: drawLines, heat: drawHeat, curves: drawCurves, cloud: drawCloud, scatter: drawScatter };
+    for (const [kind, drawn] of Object.entries(kinds)) {
+      for (const place of document.querySelectorAll(`.chart.${kind}`)) redraws.set(place, await drawn(place));
+    }
+    for (const chooser of document.querySelectorAll(".chooser")) choosePart(chooser, redraws);
+    const clouds = [...document.querySelectorAll(".chart.cloud")], row = document.querySelector(".labels");
     if (row && clouds.length) labelSwitches(row, clouds);
     for (const query of [dark, narrow]) query.addEventListener("change", () => redraws.forEach((redraw) => redraw()));
     document.documentElement.dataset.drawn = "yes";

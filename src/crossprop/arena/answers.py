@@ -1,0 +1,212 @@
+"""What an arena found: where credit, step and replacement matter, whether they add up, and where rules stand."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from crossprop.arena.standing import CONTROLS, QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
+from crossprop.formats import listed, plural, upper_first
+from crossprop.pages.comparisons import Answer, sentence, verdict
+from crossprop.sentences import span
+from crossprop.sweeps.evaluate import Comparison, compare
+
+if TYPE_CHECKING:
+    import xarray
+
+RULES = {"crossprop": "crossprop", "foresight": "foresight"}
+"""How the names of credit rules begin whose place is asked for."""
+NOUN = "error"
+
+
+def answers(results: Results) -> list[Answer]:
+    """Answers the questions of an arena. Among several learners one is chosen on the sweep's seeds; all numbers are
+    from fresh seeds."""
+    found = [_matters(results, question) for question in QUESTIONS if results.only(question)]
+    found += [*_which_unit(results), *_add_up(results)]
+    for name in RULES:
+        found += [*_stands(results, name), *_best_with(results, name)]
+    return found
+
+
+def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
+    """What an arena found, in sentences to quote."""
+    said = [_winner(results), _questions_apart(results), *_together(results)]
+    return said + [each.why for each in found if each.question.startswith("Where does") and " stand" in each.question]
+
+
+def _winner(results: Results) -> str:
+    best = results.ranked[0]
+    rank = span(*map(float, results.overall.ranks[best]))
+    first = (
+        f"Of {plural(len(results.infos), 'learner')} on {plural(len(results.streams), 'stream')}, {best} has the best "
+        f"mean rank, {rank.mean}{rank.between}"
+    )
+    if best == results.reference:
+        return f"{first}, and it is the reference: nothing here does better than it throughout."
+    return f"{first}; {sentence(results.overall.versus[best], 'mean error over all streams')}."
+
+
+def _questions_apart(results: Results) -> str:
+    """What the best answer to each question alone is worth, and where."""
+    words = []
+    for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].difference.mean):
+        helps = [results.streams[name].title for name, each in bests(results, question) if verdict(each) == "yes"]
+        where = _all_or(helps, results) if helps else "nowhere that shows"
+        words.append(f"{QUESTIONS[question]} matters {where} ({_change(comparison)} overall)")
+    return upper_first(f"{'; '.join(words)}: each the best of its kind alone, against {results.reference}.")
+
+
+def _together(results: Results) -> list[str]:
+    pairs = _with_better_part(results)
+    if not pairs:
+        return []
+    better = [(stream, each) for stream, each in pairs if verdict(each) == "yes"]
+    worse = [(stream, each) for stream, each in pairs if verdict(each) == "no"]
+    said = (
+        f"Several at once are better than the best part alone in {len(better)} of {len(pairs)} cases, and worse in "
+        f"{len(worse)}"
+    )
+    if not better:
+        return [f"{said}: they do not add up here."]
+    stream, most = min(better, key=lambda pair: pair[1].percent.mean)
+    return [f"{said}; the most on {results.streams[stream].title}, where {sentence(most, NOUN)}."]
+
+
+def worth(results: Results) -> dict[str, Comparison]:
+    """By question, the best learner that differs in it alone, chosen for each stream on the sweep's seeds, against the
+    reference: the mean over streams of its error, with the reference's there as the unit."""
+    kinds = {question: only for question in QUESTIONS if (only := results.only(question))}
+    values = {question: _chosen(results, only) for question, only in kinds.items()}
+    values[results.reference] = results.overall.values[results.reference]
+    return {each.learner: each for each in compare(values, dict.fromkeys(kinds, results.reference))}
+
+
+def bests(results: Results, question: str) -> list[tuple[str, Comparison]]:
+    """For each stream, the best learner that differs in one question alone, against the reference."""
+    only = results.only(question)
+    return [
+        (name, standing.versus[best])
+        for name, standing in results.streams.items()
+        if (best := results.best(name, only)) is not None
+    ]
+
+
+def _chosen(results: Results, learners: Sequence[str]) -> "xarray.DataArray":
+    """The mean over streams of the relative error of the best of these learners on each."""
+    reference = results.reference
+    both = {
+        name: {"best": standing.values[str(results.best(name, learners))], reference: standing.values[reference]}
+        for name, standing in results.streams.items()
+    }
+    return relative_mean(both, reference)["best"]
+
+
+def _matters(results: Results, question: str) -> Answer:
+    pairs = bests(results, question)
+    return Answer(f"Where does {QUESTIONS[question]} matter?", _count(results, pairs), _by_stream(results, pairs))
+
+
+def _which_unit(results: Results) -> list[Answer]:
+    """The best replacement against the control, which replaces units at random."""
+    plain = results.infos[results.reference]
+    control = next(
+        (name for name, info in results.infos.items() if info in [plain._replace(replacement=c) for c in CONTROLS]),
+        None,
+    )
+    only = results.only(REPLACEMENT)
+    if control is None or not only:
+        return []
+    pairs = [
+        (name, compare(standing.values, {str(results.best(name, only)): control})[0])
+        for name, standing in results.streams.items()
+    ]
+    question = "Does it matter which unit is replaced, beside one at random?"
+    return [Answer(question, _count(results, pairs), _by_stream(results, pairs))]
+
+
+def _with_better_part(results: Results) -> list[tuple[str, Comparison]]:
+    """On every stream, every learner that differs in several questions against the better of its parts."""
+    several = {name: parts for name in results.infos if (parts := parts_of(results, name))}
+    found = []
+    for stream, standing in results.streams.items():
+        against = {name: str(results.best(stream, parts)) for name, parts in several.items()}
+        found += [(stream, each) for each in compare(standing.values, against)] if against else []
+    return found
+
+
+def _add_up(results: Results) -> list[Answer]:
+    pairs = _with_better_part(results)
+    if not pairs:
+        return []
+    better = [each for _, each in pairs if verdict(each) == "yes"]
+    words = []
+    for name in dict.fromkeys(each.learner for _, each in pairs):
+        parts = parts_of(results, name)
+        effects = [f"{part} {_change(results.overall.versus[part])}" for part in parts]
+        won = [results.streams[stream].title for stream, each in pairs if each in better and each.learner == name]
+        where = f"better than its best part on {listed(won)}" if won else "nowhere better than its best part"
+        words.append(f"{name} {_change(results.overall.versus[name])} overall ({listed(effects)}), {where}")
+    verdict_words = f"in {len(better)} of {len(pairs)} cases" if better else "no"
+    return [Answer("Do credit, step and replacement add up?", verdict_words, "\n".join(f"{each}." for each in words))]
+
+
+def _stands(results: Results, rule: str) -> list[Answer]:
+    """The rank of a rule with the reference's optimizer and replacement, and how it compares with the reference."""
+    plain = results.infos[results.reference]
+    mine = [
+        name
+        for name, info in results.infos.items()
+        if info.rule.startswith(rule) and info[1:] == plain[1:] and name != results.reference
+    ]
+    if not mine:
+        return []
+    name = min(mine, key=lambda each: float(results.overall.ranks[each].mean))
+    pairs = [(stream, standing.versus[name]) for stream, standing in results.streams.items()]
+    rank, place = span(*map(float, results.overall.ranks[name])), results.ranked.index(name) + 1
+    effects = {"yes": "better than", "no": "worse than", "open": "not shown to differ from"}
+    words = []
+    for kind, effect in effects.items():
+        if titles := [results.streams[stream].title for stream, each in pairs if verdict(each) == kind]:
+            words.append(f"{effect} {results.reference} on {listed(titles)}")
+    first = f"{name} is number {place} of {len(results.infos)}, with a mean rank of {rank.mean}{rank.between}"
+    why = f"{upper_first(first)}: {listed(words)}. {upper_first(sentence(results.overall.versus[name], NOUN))}."
+    return [Answer(f"Where does {rule} stand?", _count(results, pairs), why)]
+
+
+def _best_with(results: Results, rule: str) -> list[Answer]:
+    """The best learner with a rule against the best without, on each stream, both chosen on the sweep's seeds."""
+    mine = [name for name, info in results.infos.items() if info.rule.startswith(rule)]
+    others = [name for name in results.infos if name not in mine]
+    if not mine or not others:
+        return []
+    pairs = [
+        (stream, compare(standing.values, {str(results.best(stream, mine)): str(results.best(stream, others))})[0])
+        for stream, standing in results.streams.items()
+    ]
+    question = f"Is the best learner with {rule} better than the best without?"
+    return [Answer(question, _count(results, pairs), _by_stream(results, pairs))]
+
+
+def _count(results: Results, pairs: Sequence[tuple[str, Comparison]]) -> str:
+    helps = sum(verdict(each) == "yes" for _, each in pairs)
+    if helps == len(pairs):
+        return "yes" if helps == 1 else "everywhere"
+    return f"on {helps} of {len(results.streams)} streams" if helps else "nowhere"
+
+
+def _by_stream(results: Results, pairs: Sequence[tuple[str, Comparison]]) -> str:
+    """A line for each stream."""
+    return "\n".join(f"{results.streams[name].title}: {sentence(each, NOUN)}." for name, each in pairs)
+
+
+def _all_or(titles: Sequence[str], results: Results) -> str:
+    return "everywhere" if len(titles) == len(results.streams) > 1 else f"on {listed(titles)}"
+
+
+def _change(comparison: Comparison) -> str:
+    """A difference in percent, with its interval."""
+    mean, low, high = comparison.percent[:3]
+    if not math.isfinite(mean):
+        return "diverged"
+    shown = span(mean, low, high)
+    return f"{'+' * (mean > 0)}{shown.mean}%{shown.between}"

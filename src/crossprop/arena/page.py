@@ -1,0 +1,208 @@
+"""`arena.html`: an arena on one page."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crossprop import records as schema
+from crossprop.arena.listing import PROBES
+from crossprop.arena.standing import CREDIT, LABELS, REPLACEMENT, SEVERAL, STEP, Results, Standing
+from crossprop.arena.tables import mean_cost
+from crossprop.figures import looks
+from crossprop.formats import fixed, interval
+from crossprop.pages import charts
+from crossprop.pages.comparisons import NOTHING, QUICK, Answer, Cell, cell, forest_mark
+from crossprop.pages.facts import SAME
+from crossprop.pages.writing import write_page
+from crossprop.plot.numbers import Sweep
+from crossprop.plot.page import best_settings
+from crossprop.statistics import mean_interval
+
+if TYPE_CHECKING:
+    import xarray
+
+GROUPS = {
+    CREDIT: "credit: who is to blame",
+    STEP: "step: how far to go",
+    REPLACEMENT: "replacement: which units live",
+    SEVERAL: "several at once",
+}
+PARTS = 10
+"""A stream without switches of task is divided into so many parts of equal length."""
+
+
+class Row(NamedTuple):
+    """A learner in the table of ranks."""
+
+    learner: str
+    parts: tuple[str, str, str]
+    """Credit, step and replacement."""
+    rank: str
+    overall: Cell
+    cost: str
+    streams: list[tuple[str, Cell]]
+    """Rank and difference on every stream."""
+
+
+def write_arena(
+    path: Path,
+    results: Results,
+    sweeps: Mapping[str, Sweep],
+    answers: Sequence[Answer],
+    conclusions: Sequence[str],
+    *,
+    command: str,
+    facts: Mapping[str, str],
+    quick: bool,
+) -> None:
+    """Writes the page of an arena to `path`, one self-contained file."""
+    forest = _forest(results)
+    groups = {group: learners for group in GROUPS if (learners := _group(results, group))}
+    parts = {
+        f"{name}|{group}": _charts(sweep.best.sel(learner=learners))
+        for name, sweep in sweeps.items()
+        for group, learners in groups.items()
+    }
+    clash = {"forests": [forest], "parts": parts, "lines": [], "heats": [], "clouds": [], "high": 1, "quick": quick}
+    write_page(
+        path,
+        "arena/arena.html.jinja",
+        data=clash | {"scatters": [_scatter(results)]},
+        title="Arena: credit, step and replacement, side by side",
+        contents=[
+            ("conclusion", "Conclusion"),
+            ("ranks", "Ranks and differences"),
+            ("answers", "The answers"),
+            ("time", "Over time"),
+            ("cost", "Cost beside error"),
+            ("best", "The best settings"),
+            ("rerun", "Run it again"),
+        ],
+        banner=QUICK if quick else "",
+        conclusions=[NOTHING] if quick else conclusions,
+        forest=forest,
+        answers=answers,
+        pills={each.verdict: _pill(each.verdict) for each in answers},
+        reference=results.reference,
+        labels=LABELS,
+        rows=[_row(results, learner) for learner in results.ranked],
+        streams={name: standing.title for name, standing in results.streams.items()},
+        groups={group: GROUPS[group] for group in groups},
+        first=next(iter(parts.items())),
+        measures={name: sweep.measure for name, sweep in sweeps.items()},
+        best={name: best_settings(sweep) for name, sweep in sweeps.items()},
+        errors={name: _errors(standing, results) for name, standing in results.streams.items()},
+        command=command,
+        facts=facts,
+        same=SAME,
+        quick=quick,
+    )
+
+
+def _pill(verdict: str) -> str:
+    """The CSS class of an answer."""
+    known = {"yes": "yes", "everywhere": "yes", "nowhere": "open", "no": "no"}
+    return known.get(verdict, "part")
+
+
+def _group(results: Results, group: str) -> list[str]:
+    """The learners of a group, behind the reference."""
+    mine = [name for name in results.infos if name != results.reference and results.group(name) == group]
+    return [results.reference, *mine] if mine else []
+
+
+def _forest(results: Results) -> dict[str, Any]:
+    """The chart of differences: every learner against the reference, one view for all streams and one for each."""
+    views = {standing.title: _marks(results, standing) for standing in (results.overall, *results.streams.values())}
+    return {
+        "phases": views,
+        "reference": results.reference,
+        "axis": f"error against tuned {results.reference}, in percent",
+    }
+
+
+def _marks(results: Results, standing: Standing) -> list[dict[str, Any]]:
+    ordered = sorted(standing.versus, key=lambda name: [*GROUPS].index(results.group(name)))
+    found = looks(results.infos)
+    marks = [
+        forest_mark(standing.versus[name], results.group(name), found[name], results.is_control(name))
+        for name in ordered
+    ]
+    return [mark for mark in marks if mark]
+
+
+def _scatter(results: Results) -> dict[str, Any]:
+    """Cost and error of every learner, as the page's script takes them."""
+    found = looks(results.infos)
+    points = []
+    for name in results.ranked:
+        values = results.overall.values[name].values
+        if np.isfinite(values).all():
+            mean, low, high = charts.rounded(100 * np.array([*map(float, mean_interval(values))]))
+            x = charts.rounded(np.array([mean_cost(results, name)]))[0]
+            points.append({"name": name, "x": x, "y": mean, "low": low, "high": high} | charts.line_look(found[name]))
+    return {
+        "points": points,
+        "across": "microseconds per step, geometric mean over streams",
+        "up": f"error, in percent of {results.reference}’s",
+    }
+
+
+def _row(results: Results, learner: str) -> Row:
+    rule, optimizer, replacement = results.infos[learner]
+    rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
+    streams = [
+        (f"{float(standing.ranks[learner].mean):g}", _cell(standing, learner)) for standing in results.streams.values()
+    ]
+    times = mean_cost(results, learner) / mean_cost(results, results.reference)
+    return Row(
+        learner,
+        (rule, optimizer, replacement),
+        f"{rank} [{low}, {high}]",
+        _cell(results.overall, learner),
+        f"{mean_cost(results, learner):.3g} ({times:.1f}×)",
+        streams,
+    )
+
+
+def _cell(standing: Standing, learner: str) -> Cell:
+    return cell(standing.versus[learner]) if learner in standing.versus else Cell("reference", "", "")
+
+
+def _errors(standing: Standing, results: Results) -> list[tuple[str, str, str, float, int]]:
+    """For every learner by rank: its name, rank, error, and what a step costs."""
+    name = next(name for name, each in results.streams.items() if each is standing)
+    ordered = sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean))
+    found = []
+    for learner in ordered:
+        values, cost = standing.values[learner].values, results.costs[name][learner]
+        error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else "diverged"
+        rank, low, high = (f"{float(each):g}" for each in standing.ranks[learner])
+        found.append((learner, f"{rank} [{low}, {high}]", error, cost.microseconds, cost.numbers))
+    return found
+
+
+def _charts(records: "xarray.Dataset") -> list[dict[str, Any]]:
+    """The charts of a group of learners on a stream: error, error per task, and what the probes recorded."""
+    measure = schema.measure(records)
+    found = charts.curves(records, [measure])
+    found += [
+        chart | {"title": f"mean {chart['title']} per task"} for chart in charts.curves(per_task(records), [measure])
+    ]
+    return found + [chart for name in PROBES if name in records for chart in charts.curves(records, [name])]
+
+
+def per_task(records: "xarray.Dataset") -> "xarray.Dataset":
+    """The mean loss or error of each visit to a task; of each tenth of a run that has one task."""
+    measure, step = schema.measure(records), records.step.values
+    visits = schema.visits(records.task.values)
+    if len(visits) == 1:
+        visits = [part for part in np.array_split(visits[0], PARTS) if part.size]
+    lengths = np.diff(step, prepend=0)
+    values = records[measure].transpose("learner", "seed", "step").values
+    means = [np.average(values[..., windows], axis=-1, weights=lengths[windows]) for windows in visits]
+    ends = [int(windows[-1]) for windows in visits]
+    grouped = records[[measure]].isel(step=ends)
+    return grouped.assign({measure: (("learner", "seed", "step"), np.stack(means, axis=-1))})

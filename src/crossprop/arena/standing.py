@@ -1,0 +1,168 @@
+"""Where every learner of an arena stands: its rank and its difference to the reference, on each stream and overall."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from crossprop.costs import Cost
+from crossprop.figures import is_control
+from crossprop.plot.numbers import Sweep
+from crossprop.records import LearnerInfo
+from crossprop.statistics import Estimate
+from crossprop.sweeps.evaluate import Choice, Comparison, compare
+
+if TYPE_CHECKING:
+    import xarray
+
+CREDIT, STEP, REPLACEMENT, SEVERAL = "credit", "step", "replacement", "several"
+QUESTIONS = {CREDIT: "the credit", STEP: "the step", REPLACEMENT: "the replacement"}
+"""What a learner can have other than the reference, in the order of `LearnerInfo`."""
+LABELS = ("credit", "step", "replacement")
+"""Of the columns with what a learner consists of."""
+CONTROLS = ("random",)
+"""Replacements that others are compared with."""
+RESAMPLES = 2000
+
+Values = Mapping[str, "xarray.DataArray"]
+
+
+class Standing(NamedTuple):
+    """A stream, or all of them together, once every learner is tuned and judged."""
+
+    title: str
+    values: "dict[str, xarray.DataArray]"
+    """One number per fresh seed for every learner, in the order of the list."""
+    ranks: dict[str, Estimate]
+    """By mean over fresh seeds, with a bootstrap interval; overall, the mean rank."""
+    versus: dict[str, Comparison]
+    """Every other learner against the reference."""
+
+
+class Results(NamedTuple):
+    """All that an arena found."""
+
+    reference: str
+    infos: dict[str, LearnerInfo]
+    streams: dict[str, Standing]
+    overall: Standing
+    choices: dict[str, dict[str, Choice]]
+    """The best settings by stream and learner, chosen on the sweep's seeds."""
+    costs: dict[str, dict[str, Cost]]
+    """By stream and learner."""
+
+    def questions(self, learner: str) -> tuple[str, ...]:
+        """What this learner answers other than the reference: its credit, step or replacement, or several."""
+        own, plain = self.infos[learner], self.infos[self.reference]
+        return tuple(name for name, mine, its in zip(QUESTIONS, own, plain, strict=True) if mine != its)
+
+    def group(self, learner: str) -> str:
+        """The question that this learner answers other than the reference does, or `several`."""
+        found = self.questions(learner)
+        return found[0] if len(found) == 1 else SEVERAL
+
+    def is_control(self, learner: str) -> bool:
+        """Whether others are compared with this learner to see what they owe to learning."""
+        info = self.infos[learner]
+        return is_control(info) or info.replacement in CONTROLS
+
+    def only(self, question: str) -> list[str]:
+        """The learners that answer only this question other than the reference, without controls."""
+        return [
+            name
+            for name in self.infos
+            if name != self.reference and self.questions(name) == (question,) and not self.is_control(name)
+        ]
+
+    def best(self, stream: str, learners: Sequence[str]) -> str | None:
+        """Of these learners, the best on the sweep's seeds, which had no part in its numbers on fresh seeds."""
+        choices = self.choices[stream]
+        return min(learners, key=lambda name: (choices[name].diverged, choices[name].mean), default=None)
+
+    @property
+    def ranked(self) -> list[str]:
+        """The learners by their mean rank over all streams."""
+        return sorted(self.infos, key=lambda name: float(self.overall.ranks[name].mean))
+
+
+def results_of(
+    reference: str, titles: Mapping[str, str], sweeps: Mapping[str, Sweep], costs: Mapping[str, dict[str, Cost]]
+) -> Results:
+    """The results from the titles, the sweeps and the costs of the streams."""
+    first = next(iter(sweeps.values()))
+    streams, samples = {}, []
+    for name, sweep in sweeps.items():
+        values = {learner: sweep.evaluation.values()[learner] for learner in first.learners}
+        samples.append(np.stack([_common(values)[learner] for learner in values]))
+        ranks = rank_estimates([samples[-1]])
+        streams[name] = Standing(
+            titles[name], values, dict(zip(values, ranks, strict=True)), against(values, reference)
+        )
+    together = relative_mean({name: standing.values for name, standing in streams.items()}, reference)
+    ranks = dict(zip(together, rank_estimates(samples), strict=True))
+    overall = Standing("Overall", together, ranks, against(together, reference))
+    choices = {
+        name: {learner: swept.choice for learner, swept in sweep.learners.items()} for name, sweep in sweeps.items()
+    }
+    infos = {name: swept.info for name, swept in first.learners.items()}
+    return Results(reference, infos, streams, overall, choices, {**costs})
+
+
+def against(values: Values, reference: str) -> dict[str, Comparison]:
+    """Every other learner against the reference, corrected for all of them together."""
+    return {each.learner: each for each in compare(values, {name: reference for name in values if name != reference})}
+
+
+def _common(values: Values) -> dict[str, np.ndarray]:
+    """The values of the seeds that all learners have."""
+    seeds = sorted(set.intersection(*({*own.seed.values.tolist()} for own in values.values())))
+    return {name: own.sel(seed=seeds).values for name, own in values.items()}
+
+
+def relative_mean(streams: Mapping[str, Values], reference: str) -> "dict[str, xarray.DataArray]":
+    """One number per seed for every learner: the mean over streams of its error, with the reference's mean there as the
+    unit."""
+    total: dict[str, xarray.DataArray] = {}
+    for values in streams.values():
+        unit = float(values[reference].mean()) * len(streams)
+        for name, own in values.items():
+            total[name] = total[name] + own / unit if name in total else own / unit
+    return total
+
+
+def rank_estimates(samples: Sequence[np.ndarray]) -> list[Estimate]:
+    """The rank of every learner by its mean over seeds, averaged over `samples (learners, seeds)`, one for each stream,
+    with a percentile bootstrap interval. Learners of which a seed diverged come last; equal ones share a rank."""
+    generator = np.random.default_rng(0)
+    drawn = []
+    for values in samples:
+        seeds = values.shape[1]
+        shares = generator.multinomial(seeds, np.full(seeds, 1 / seeds), size=RESAMPLES) / seeds
+        means = (
+            np.where(np.isinf(values).any(axis=1), np.inf, 0)[None]
+            + shares @ np.where(np.isfinite(values), values, 0).T
+        )
+        drawn.append(_ranks(means))
+    low, high = np.quantile(np.mean(drawn, axis=0), [0.025, 0.975], axis=0)
+    mean = np.mean([_ranks(values.mean(axis=1)[None])[0] for values in samples], axis=0)
+    return [Estimate(*each) for each in zip(mean, low, high, strict=True)]
+
+
+def _ranks(means: np.ndarray) -> np.ndarray:
+    """The ranks in every row, from 1 for the least."""
+    from scipy.stats import rankdata
+
+    return rankdata(means, axis=1)
+
+
+def parts_of(results: Results, learner: str) -> list[str]:
+    """The learners of the list that lack one of the several things that this one has other than the reference."""
+    own, plain = results.infos[learner], results.infos[results.reference]
+    questions = results.questions(learner)
+    if len(questions) < 2:
+        return []
+    fields = dict(zip(QUESTIONS, LearnerInfo._fields, strict=True))
+    wanted = [own._replace(**{fields[each]: getattr(plain, fields[each])}) for each in questions]
+    found = {info: name for name, info in reversed(results.infos.items())}
+    parts = [found[info] for info in wanted if info in found]
+    return parts if len(parts) == len(wanted) else []

@@ -1,0 +1,298 @@
+"""The arena: a whole quick run, lists that are wrong, and conclusions from numbers made by hand."""
+
+import csv
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+
+import crossprop as cp
+from browser import Opened
+from crossprop.arena import Arena
+from crossprop.arena.answers import answers, conclusions, worth
+from crossprop.arena.listing import read_listing
+from crossprop.arena.page import per_task
+from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
+from crossprop.cli import main
+from crossprop.costs import Cost
+from crossprop.records import LearnerInfo
+from crossprop.sweeps.evaluate import Choice
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+QUICK = ["backprop", "foresight", "adam", "foresight-adam"]
+
+
+@pytest.fixture(scope="module")
+def arena(made_once):
+    return made_once("arena", lambda folder: main(["arena", "--quick", "--out", str(folder)]))
+
+
+def rows(arena, stream):
+    found = csv.DictReader((arena / "table.csv").read_text().splitlines())
+    return {row["learner"]: row for row in found if row["stream"] == stream}
+
+
+def test_an_arena_leaves_a_page_tables_and_answers(arena):
+    assert {path.name for path in arena.iterdir()} == {
+        *("arena.html", "table.csv", "table.md", "answers.json", "costs", "sweeps")
+    }
+    page, told = (arena / "arena.html").read_text(), json.loads((arena / "answers.json").read_text())
+    assert "quick version" in page and all(each["question"] in page for each in told["answers"])
+    assert "its answers mean nothing" in page and "2 settings of every learner on every stream" in page
+
+
+def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_stream(arena):
+    for stream in ("tracking", "digits"):
+        values = cp.open_evaluation(arena / "sweeps" / stream).values()
+        means = {name: own.mean().item() for name, own in values.items()}
+        found = rows(arena, stream)
+        assert found.keys() == {*QUICK} and all(float(row["microseconds"]) > 0 for row in found.values())
+        assert {float(row["rank"]) for row in found.values()} == {1, 2, 3, 4}
+        for name, row in found.items():
+            assert float(row["mean"]) == pytest.approx(means[name])
+            expected = "" if name == "backprop" else pytest.approx(100 * (means[name] / means["backprop"] - 1))
+            assert (row["percent"] and float(row["percent"])) == expected
+            assert float(row["rank"]) == sorted(means.values()).index(means[name]) + 1
+    overall, parts = rows(arena, "overall"), [rows(arena, stream) for stream in ("tracking", "digits")]
+    for name in QUICK[1:]:
+        mean = np.mean([float(each[name]["percent"]) for each in parts])
+        assert float(overall[name]["percent"]) == pytest.approx(mean)
+        assert float(overall[name]["rank"]) == np.mean([float(each[name]["rank"]) for each in parts])
+
+
+def test_features_and_weights_are_recorded_over_time(arena):
+    records = cp.open_evaluation(arena / "sweeps" / "digits").records["foresight"]
+    assert records.effective_rank.min() >= 1 and records.effective_rank.max() <= 4
+    assert ((records.dead_units >= 0) & (records.dead_units <= 1)).all() and (records.weight_size > 0).all()
+
+
+def test_an_arena_that_is_done_is_written_again_without_a_run(arena, monkeypatch, capsys):
+    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
+    monkeypatch.setattr("crossprop.arena.measure_costs", None)
+    main(["arena", "--quick", "--out", str(arena)])
+    assert "proves nothing" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chromium):
+    with Opened(chromium, arena / "arena.html") as opened:
+        page = opened.page
+        assert page.locator("table.ranks tbody tr").count() == 4 and page.locator(".scatter .points path").count() == 4
+        page.locator(".chooser select").nth(0).select_option("digits")
+        page.locator(".chooser select").nth(1).select_option("step")
+        page.wait_for_function("document.querySelector('.chooser figure h3').textContent === 'Share misclassified'")
+        page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 10")
+        assert page.locator(".chooser .curves").first.locator(".legendtext").all_inner_texts() == ["backprop", "adam"]
+        assert opened.wrong == []
+
+
+@pytest.mark.parametrize("version", ["", "-full", "-quick"])
+def test_every_list_gives_every_learner_the_same_budget(version, tmp_path):
+    listing = read_listing(files("crossprop.arena") / f"arena{version}.toml", (), tmp_path)
+    budgets = {len(grid.points) for contest in listing.contests.values() for grid in contest.spec.header.grids}
+    assert budgets == {{"": 16, "-full": 36, "-quick": 2}[version]}
+    spec = next(iter(listing.contests.values())).spec
+    if version != "-quick":
+        assert spec.learners["foresight-continual"].replacement == cp.ContinualReplacement()
+        assert {"crossprop", "upgd", "redo", "random", "frozen"} <= spec.learners.keys()
+        assert len(listing.contests) == 6
+
+
+def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
+    main(["arena", "--quick", "--show"])
+    text = capsys.readouterr().out
+    file = tmp_path / "my.toml"
+    file.write_text(text.replace("[learners.foresight]", "[learners.crossprop]\n[learners.foresight]"))
+    listing = read_listing(file, ["digits"], tmp_path)
+    assert [*listing.contests] == ["digits"] and "crossprop" in listing.contests["digits"].spec.learners
+
+
+OWN = """
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+
+import crossprop as cp
+from crossprop.learners import LEARNERS
+from crossprop.streams import STREAMS
+
+
+class Mean(cp.Learner):
+    network: cp.Network = eqx.field(static=True)
+    step_size: float = 0.1
+
+    def init(self, key):
+        return jnp.zeros(self.network.outputs)
+
+    def update(self, state, x, y):
+        return state + self.step_size * (y - state), cp.Outcome(jnp.sum((y - state) ** 2), state)
+
+    def predict(self, state, x):
+        return state
+
+    def weights(self, state):
+        return {}
+
+
+LEARNERS["own-mean"] = Mean
+STREAMS["own-tracking"] = lambda steps: cp.Tracking(inputs=3, relevant=2, steps=steps)
+"""
+LIST = """
+import = ["own_arena_parts"]
+seeds = 2
+evaluate = 2
+[streams.mine]
+stream = { name = "own-tracking", steps = 40 }
+record_every = 10
+network = { hidden = 3 }
+[learners]
+backprop = {}
+own-mean = {}
+[over]
+step_size = [0.1]
+"""
+
+
+def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypatch):
+    (tmp_path / "own_arena_parts.py").write_text(OWN)
+    (tmp_path / "my.toml").write_text(LIST)
+    monkeypatch.chdir(tmp_path)
+    main(["arena", "--list", "my.toml", "--out", "out"])
+    found = rows(tmp_path / "out", "mine")
+    assert found["own-mean"]["credit"] == "mean" and float(found["own-mean"]["mean"]) > 0
+    records = cp.open_evaluation(tmp_path / "out" / "sweeps" / "mine").records
+    assert np.isnan(records["own-mean"].weight_size).all() and (records["backprop"].weight_size > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seeds = 2", "sedes = 2", "a key of .* must be one of .*, got 'sedes'; did you mean 'seeds'"),
+        ("settings = 2", "settings = 3", r"settings is 3, but learners.backprop has 2: 2 of step_size"),
+        ('stream = { name = "tracking"', 'stream = { name = "trakcing"', "streams.tracking: .*did you mean 'tracking'"),
+        ("[learners.backprop]", "[learners.plain]\nrule = 'backprop'", "reference in .* got 'backprop'"),
+        ('optimizer = "adam"', 'optimizer = "adma"', "streams.tracking: .*'adma'; did you mean 'adam'"),
+        ("evaluate = 3", 'import = ["no_such_module"]', "import: no_such_module could not be imported"),
+        ("step_size = [0.01, 0.1]", "step_seize = [1]", "streams.tracking: an axis in over must be one of"),
+        ("settings = 2", "settings = ", "must be a TOML file"),
+    ],
+)
+def test_what_is_wrong_in_a_list_is_named_before_any_run(old, new, message, tmp_path):
+    text = (files("crossprop.arena") / "arena-quick.toml").read_text()
+    assert old in text
+    (tmp_path / "my.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError, match=message):
+        Arena(file=tmp_path / "my.toml", out=tmp_path / "out").run(lambda text: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"full": True, "quick": True}, "full, quick and list must not be given together"),
+        ({"quick": True, "file": Path("my.toml")}, "full, quick and list must not be given together"),
+        ({"evaluate": 1}, "evaluate must be at least 2, got 1"),
+        ({"quick": True, "streams": ("digit",)}, "a stream of the arena must be one of .*did you mean 'digits'"),
+    ],
+)
+def test_what_is_wrong_is_named(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        Arena(**{"out": tmp_path} | options).run(lambda text: None)
+
+
+INFOS = {
+    "backprop": LearnerInfo("backprop", "sgd", "none"),
+    "foresight": LearnerInfo("foresight", "sgd", "none"),
+    "crossprop": LearnerInfo("crossprop", "sgd", "none"),
+    "adam": LearnerInfo("backprop", "adam", "none"),
+    "continual": LearnerInfo("backprop", "sgd", "continual"),
+    "random": LearnerInfo("backprop", "sgd", "random"),
+    "foresight-adam": LearnerInfo("foresight", "adam", "none"),
+}
+
+
+def made(**errors):
+    """Results with these mean errors: by learner, one for each of two streams, 10 seeds with little noise."""
+    noise = np.random.default_rng(0).normal(size=(len(INFOS), 2, 10)) * 0.01
+    seeds = {"seed": range(10)}
+    streams, samples = {}, []
+    for at, name in enumerate(("one", "two")):
+        values = {
+            learner: xarray.DataArray(
+                errors.get(learner.replace("-", "_"), (1, 1))[at] + noise[who, at], seeds, ["seed"]
+            )
+            for who, learner in enumerate(INFOS)
+        }
+        samples.append(np.stack([own.values for own in values.values()]))
+        ranks = dict(zip(values, rank_estimates([samples[-1]]), strict=True))
+        streams[name] = Standing(name.capitalize(), values, ranks, against(values, "backprop"))
+    together = relative_mean({name: each.values for name, each in streams.items()}, "backprop")
+    ranks = dict(zip(together, rank_estimates(samples), strict=True))
+    overall = Standing("Overall", together, ranks, against(together, "backprop"))
+    choices = {
+        name: {learner: Choice({}, float(own.mean()), 0, ()) for learner, own in each.values.items()}
+        for name, each in streams.items()
+    }
+    return Results(
+        "backprop", INFOS, streams, overall, choices, dict.fromkeys(streams, dict.fromkeys(INFOS, Cost(1, 1)))
+    )
+
+
+def test_each_question_is_answered_by_the_best_that_differs_in_it_alone():
+    results = made(foresight=(0.8, 1), adam=(0.5, 0.6), foresight_adam=(0.4, 0.6), continual=(1.2, 1), random=(1.2, 1))
+    found = {each.question: each for each in answers(results)}
+    assert found["Where does the credit matter?"].verdict == "on 1 of 2 streams"
+    assert found["Where does the step matter?"].verdict == "everywhere"
+    assert found["Where does the replacement matter?"].verdict == "nowhere"
+    assert found["Does it matter which unit is replaced, beside one at random?"].verdict == "nowhere"
+    assert "One: adam's error is 50" in found["Where does the step matter?"].why
+    together = found["Do credit, step and replacement add up?"]
+    assert together.verdict == "in 1 of 2 cases" and "better than its best part on One" in together.why
+    stands = found["Where does foresight stand?"]
+    assert "number 3 of 7" in stands.why and "better than backprop on One" in stands.why
+    assert found["Is the best learner with foresight better than the best without?"].verdict == "on 1 of 2 streams"
+    assert found["Where does crossprop stand?"].verdict == "nowhere"
+    said = conclusions(results, [*found.values()])
+    assert said[0].startswith("Of 7 learners on 2 streams, foresight-adam has the best mean rank")
+    assert said[1].startswith("The step matters everywhere (−4")
+    assert "the credit matters on One (−1" in said[1] and "the replacement matters nowhere that shows" in said[1]
+    assert said[2].startswith("Several at once are better than the best part alone in 1 of 2 cases, and worse in 0")
+
+
+def test_nothing_better_than_the_reference_is_said_so():
+    results = made(foresight=(1.2, 1.2), crossprop=(1.2, 1.2), adam=(1.1, 1.1), continual=(1.3, 1.3), random=(1.4, 1.4),
+                   foresight_adam=(1.3, 1.3))  # fmt: skip
+    said = conclusions(results, answers(results))
+    assert "it is the reference" in said[0] and said[2].endswith("they do not add up here.")
+    assert {each.verdict for each in answers(results)[:3]} == {"nowhere"}
+
+
+def test_a_part_has_one_thing_less():
+    results = made()
+    assert parts_of(results, "foresight-adam") == ["adam", "foresight"] and parts_of(results, "adam") == []
+    assert results.only("replacement") == ["continual"] and results.group("foresight-adam") == "several"
+
+
+def test_the_worth_of_a_question_is_the_mean_over_streams():
+    results = made(adam=(0.5, 0.6))
+    assert worth(results)["step"].percent.mean == pytest.approx(-45, abs=1)
+
+
+def test_a_learner_that_diverged_is_last_and_not_compared():
+    values = np.array([[1.0, 1.1, 0.9], [0.5, np.inf, 0.5], [2.0, 2.1, 2.2]])
+    ranks = rank_estimates([values])
+    assert [float(each.mean) for each in ranks] == [1, 3, 2] and ranks[1].low == 3
+    results = made(adam=(0.5, np.inf))
+    assert results.overall.versus["adam"].p == 1 and "diverged" in answers(results)[1].why
+
+
+def test_error_per_task_is_the_mean_over_each_visit():
+    task = np.array([0, 0, 1, 1, 1, 0])
+    loss = xarray.DataArray(np.arange(6.0)[None, None], dims=("learner", "seed", "step"))
+    records = xarray.Dataset({"loss": loss}, {"step": np.arange(10, 61, 10), "task": ("step", task)})
+    found = per_task(records)
+    assert found.loss.values.ravel().tolist() == [0.5, 3, 5] and found.step.values.tolist() == [20, 50, 60]
+    assert per_task(records.assign_coords(task=("step", np.zeros(6, int)))).sizes["step"] == 6
