@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import jax
 
-from crossprop.engines.protocol import Probe
 from crossprop.learners import Learner
 from crossprop.running import run
 from crossprop.streams import Stream
@@ -26,8 +25,6 @@ def measure_costs(
     steps: int,
     repeats: int,
     engine: str = "auto",
-    record_every: int | None = None,
-    probes: Mapping[str, Probe] | None = None,
 ) -> dict[str, Cost]:
     """Times every learner in turn, several times, so that other load on the machine slows all alike. Time is that of
     the processor on a CPU, which other processes do not add to, and that of the clock on other devices.
@@ -35,15 +32,14 @@ def measure_costs(
     **Arguments:**
 
     - `steps`: how many steps a run takes, at most those that the stream has.
-    - `engine`, `probes`: as for `run`.
-    - `record_every`: as for `run`; None records once, at the end.
+    - `engine`: as for `run`.
     """
     steps = min(steps, stream.steps or steps)
     clock = time.process_time if jax.devices()[0].platform == "cpu" else time.perf_counter
 
     def seconds(learner: Learner) -> float:
         began = clock()
-        run(learner, stream, 1, record_every or steps, engine, steps=steps, probes=probes, progress=False)
+        run(learner, stream, 1, steps, engine, steps=steps, progress=False)
         return clock() - began
 
     least = dict.fromkeys(learners, float("inf"))

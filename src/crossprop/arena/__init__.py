@@ -117,7 +117,7 @@ class Arena:
         return self._publish(results, listing.contests, sweeps, say, command)
 
     def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
-        """Of every learner at its best setting, as the sweep ran it, probes included; measured once."""
+        """Of every learner at its best setting, without probes; measured once."""
         path, spec = self.folder / "costs" / f"{name}.json", contest.spec
         kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         if kept.keys() != spec.learners.keys():
@@ -126,11 +126,8 @@ class Arena:
                 learner: build(point, learner, spec.learners[learner], spec.stream, {})[0]
                 for learner, point in best.items()
             }
-            steps = min(STEPS, spec.steps or spec.stream.steps or STEPS)
-            options = {"record_every": spec.record_every, "probes": spec.probes, "engine": self.engine}
-            kept = {
-                **measure_costs(learners, spec.stream, steps=steps, repeats=1 if self.quick else REPEATS, **options)
-            }
+            steps, repeats = min(STEPS, spec.steps or STEPS), 1 if self.quick else REPEATS
+            kept = {**measure_costs(learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)}
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as scratch:
                 scratch.write_text(json.dumps(kept))

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
-from crossprop import probes
-from crossprop.engines.protocol import Probe
+from crossprop import metrics, probes
+from crossprop.engines.protocol import Metric, Probe
 from crossprop.learners import State
 from crossprop.network import Network
 from crossprop.registry import import_modules
@@ -20,11 +20,13 @@ from crossprop.streams import Stream
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.toml import read_toml, spec_of_table
 
-OF_ALL = ("import", "reference", "settings", "seeds", "evaluate", "learners", "network", "over", "streams")
+OF_ALL = (
+    *("import", "reference", "settings", "seeds", "evaluate", "plasticity"),
+    *("learners", "network", "over", "streams"),
+)
 OF_STREAM = ("title", "stream", "steps", "record_every", "network", "over")
 BATCH = 64
 """Examples that the probes look at."""
-PROBES = ("dead_units", "effective_rank", "weight_size")
 
 
 class Contest(NamedTuple):
@@ -65,16 +67,19 @@ def read_listing(path: Path, streams: Sequence[str], folder: Path, **flags: Any)
     common = {key: value for key, value in table.items() if key in ("seeds", "evaluate", "network", "over")}
     common |= {"learners": learners} | {key: value for key, value in flags.items() if value is not None}
     contests = {}
+    observed = {"plasticity": metrics.plasticity} if check.flag("plasticity", table.get("plasticity", True)) else {}
     for name in streams or rows:
         try:
-            contests[name] = _contest(name, as_table(f"streams.{name}", rows[name]), common, folder)
+            contests[name] = _contest(name, as_table(f"streams.{name}", rows[name]), common, folder, observed)
             _check_settings(contests[name].spec, table.get("settings"))
         except (ValueError, TypeError) as problem:
             raise type(problem)(f"{path}, streams.{name}: {problem}") from None
     return Listing(reference, contests)
 
 
-def _contest(name: str, row: Mapping[str, Any], common: Mapping[str, Any], folder: Path) -> Contest:
+def _contest(
+    name: str, row: Mapping[str, Any], common: Mapping[str, Any], folder: Path, observed: Mapping[str, Metric]
+) -> Contest:
     check_keys(f"streams.{name}", row, OF_STREAM)
     own = {key: value for key, value in row.items() if key not in ("title", "network", "over")}
     table = {"stream": name, **common, **own}
@@ -82,7 +87,7 @@ def _contest(name: str, row: Mapping[str, Any], common: Mapping[str, Any], folde
     table["over"] = _merged(as_table("over", common.get("over", {})), as_table("over", row.get("over", {})))
     stream = build_stream(table["stream"])
     watched = probes_of(build_network(table["network"], stream), stream)
-    spec = spec_of_table(table, store=folder / name, probes=watched)
+    spec = spec_of_table(table, store=folder / name, probes=watched, metrics=observed)
     over = {grid.name: grid.over for grid in spec.header.grids}
     return Contest(str(row.get("title", name)), replace(spec, over=over))
 
@@ -118,7 +123,7 @@ def probes_of(network: Network, stream: Stream) -> dict[str, Probe]:
             "dead_units": probes.saturated(network, batch),
             "effective_rank": probes.effective_rank(network, batch),
         }
-    found["weight_size"] = probes.weight_size
+    found["weight_size"] = probes.weight_size(network)
     return {name: _of_credit_rules(probe) for name, probe in found.items()}
 
 

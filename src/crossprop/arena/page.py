@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.arena.listing import PROBES
 from crossprop.arena.standing import CREDIT, LABELS, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.arena.tables import mean_cost
 from crossprop.figures import looks
@@ -29,6 +28,8 @@ GROUPS = {
     REPLACEMENT: "replacement: which units live",
     SEVERAL: "several at once",
 }
+FEATURES = ("plasticity", "dead_units", "effective_rank", "weight_size")
+"""What is shown over time besides the error."""
 PARTS = 10
 """A stream without switches of task is divided into so many parts of equal length."""
 
@@ -191,7 +192,11 @@ def _charts(records: "xarray.Dataset") -> list[dict[str, Any]]:
     found += [
         chart | {"title": f"mean {chart['title']} per task"} for chart in charts.curves(per_task(records), [measure])
     ]
-    return found + [chart for name in PROBES if name in records for chart in charts.curves(records, [name])]
+    shown = [name for name in FEATURES if name in records and np.isfinite(records[name]).any()]
+    if "plasticity" in shown:  # a metric is the sum over a window
+        lengths = records.step.copy(data=np.diff(records.step.values, prepend=0))
+        records = records.assign(plasticity=records.plasticity / lengths)
+    return found + (charts.curves(records, shown) if shown else [])
 
 
 def per_task(records: "xarray.Dataset") -> "xarray.Dataset":
