@@ -248,7 +248,7 @@ def test_each_question_is_answered_by_the_best_that_differs_in_it_alone():
     assert found["Where does the step matter?"].verdict == "everywhere"
     assert found["Where does the replacement matter?"].verdict == "nowhere"
     assert found["Does it matter which unit is replaced, beside one at random?"].verdict == "nowhere"
-    assert "One: adam's error is 50" in found["Where does the step matter?"].why
+    assert "One: adam's error is 49.9% below" in found["Where does the step matter?"].why
     together = found["Do credit, step and replacement add up?"]
     assert together.verdict == "in 1 of 2 cases" and "better than its best part on One" in together.why
     stands = found["Where does foresight stand?"]
