@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 import crossprop as cp
-from crossprop.torch import foresight
+from crossprop.torch import foresight, hooks
 
 
 class Block(nn.Module):
@@ -90,8 +90,12 @@ LAYERS = {
 }
 
 
+@pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_the_error_goes_down_through_the_weights_to_come(kind):
+def test_the_error_goes_down_through_the_weights_to_come(kind, is_known, monkeypatch):
+    """Also where autograd computes a layer by an operation that is not known."""
+    if not is_known:
+        monkeypatch.setattr(hooks, "KEPT", {})
     make, shape = LAYERS[kind]
     torch.manual_seed(0)
     layer = make().double()
@@ -119,6 +123,35 @@ def test_the_error_goes_down_through_the_weights_to_come(kind):
         moves = (1 - 1 / 4) * moves + (layer.weight.detach() - before)
         torch.testing.assert_close(handle.state_dict()["moves"][""], moves, rtol=1e-10, atol=1e-12)
         assert step == 0 or moves.abs().max() > 0.01
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_layer_is_computed_once(kind, monkeypatch):
+    """Autograd's own backward pass is given other weights, which costs a few microseconds."""
+    make, shape = LAYERS[kind]
+    layer, calls = make(), []
+    forward = type(layer).forward
+    monkeypatch.setattr(type(layer), "forward", lambda *args: (calls.append(1), forward(*args))[1])
+    foresight(layer)
+    layer(torch.randn(shape, requires_grad=True)).sum().backward()
+    assert len(calls) == 1
+
+
+def test_weights_that_change_between_the_passes_are_refused():
+    model = deep_model()
+    handle = foresight(model)
+    loss = loss_of(model, torch.randn(8, 4), torch.randint(3, (8,)))
+    with torch.no_grad():
+        model[2].weight.mul_(2)
+    with pytest.raises(
+        RuntimeError, match=r"of shape \(6, 6\), has been modified between the forward and the backward"
+    ):
+        loss.backward()
+    trained(model, torch.optim.SGD(model.parameters(), 0.5))
+    with torch.no_grad():  # by hand, after a step: the weights to come are made anew
+        model[2].weight.mul_(2)
+    expected = model[2].weight + handle.state_dict()["moves"]["2"]
+    torch.testing.assert_close(handle.made_weights_to_come(model[2].weight), expected, rtol=0, atol=0)
 
 
 @pytest.mark.usefixtures("x64")

@@ -8,7 +8,7 @@ took in $W$; the gradients of the weights themselves are computed as ever, from 
 import copy
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,6 +16,14 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+KEPT = {
+    "AddmmBackward0": ("_raw_saved_mat2", True),
+    "MmBackward0": ("_raw_saved_mat2", True),
+    "ConvolutionBackward0": ("_raw_saved_weight", False),
+}
+"""By operation, where autograd keeps a layer's weights, and whether transposed."""
+RESHAPES = {"ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "SqueezeBackward1"}
+"""Operations between a layer's output and its product with the weights."""
 WEIGHTLESS = "it has no weights of its own that an error passes through"
 
 
@@ -85,7 +93,10 @@ class Foresight:
         self.ahead, self.horizon = ahead, horizon
         self._weights: dict[str, nn.Parameter] = {}
         self._moves: dict[nn.Parameter, Tensor] = {}
-        self._before: dict[nn.Parameter, Tensor] = {}
+        self._spare: dict[nn.Parameter, Tensor] = {}
+        """Weights before a step while an optimizer takes it, and after it the weights to come."""
+        self._spare_is: dict[nn.Parameter, tuple[int, float]] = {}
+        """The version of the weights, and `ahead`, for which `_spare` has the weights to come."""
         modules = dict(model.named_modules())
         self._removals: list[Callable[[], None]] = []
         for name in layers:
@@ -93,10 +104,7 @@ class Foresight:
             weight: Any = module.weight
             self._weights[name] = weight
             self._moves.setdefault(weight, torch.zeros_like(weight, requires_grad=False))
-            layer = _Layer(self, module)
-            before = module.register_forward_pre_hook(layer.detach_input)
-            after = module.register_forward_hook(layer)
-            self._removals += [before.remove, after.remove]
+            self._removals.append(module.register_forward_hook(_Layer(self, module)).remove)
         _listen(self)
 
     def remove(self) -> None:
@@ -122,6 +130,7 @@ class Foresight:
         self.ahead, self.horizon = float(state["ahead"]), float(state["horizon"])
         for name, weight in self._weights.items():
             self._moves_of(weight).copy_(moves[name])
+        self._spare_is.clear()
 
     def weights_to_come(self, weight: Tensor) -> Tensor:
         """The weights that the error goes down through."""
@@ -133,27 +142,40 @@ class Foresight:
             moves = self._moves[weight] = moves.to(weight)
         return moves
 
-    def _followed(self, optimizer: Optimizer) -> Iterator[nn.Parameter]:
-        for group in optimizer.param_groups:
-            yield from (weight for weight in group["params"] if weight in self._moves)
+    def made_weights_to_come(self, weight: Any) -> Tensor:
+        """The same, mostly without work: they were made for all layers at once, after the optimizer's step."""
+        if self.ahead and self._spare_is.get(weight) == (weight._version, self.ahead):
+            return self._spare[weight]
+        return self.weights_to_come(weight)
+
+    def _followed(self, optimizer: Optimizer) -> list[Any]:
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
+        return [weight for weight in weights if weight in self._moves]
 
     @torch.no_grad()
     def _before_step(self, optimizer: Optimizer) -> None:
-        for weight in self._followed(optimizer):
-            before = self._before.get(weight)
-            if before is None or before.device != weight.device or before.dtype != weight.dtype:
-                self._before[weight] = weight.detach().clone()
-            else:
-                before.copy_(weight)
+        weights = self._followed(optimizer)
+        for weight in weights:
+            spare = self._spare.get(weight)
+            if spare is None or spare.device != weight.device or spare.dtype != weight.dtype:
+                self._spare[weight] = torch.empty_like(weight, requires_grad=False)
+            self._spare_is.pop(weight, None)
+        if weights:
+            torch._foreach_copy_([self._spare[weight] for weight in weights], weights)
 
     @torch.no_grad()
     def _after_step(self, optimizer: Optimizer) -> None:
-        weights = [weight for weight in self._followed(optimizer) if weight in self._before]
+        weights = [weight for weight in self._followed(optimizer) if weight in self._spare]
         if not weights:
             return
-        moves = [self._moves_of(weight) for weight in weights]
+        spares, moves = ([of(weight) for weight in weights] for of in (self._spare.__getitem__, self._moves_of))
+        torch._foreach_sub_(spares, weights)  # minus the steps
         torch._foreach_mul_(moves, 1 - 1 / self.horizon)
-        torch._foreach_add_(moves, torch._foreach_sub([*weights], [self._before[weight] for weight in weights]))
+        torch._foreach_sub_(moves, spares)
+        if self.ahead:
+            torch._foreach_copy_(spares, weights)
+            torch._foreach_add_(spares, moves, alpha=self.ahead)
+            self._spare_is |= {weight: (weight._version, self.ahead) for weight in weights}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Foresight":
         """Of a copied network: its hooks belong to the copy."""
@@ -164,7 +186,7 @@ class Foresight:
 
     def __getstate__(self) -> dict[str, Any]:
         moves = [(weight, moves) for weight, moves in self._moves.items()]
-        return self.__dict__ | {"_moves": moves, "_before": {}, "_removals": self._removals}
+        return self.__dict__ | {"_moves": moves, "_spare": {}, "_spare_is": {}, "_removals": self._removals}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_moves": dict(state["_moves"])})
@@ -172,23 +194,57 @@ class Foresight:
 
 
 class _Layer:
-    """The hooks of one layer. Its input is detached, so that autograd finds the gradients of the weights alone; the
-    gradient of the input comes from `_PassDown`."""
+    """The hook of one layer. Autograd keeps the layer's weights for its backward pass; there it gets those to come in
+    their place. It needs them for the error of the input alone: the weights' own gradient is as ever."""
 
     def __init__(self, foresight: Foresight, module: nn.Module) -> None:
         self.foresight, self.module = foresight, module
-        self.inputs: list[Tensor] = []
-
-    def detach_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> Any:
-        if getattr(module, "_is_replica", False):
-            raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
-        takes_part = torch.is_grad_enabled() and bool(inputs) and inputs[0].requires_grad
-        self.inputs.append(inputs[0] if takes_part else None)
-        return (inputs[0].detach(), *inputs[1:]) if takes_part else None
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
-        x = self.inputs.pop()
-        return None if x is None else _PassDown.apply(x, output, module.weight, self)
+        if "_is_replica" in module.__dict__:
+            raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
+        if not (inputs and torch.is_grad_enabled() and inputs[0].requires_grad):
+            return None
+        if not torch.compiler.is_compiling() and self._exchange(output):
+            return None
+        # An operation that is not known, or a network that is compiled, where the first output is never computed.
+        again: Any = module.forward(inputs[0].detach())
+        return _PassDown.apply(inputs[0], again, module.weight, self)
+
+    def _exchange(self, output: Tensor) -> bool:
+        """Whether the weights that autograd keeps were found."""
+        node: Any = output.grad_fn
+        for _ in range(3):
+            if node is None:
+                return False
+            name = node.name()
+            if name in KEPT:
+                kept, is_transposed = KEPT[name]
+                saved = getattr(node, kept)
+                saved.register_hooks(self._keep, self._to_come_transposed if is_transposed else self._to_come)
+                return True
+            if name not in RESHAPES:
+                return False
+            node = node.next_functions[0][0]
+        return False
+
+    def _keep(self, kept: Tensor) -> tuple[torch.dtype, int]:
+        return kept.dtype, self.module._parameters["weight"]._version
+
+    def _to_come(self, kept: tuple[torch.dtype, int]) -> Tensor:
+        dtype, version = kept
+        weight: Any = self.module._parameters["weight"]
+        _refuse_double_backward()
+        if weight._version != version:
+            raise RuntimeError(
+                f"the weight of a layer, of shape {(*weight.shape,)}, has been modified between the forward and the "
+                "backward pass, which needs it"
+            )
+        found = self.foresight.made_weights_to_come(weight)
+        return found if found.dtype == dtype else found.to(dtype)
+
+    def _to_come_transposed(self, kept: tuple[torch.dtype, int]) -> Tensor:
+        return self._to_come(kept).t()
 
     def input_gradient(self, error: Tensor, weight: Tensor, shape: torch.Size) -> Tensor:
         """The gradient of the layer's input from that of its output, through other weights."""
@@ -226,13 +282,17 @@ class _PassDown(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *errors: Tensor) -> Any:
         (error,), (weight,) = errors, ctx.saved_tensors
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "crossprop.torch.foresight does not support create_graph=True (double backward): "
-                "its backward pass is not the derivative of its forward pass; remove it first, by handle.remove()"
-            )
+        _refuse_double_backward()
         through = ctx.layer.foresight.weights_to_come(weight).to(error.dtype)
         return ctx.layer.input_gradient(error, through, ctx.shape).to(ctx.dtype), error, None, None
+
+
+def _refuse_double_backward() -> None:
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "crossprop.torch.foresight does not support create_graph=True (double backward): "
+            "its backward pass is not the derivative of its forward pass; remove it first, by handle.remove()"
+        )
 
 
 def _why_not(name: str, module: nn.Module, model: nn.Module) -> str | None:
