@@ -81,7 +81,7 @@ class Continual(Replacement):
             if self.utility == "contribution":
                 now = size_out * abs(phi[j])
             else:
-                now = size_out * abs(phi[j] - layer["f"][j] / c) / size_in
+                now = size_out * abs(phi[j] - layer["f"][j] / c) / size_in if size_in > 0 else 0.0
             layer["u"][j] = d * layer["u"][j] + (1 - d) * now
 
     def is_due(self, layer):

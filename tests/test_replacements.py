@@ -16,8 +16,9 @@ import reference_replacements
 from crossprop import specification
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES, choose
-from crossprop.records import learner_info
+from crossprop.records import LearnerInfo, learner_info
 from crossprop.replacements import REPLACEMENTS
+from crossprop.sweeps.answer import reference_of
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")
 STEPS = 200
@@ -368,6 +369,18 @@ def test_tables_of_learners_take_replacements():
         "backprop-continual": cp.ContinualReplacement(0.01),
         "frozen": cp.GenerateAndTest(maturity=7),
     }
+
+
+def test_a_sweep_compares_a_learner_with_backprop_that_replaces_units_as_it_does():
+    infos = {
+        "plain": LearnerInfo("backprop", "sgd", "none"),
+        "continual": LearnerInfo("backprop", "sgd", "continual"),
+        "adam": LearnerInfo("backprop", "adam", "continual"),
+        "foresight": LearnerInfo("foresight", "sgd", "continual"),
+        "redo": LearnerInfo("foresight", "sgd", "redo"),
+    }
+    expected = {"plain": None, "continual": "plain", "adam": "plain", "foresight": "continual", "redo": "plain"}
+    assert {name: reference_of(name, infos) for name in infos} == expected
 
 
 def test_records_name_the_replacement():

@@ -1,9 +1,9 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter, replacement_field
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
-from crossprop.replacements import Replacement
+from crossprop.replacements import Replacement, replacement_field
 
 
 class Backprop(UnitRule):

@@ -29,7 +29,7 @@ from crossprop.learners.optimizers import Optimizer, as_optimizer, check_optimiz
 from crossprop.learners.unit_major import Layer, Stack, all_weights, answer, joined, learn, to_state, to_unit_major
 from crossprop.network import Network
 from crossprop.optimizers.base import NetworkOptimizer
-from crossprop.replacements import Replacement, as_replacement
+from crossprop.replacements import Replacement
 
 KEY_OF_STEPS = 2
 """What is folded into the key of `init` for the key that a state keeps."""
@@ -210,11 +210,6 @@ class UnitRule(Learner):
     def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """Of the outgoing weights, which it sees transposed, `(outputs, features)`."""
         return transformation(self.optimizer, self.step_size)
-
-
-def replacement_field() -> Any:
-    """The field of a learner for which units live: a `Replacement`, its name, or None."""
-    return eqx.field(default=None, converter=as_replacement)
 
 
 def check_replacement(replacement: Any, network: Network) -> None:

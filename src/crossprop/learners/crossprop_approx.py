@@ -11,11 +11,10 @@ from crossprop.learners.base import (
     Units,
     first_set,
     hyperparameter,
-    replacement_field,
 )
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
-from crossprop.replacements import Replacement
+from crossprop.replacements import Replacement, replacement_field
 
 
 class CrosspropApprox(UnitRule):

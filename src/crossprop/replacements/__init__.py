@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
+
 from crossprop import _checks as check
 from crossprop.registry import Registry, arguments_of
 from crossprop.replacements.base import Choice as Choice
@@ -34,6 +36,11 @@ NONE = "none"
 def replacement_names() -> tuple[str, ...]:
     """The names that a learner's `replacement` can have."""
     return (NONE, *REPLACEMENTS)
+
+
+def replacement_field() -> Any:
+    """The field of a learner for which units live: a replacement, its name, or None."""
+    return eqx.field(default=None, converter=as_replacement)
 
 
 def as_replacement(value: Any) -> Any:

@@ -84,7 +84,9 @@ class ContinualReplacement(Replacement):
         if self.utility == "contribution":
             now = outgoing * jnp.abs(phi)
         else:
-            now = outgoing * jnp.abs(phi - mean / (1 - faded)) / mean_size(watched.incoming)
+            incoming = mean_size(watched.incoming)
+            # A unit that hears nothing is of no use; its weights may all be 0 when units below it were replaced.
+            now = jnp.where(incoming > 0, outgoing * jnp.abs(phi - mean / (1 - faded)) / incoming, 0)
         utility = decay * memory.utility + (1 - decay) * now
         return ContinualMemory(memory.turnover.after(self.rate, self.maturity), faded, mean, utility)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop.records import LearnerInfo, learner_info
+from crossprop.records import NONE, LearnerInfo, learner_info
 from crossprop.statistics import Estimate, mean_interval
 from crossprop.sweeps.blocks import StoredBlock
 from crossprop.sweeps.evaluate import Choice, Comparison, choose, compare, evaluated, scores
@@ -74,13 +74,18 @@ def answer_of(store: str | Path) -> SweepAnswer:
 
 
 def reference_of(name: str, infos: dict[str, LearnerInfo]) -> str | None:
-    """What a learner is compared with: backprop with its optimizer, else any backprop, else the first learner. None for
-    that learner itself, and for backprop."""
+    """What a learner is compared with: backprop with its optimizer and its replacement, else with its optimizer, else
+    any backprop, else the first learner; backprop that replaces units, with backprop that does not. None for that
+    learner itself, and for backprop."""
+    own = infos[name]
     backprop = [each for each, info in infos.items() if info.rule == "backprop"]
     if name in backprop:
-        return None
-    same = [each for each in backprop if infos[each].optimizer == infos[name].optimizer]
-    reference = next(iter([*same, *backprop, *infos]))
+        backprop = [each for each in backprop if infos[each].replacement == NONE != own.replacement]
+        if not backprop:
+            return None
+    same = [each for each in backprop if infos[each].optimizer == own.optimizer]
+    alike = [each for each in same if infos[each].replacement == own.replacement]
+    reference = next(iter([*alike, *same, *backprop, *infos]))
     return None if reference == name else reference
 
 
