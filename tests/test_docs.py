@@ -61,6 +61,8 @@ SHORT = {
     "run random-labels": ["--steps", "60"],
     "sweep": ["--seeds", "2", "--over", "network.hidden=10", "--over", "stream.examples=60"],
     "reproduce": ["geoff", "--quick", "--seeds", "2"],
+    "reproduce --list": [],
+    "reproduce sutton1992": ["fixed", "--quick"],
     "bench": ["--quick", "--repeats", "1", "--workloads", "geoff-30"],
     "study": ["--quick"],
     "lab": ["--no-open"],

@@ -326,7 +326,7 @@ def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
 
 
 def clipping(adam=(0.2, 0.35), clipped=(0.2, 0.2), tasks=40, examples=5000, **options):
-    values = {"adam": np.linspace(*adam, tasks), "adam, clipped": np.linspace(*clipped, tasks)}
+    values = {"Adam": np.linspace(*adam, tasks), "clipped Adam": np.linspace(*clipped, tasks)}
     records = made_records(values, np.arange(1, tasks + 1) * examples, variable="error", **options)
     return records.assign_coords(task=("step", np.arange(tasks)))
 
@@ -335,7 +335,7 @@ def logged(off=0.0, examples=50_000):
     """300 tasks with the accuracies of the authors' logs, but for so many points."""
     records = clipping(tasks=300, examples=examples, seeds=4, noise=0.001)
     errors = records["error"].values
-    for at, name in enumerate(("adam", "adam, clipped")):
+    for at, name in enumerate(("Adam", "clipped Adam")):
         end, mean = (100 - elsayed2024.PUBLISHED_END[name]) / 100, (100 - elsayed2024.PUBLISHED_MEAN[name]) / 100
         errors[at] = (300 * mean - 10 * end) / 290 + off / 100
         errors[at, :, -10:] = end + off / 100
@@ -349,7 +349,7 @@ def logged(off=0.0, examples=50_000):
         ("E1", clipping(), HOLDS),
         ("E1", clipping(adam=(0.3, 0.2)), DOES_NOT),
         ("E1", clipping(seeds=1), NOT_SHOWN),
-        ("E1", clipping(without=("adam",)), CANNOT),
+        ("E1", clipping(without=("Adam",)), CANNOT),
         ("E2", clipping(), HOLDS),
         ("E2", clipping(clipped=(0.1, 0.2)), IN_PART),
         ("E2", clipping(clipped=(0.1, 0.5)), DOES_NOT),
@@ -369,6 +369,6 @@ def test_rules_of_elsayed2024(id, records, expected):
 def test_full_weight_clipping_has_the_papers_sizes():
     plan = PAPERS["elsayed2024"].plans["mnist"](Version("full", datasets.mnist5k))
     assert plan.stream.steps == 15_000_000 and plan.seeds == 30
-    network = plan.learners["adam, clipped"].network
+    network = plan.learners["clipped Adam"].network
     assert (network.sizes, network.activation, network.incoming_scale) == ((300, 150), "leaky_relu", "pytorch")
     assert plan.stream.data.x.min() == -1 and plan.stream.data.x.max() == 1

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PARTS = ["docs", "examples", "src", "tools", "mkdocs.yml", "CHANGELOG.md"]
-INTERACTIVE = ("reproduction", "study-geoff", "study-mnist")
+INTERACTIVE = ("reproduction", "sutton1992", "dohare2024", "elsayed2024", "study-geoff", "study-mnist")
 
 
 @pytest.fixture(scope="module")

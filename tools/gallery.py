@@ -1,8 +1,9 @@
 """Puts the interactive pages that the site links to into docs/interactive: `python tools/gallery.py`.
 
-The page of a real run is taken where there is one: `reproduction/report.html`, `study-geoff/study.html` and
-`study-mnist/study.html`, as `make reproduce` and `crossprop study` write them. Otherwise it is made here, in
-`build/gallery`: the paper's GEOFF in full, the studies in their quick form, which says so on the page.
+The page of a real run is taken where there is one: `reproduction/report.html`, `dohare2024/report.html`,
+`study-geoff/study.html` and so on, as `make reproduce`, `crossprop reproduce` and `crossprop study` write them.
+Otherwise it is made here, in `build/gallery`: the paper's GEOFF and Sutton (1992) in full, the others in their quick
+form, which says so on the page.
 """
 
 import shutil
@@ -13,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGES = {
     "reproduction": ("report.html", ["reproduce", "geoff"]),
+    "sutton1992": ("report.html", ["reproduce", "sutton1992"]),
+    "dohare2024": ("report.html", ["reproduce", "dohare2024", "--quick"]),
+    "elsayed2024": ("report.html", ["reproduce", "elsayed2024", "--quick"]),
     "study-geoff": ("study.html", ["study", "geoff", "--quick"]),
     "study-mnist": ("study.html", ["study", "mnist", "--quick"]),
 }

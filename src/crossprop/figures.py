@@ -152,13 +152,15 @@ def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
 
 
 def experiment_curves(
-    records: "xarray.Dataset", stem: Path, title: str, variables: Sequence[str], published: Published
+    records: "xarray.Dataset", stem: Path, title: str, variables: Sequence[str], published: Published, linear: bool
 ) -> list[Path]:
     """Curves over the examples, one panel per variable, as PNG and PDF; published values are rings on the first one."""
     shown = [*variables] or [variable.name for variable in schema.curves(records)]
     figure = _figure(len(shown), width=6.4)
     for axes, name in zip(figure.axes, shown, strict=True):
         panel(axes, records, name)
+        if linear:
+            axes.set_yscale("linear")
     _rings(figure.axes[0], looks(schema.learner_infos(records)), published)
     _finish(figure, title, records.sizes["seed"], "")
     return _save(figure, stem)

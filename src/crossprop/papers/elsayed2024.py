@@ -31,7 +31,7 @@ from crossprop.streams import PermutedInputs
 if TYPE_CHECKING:
     import xarray
 
-ADAM, CLIPPED = "adam", "adam, clipped"
+ADAM, CLIPPED = "Adam", "clipped Adam"
 TASKS, TASK = 300, 50_000
 PUBLISHED_END = {ADAM: 82.75, CLIPPED: 90.82}
 PUBLISHED_MEAN = {ADAM: 85.45, CLIPPED: 90.76}
@@ -146,7 +146,7 @@ CLAIMS = (
     Claim(
         "E2",
         "mnist",
-        "With weight clipping it does not.",
+        "With weight clipping, Adam does not lose accuracy.",
         f"{TASK_ERRORS}Two parts: Adam with weight clipping loses less than {KEPT:g} point, and Adam without it"
         f" misclassifies more at the end (difference above 0).{INTERVALS}",
         _clipping_keeps,

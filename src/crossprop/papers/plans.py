@@ -44,6 +44,8 @@ class Charts:
     of: "Callable[[xarray.Dataset], xarray.Dataset] | None" = None
     along: Along | None = None
     published: Published = field(default_factory=dict)
+    linear: bool = False
+    """Whether the vertical axis is linear, whatever the variable usually has."""
 
     def records(self, records: "xarray.Dataset") -> "xarray.Dataset":
         """The records to draw."""

@@ -68,7 +68,7 @@ def _unit(inputs: int) -> Network:
 def _settings(version: Version, seeds: int, *further: Setting) -> tuple[Setting, ...]:
     return (
         Setting("runs", str(seeds), None, "the paper does not say; several runs allow intervals"),
-        Setting("inputs", "20, normal; 5 relevant, with weights +1 or -1", "20, normal; 5 relevant"),
+        Setting("inputs", "20, normal; 5 relevant, with weights +1 or −1", "20, normal; 5 relevant"),
         Setting("change", "one relevant weight changes sign every 20 examples", "the same"),
         Setting("learner", "a linear unit without bias, weights 0 at the start", "the same"),
         *further,
@@ -181,10 +181,10 @@ def _by_relevance(records: "xarray.Dataset") -> "xarray.Dataset":
     found = records["step_sizes"].isel(learner=0).transpose("seed", "step", ...).values
     relevant, irrelevant = found[..., :RELEVANT], found[..., RELEVANT:]
     lines = {
-        "relevant, largest": relevant.max(-1),
         MEAN: relevant.mean(-1),
-        "relevant, smallest": relevant.min(-1),
         LARGEST: irrelevant.max(-1),
+        "relevant, largest": relevant.max(-1),
+        "relevant, smallest": relevant.min(-1),
         "irrelevant, mean": irrelevant.mean(-1),
     }
     coords = {"learner": [*lines], "seed": records["seed"].values, "step": records["step"].values}
@@ -366,7 +366,7 @@ PAPER = Paper(
         "LMS": "least mean squares, the delta rule: gradient descent for a linear unit.",
         "IDBD": "incremental delta-bar-delta: a step size for each input, learned by gradient descent.",
         "meta-step size": "the step size with which IDBD changes the logarithms of its step sizes; theta in the paper.",
-        "relevant": "an input whose target weight is +1 or -1; those of the others are 0.",
+        "relevant": "an input whose target weight is +1 or −1; those of the others are 0.",
         "error": "the squared error, mean over 10,000 examples, after 20,000 others that are not counted.",
         "seed": "one run: its examples. All learners get the same seeds, so they are compared in pairs.",
     },

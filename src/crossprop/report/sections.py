@@ -182,7 +182,8 @@ def _experiment(part: Part) -> Experiment:
 
 def _curves(wanted: Charts, records: "xarray.Dataset") -> list[dict[str, Any]]:
     found = curves(wanted.records(records), wanted.variables, wanted.published)
-    return [chart | {"title": f"{wanted.title}{': ' * bool(wanted.title)}{chart['title']}"} for chart in found]
+    linear = {"log": False} if wanted.linear else {}
+    return [chart | {"title": f"{wanted.title}{': ' * bool(wanted.title)}{chart['title']}"} | linear for chart in found]
 
 
 def _feature_maps(features: "xarray.Dataset") -> FeatureMaps:

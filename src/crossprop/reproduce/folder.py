@@ -79,11 +79,13 @@ class Folder:
         """Draws the charts of an experiment, as PNG and PDF."""
         for at, charts in enumerate(plan.charts):
             stem = self.figures() / f"{plan.name}{f'-{at}' * (at > 0)}"
-            title = f"{charts.title or plan.title}{note}"
+            title = f"{charts.title or plan.title}{note}{', rings as published' * bool(charts.published)}"
             if charts.along is not None:
                 along_setting(records, stem, title, charts.along, charts.published)
             else:
-                experiment_curves(charts.records(records), stem, title, charts.variables, charts.published)
+                experiment_curves(
+                    charts.records(records), stem, title, charts.variables, charts.published, charts.linear
+                )
 
     def publish(
         self,

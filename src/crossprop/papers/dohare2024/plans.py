@@ -84,6 +84,7 @@ def regression_plan(version: Version) -> Plan:
             title=word,
             learners=(*(name_of(activation, each) for each in STEP_SIZES), LINEAR),
             variables=("loss",),
+            linear=True,
             of=without_tasks,
             published=_published(activation, steps, bin),
         )
@@ -143,6 +144,7 @@ def continual_plan(version: Version) -> Plan:
                 *(continual_name(activation, rate) for rate in rates[activation]),
             ),
             variables=("loss",),
+            linear=True,
             of=without_tasks,
         )
         for activation in rates
