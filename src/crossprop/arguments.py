@@ -192,11 +192,19 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
 
 
 def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
-    state = jax.eval_shape(learner.init, jax.random.key(0))
-    found = jax.eval_shape(probe, state, state)
+    leaves, structure = jax.tree.flatten(learner)
+    found = _probed(probe, structure, tuple(map(np.shape, leaves)), float_type())
     if not hasattr(found, "shape"):
         raise TypeError(f"what probes[{name!r}] returns must be a number or an array, got {check.shown(found)}")
     return found.shape
+
+
+@lru_cache(1024)
+def _probed(probe: Probe, structure: Any, shapes: tuple[tuple[int, ...], ...], dtype: np.dtype) -> Any:
+    """What a probe gives for a learner of this structure. A sweep asks again for every grid that grows."""
+    learner = jax.tree.unflatten(structure, [np.ones(shape, dtype) if shape else 1.0 for shape in shapes])
+    state = jax.eval_shape(learner.init, jax.random.key(0))
+    return jax.eval_shape(probe, state, state)
 
 
 def checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -> dict[tuple[str, int], Any]:
