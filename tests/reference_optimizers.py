@@ -131,8 +131,8 @@ def _gradients(directions) -> list:
 
 
 class ShrinkPerturb:
-    def __init__(self, thetas, a, shrink, sigma, noise, base="sgd"):
-        self.shrink, self.sigma, self.noise, self.t = shrink, sigma, noise, 0
+    def __init__(self, thetas, a, *, shrink, sigma, noise, base="sgd", by_fan_in=False):
+        self.shrink, self.sigma, self.noise, self.t, self.by_fan_in = shrink, sigma, noise, 0, by_fan_in
         self.base = _Adam(thetas, a, base)
         self.forget = self.base.forget
 
@@ -140,8 +140,10 @@ class ShrinkPerturb:
         noise, steps = _from_the_top(self.noise[self.t], thetas), self.base.steps(thetas, _gradients(directions))
         self.t += 1
         for m, r, c in _places(thetas, directions):
-            w = thetas[m][r][c]
-            steps[m][r][c] = (1 - self.shrink) * w + steps[m][r][c] + self.sigma * noise[m][r][c] - w
+            w, xi = thetas[m][r][c], self.sigma * noise[m][r][c]
+            if self.by_fan_in:
+                xi /= math.sqrt(len(thetas[m]) - example.given[3])
+            steps[m][r][c] = (1 - self.shrink) * w + steps[m][r][c] + xi - w
         return _moved(thetas, directions, steps)
 
 

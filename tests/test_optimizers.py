@@ -66,6 +66,11 @@ OPTIMIZERS = {
         partial(judges.ShrinkPerturb, shrink=0.01, sigma=0.02, base="adam"),
         0.005,
     ),
+    "shrink_perturb-by-fan-in": (
+        cp.optimizers.shrink_perturb(0.01, 0.02, by_fan_in=True),
+        partial(judges.ShrinkPerturb, shrink=0.01, sigma=0.02, by_fan_in=True),
+        0.02,
+    ),
     "clip_weights": (cp.optimizers.clip_weights(0.8), partial(judges.ClipWeights, kappa=0.8), 0.02),
     "clip_weights-adam": (
         cp.optimizers.clip_weights(0.8, base=OPTAX_ADAM),
@@ -74,10 +79,8 @@ OPTIMIZERS = {
     ),
     "obgd": (cp.optimizers.obgd(2.0), partial(judges.ObGD, kappa=2.0), 0.3),
 }
-NOISY = {
-    "upgd": lambda key: key,
-    "upgd-as-run": lambda key: key,
-    "shrink_perturb": lambda key: jax.random.fold_in(key, 1),
+NOISY = {name: (lambda key: key) for name in ("upgd", "upgd-as-run")} | {
+    name: partial(jax.random.fold_in, data=1) for name in ("shrink_perturb", "shrink_perturb-by-fan-in")
 }
 """Those that draw noise, and the key of a step's noise from the step's key."""
 FACTORS = {

@@ -156,10 +156,10 @@ def with_extra_arguments(init: Any, update: Any) -> optax.GradientTransformation
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def full_step_size(step_size: Any, params: Any) -> Any:
-    """The step size of every parameter, shaped like it, from one for all or one per part of the tree."""
+def full_like(numbers: Any, params: Any) -> Any:
+    """A number for every parameter, shaped like it, from one for all or one for each part of the tree."""
     full = lambda number: lambda part: jnp.full_like(part, number)
-    return jax.tree.map(lambda number, part: jax.tree.map(full(number), part), step_size, params)
+    return jax.tree.map(lambda number, part: jax.tree.map(full(number), part), numbers, params)
 
 
 def required(optimizer: NetworkOptimizer, given: dict[str, Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from crossprop.optimizers.base import (
     Optimizer,
     check_optimizer,
     check_params,
-    full_step_size,
+    full_like,
     optimizer_field,
     required,
     transformation_of_tree,
@@ -68,7 +68,7 @@ class clip_weights(NetworkOptimizer):
             fan_in, *_ = required(self, extra)
             check_params(self, params)
             steps, state = base.update(gradients, state, params, **extra)
-            bounds = full_step_size(jax.tree.map(lambda count: self.kappa / count**0.5, fan_in), params)
+            bounds = full_like(jax.tree.map(lambda count: self.kappa / count**0.5, fan_in), params)
             return jax.tree.map(lambda d, w, b: jnp.clip(w + d, -b, b) - w, steps, params, bounds), state
 
         return with_extra_arguments(base.init, update)
@@ -171,7 +171,7 @@ class obgd(NetworkOptimizer):
         def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
             (delta,) = required(self, extra)
             error = jnp.sqrt(jnp.sum(jnp.square(delta)))
-            steps = jax.tree.map(lambda size, g: -size * g, full_step_size(step_size, gradients), gradients)
+            steps = jax.tree.map(lambda size, g: -size * g, full_like(step_size, gradients), gradients)
             total = jnp.stack([jnp.sum(jnp.abs(each)) for each in jax.tree.leaves(steps)]).sum()
             slopes = jnp.where(error > 0, total / jnp.where(error > 0, error, 1), 0)
             overshoot = self.kappa * jnp.maximum(error, 1) * slopes

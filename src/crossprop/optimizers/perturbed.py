@@ -14,7 +14,7 @@ from crossprop.optimizers.base import (
     Optimizer,
     check_optimizer,
     check_params,
-    full_step_size,
+    full_like,
     normal_like,
     optimizer_field,
     required,
@@ -38,8 +38,8 @@ class upgd(NetworkOptimizer):
     $$u \leftarrow \beta u + (1 - \beta) (-g w) \qquad s = \mathrm{sigmoid}(u / \max u)$$
     $$w \leftarrow (1 - \alpha \lambda) w - \alpha (g + \sigma \xi)(1 - s)$$
 
-    The greatest utility is that of all weights of the network. The paper corrects both utilities in the fraction for
-    their beginning at 0, by $1 / (1 - \beta^t)$, which cancels.
+    The utility $u$ is the paper's first-order one; the greatest is that of all weights of the network. The paper
+    corrects both in the fraction for their beginning at 0, by $1 / (1 - \beta^t)$, which cancels.
 
     **Arguments:**
 
@@ -98,7 +98,7 @@ class upgd(NetworkOptimizer):
             scale = jnp.where(greatest == 0, 1, greatest) * correction
             steps = jax.tree.map(
                 lambda size, g, noise, u, w: -size * (self._direction(g, noise, u / scale) + self.weight_decay * w),
-                full_step_size(step_size, params),
+                full_like(step_size, params),
                 gradients,
                 normal_like(key, params),
                 utility,
@@ -123,14 +123,16 @@ class shrink_perturb(NetworkOptimizer):
     **Arguments:**
 
     - `shrink`: $s$. `sigma`: the standard deviation of the noise.
+    - `by_fan_in`: True divides the noise of a weight by the root of its unit's fan-in, the scale of usual initial
+      weights, so that `sigma` is relative to these.
     - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
       another of these optimizers.
 
     Ash and Adams shrink and perturb once, before new data. Online, Dohare et al. (2024) add noise of 1e-5 at each step,
     beside L2 regularisation; Elsayed and Mahmood (2024) have $s = \alpha \lambda$ and noise times $\alpha$; Kumar et
-    al. (2023) take weights drawn anew, times 0.01, for the noise.
+    al. (2023) have $s$ of 1e-4, shrink the step too, and for the noise take 0.01 of weights drawn anew.
 
-    `update` needs `key` and the parameters.
+    `update` needs `key` and the parameters, and `fan_in` if `by_fan_in`.
 
     ```python
     learner = Backprop(Network(20, hidden=500), 0.001, optimizer=shrink_perturb(1e-4, base="adam"))
@@ -142,16 +144,19 @@ class shrink_perturb(NetworkOptimizer):
     shrink: Hyperparameter = hyperparameter(default=1e-4)
     sigma: Hyperparameter = hyperparameter(default=1e-5)
     base: Optimizer = optimizer_field()
+    by_fan_in: bool = eqx.field(static=True, default=False, converter=check.plain)
 
     def __check_init__(self):
         check.number("shrink", self.shrink, low=0, high=1)
         check.number("sigma", self.sigma, low=0)
         check_optimizer(self.base, "base")
+        check.flag("by_fan_in", self.by_fan_in)
 
     @property
     def needs(self) -> tuple[str, ...]:
         """What `update` needs."""
-        return ("key", *(each for each in base_needs(self.base) if each != "key"))
+        own = ("key", "fan_in") if self.by_fan_in else ("key",)
+        return (*own, *(each for each in base_needs(self.base) if each not in own))
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""
@@ -162,7 +167,10 @@ class shrink_perturb(NetworkOptimizer):
             check_params(self, params)
             steps, state = base.update(gradients, state, params, **extra)
             noise = normal_like(jax.random.fold_in(key, 1), params)  # the base's own is drawn from the key itself
-            return jax.tree.map(lambda d, w, n: d - self.shrink * w + self.sigma * n, steps, params, noise), state
+            fan_in = extra["fan_in"] if self.by_fan_in else 1
+            deviations = full_like(jax.tree.map(lambda count: self.sigma / count**0.5, fan_in), params)
+            change = lambda step, w, deviation, drawn: step - self.shrink * w + deviation * drawn
+            return jax.tree.map(change, steps, params, deviations, noise), state
 
         return with_extra_arguments(base.init, update)
 

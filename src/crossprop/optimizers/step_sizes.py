@@ -9,7 +9,7 @@ import optax
 
 from crossprop import _checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
-from crossprop.optimizers.base import NetworkOptimizer, full_step_size, required, with_extra_arguments
+from crossprop.optimizers.base import NetworkOptimizer, full_like, required, with_extra_arguments
 
 
 class IDBDState(NamedTuple):
@@ -62,7 +62,7 @@ class idbd(NetworkOptimizer):
         """The transformation with this step size at the start."""
 
         def init(params: Any) -> IDBDState:
-            step_sizes = full_step_size(step_size, params)
+            step_sizes = full_like(step_size, params)
             return IDBDState(jax.tree.map(jnp.log, step_sizes), jax.tree.map(jnp.zeros_like, params))
 
         def update(gradients: Any, state: IDBDState, params: Any = None, **extra: Any) -> tuple[Any, IDBDState]:
@@ -139,7 +139,7 @@ class autostep(NetworkOptimizer):
 
         def init(params: Any) -> AutostepState:
             zeros = jax.tree.map(jnp.zeros_like, params)
-            return AutostepState(full_step_size(step_size, params), zeros, zeros)
+            return AutostepState(full_like(step_size, params), zeros, zeros)
 
         def update(gradients: Any, state: AutostepState, params: Any = None, **extra: Any) -> tuple[Any, AutostepState]:
             curvature, *axes = required(self, extra)
@@ -225,7 +225,7 @@ class smd(NetworkOptimizer):
         """The transformation with this step size at the start."""
 
         def init(params: Any) -> SMDState:
-            return SMDState(full_step_size(step_size, params), jax.tree.map(jnp.zeros_like, params))
+            return SMDState(full_like(step_size, params), jax.tree.map(jnp.zeros_like, params))
 
         def update(gradients: Any, state: SMDState, params: Any = None, **extra: Any) -> tuple[Any, SMDState]:
             (hessian_product,) = required(self, extra)
