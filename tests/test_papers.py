@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray
 
+from browser import Opened
 from crossprop import Backprop, Network, datasets, optimizers
 from crossprop.cli import main
 from crossprop.papers import dohare2024, elsayed2024, sutton1992
@@ -89,6 +90,40 @@ def test_what_is_done_is_not_run_again_and_other_settings_are_refused(quick, tmp
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", name, part, "--quick", "--seeds", "3", "--out", str(out)])
     assert stopped.value.code == 2 and "another experiment" in capsys.readouterr().err
+
+
+def test_browser_shows_the_quick_page(quick, chromium):
+    name, part, folder = quick
+    charts = PAPERS[name].plans[part](Version("quick", datasets.mnist5k)).charts
+    for width in (1280, 390) if name == "sutton1992" else (1280,):
+        with Opened(chromium, folder / "report.html", width=width, touch=width < 500) as opened:
+            assert opened.wrong == []
+            drawn = opened.page.locator("section .chart .main-svg:first-child").count()
+            assert drawn >= len(charts) and opened.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert opened.page.locator("table.claims tbody tr").count() == sum(
+                claim.experiment == part for claim in PAPERS[name].claims
+            )
+
+
+def test_only_full_runs_are_saved_from_time_to_time(tmp_path, monkeypatch):
+    asked = []
+
+    def stop(*args, **further):
+        asked.append(further.get("checkpoint"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crossprop.reproduce.folder.run", stop)
+    for words in (["--quick"], ["--full"]):
+        with pytest.raises(SystemExit):
+            main(["reproduce", "sutton1992", "fixed", *words, "--out", str(tmp_path)])
+    assert asked == [None, tmp_path / "fixed.checkpoint"]
+
+
+def test_help_of_a_paper_names_it_and_its_experiments(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "dohare2024", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "usage: crossprop reproduce dohare2024" in said and "Experiments: regression, continual, mnist." in said
 
 
 def test_list_names_every_paper(capsys):

@@ -72,14 +72,18 @@ def main(args: Sequence[str] | None = None) -> None:
         return
     try:
         if words and words[0] in COMMANDS:
-            command = RERUN if words[0] == "reproduce" and words[1:2] and words[1] in PAPERS else COMMANDS[words[0]]
+            paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
+            command = RERUN if paper else COMMANDS[words[0]]
+            about = "".join(
+                f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}.\n\n" for name in paper
+            )
             # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
-            build = partial(command.flags)
+            build = partial(command.flags, *paper)
             flags = tyro.cli(
                 build,
-                prog=f"crossprop {words[0]}",
-                description=_wrapped(inspect.getdoc(command.flags) or ""),
-                args=words[1:],
+                prog=" ".join(["crossprop", words[0], *paper]),
+                description=_wrapped("\n\n".join([*about, inspect.getdoc(command.flags) or ""])),
+                args=words[1 + len(paper) :],
                 config=CONFIG + command.markers,
             )
             with interruptible():

@@ -1,6 +1,7 @@
 """The output folder of a reproduction: the records of each experiment, figures, claims.json and report.html."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class Folder:
     say: Say
     engine: str
     force: bool
+    checkpoints: bool = False
+    """Whether runs are saved from time to time, so that the same command goes on after a crash."""
 
     def check(self, experiments: Mapping[str, dict[str, str]]) -> None:
         """Raises a ValueError if nothing can be written, or if there are records of another experiment by that name."""
@@ -49,8 +52,10 @@ class Folder:
         """The records of a plan."""
 
         def make() -> "xarray.Dataset":
-            learners, stream = plan.learners, plan.stream
-            records = run(learners, stream, plan.seeds, plan.record_every, self.engine, **plan.observed)
+            saved = self.path / f"{plan.name}.checkpoint"
+            further: dict[str, Any] = plan.observed | ({"checkpoint": saved} if self.checkpoints else {})
+            records = run(plan.learners, plan.stream, plan.seeds, plan.record_every, self.engine, **further)
+            shutil.rmtree(saved, ignore_errors=True)
             return records.assign_attrs(plan.experiment())
 
         return self.stage(plan.name, make, plan.expected())

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from tyro.conf import FlagCreatePairsOff, Positional
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from crossprop import _checks as check
 from crossprop import datasets
@@ -38,9 +38,9 @@ class Rerun:
     Example: crossprop reproduce sutton1992 --out sutton1992
     """
 
-    paper: Positional[Literal["sutton1992", "dohare2024", "elsayed2024"]]
-    """The paper to rerun."""
-    parts: Positional[tuple[str, ...]] = ()
+    paper: str
+    """The paper to rerun, by name."""
+    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[EXPERIMENT ...]")] = ()
     """Experiments to rerun; unset, all of them."""
     out: Path | None = None
     """Folder for the records, the figures, claims.json and report.html; unset, the name of the paper."""
@@ -81,7 +81,7 @@ class Rerun:
         `command`."""
         paper = PAPERS[self.paper]
         require(f"crossprop reproduce {self.paper}", "matplotlib", "plotly", "jinja2", extra="paper")
-        folder = Folder(self.folder, say, self.engine, self.force)
+        folder = Folder(self.folder, say, self.engine, self.force, checkpoints=self.full)
         folder.check({})
         version = self._version(say)
         plans = [plan(version) for name, plan in paper.plans.items() if not self.parts or name in self.parts]
