@@ -3,7 +3,7 @@
 Every model is a pipeline with River's StandardScaler and predicts each example before it learns from it. The step size
 of ours and of the logistic regression is the best of a grid, chosen by the accuracy on the first half of the data set;
 the table has the accuracy on the second half, as the mean over five seeds of the initial weights where there are any,
-and microseconds per example for predicting and learning. The last row is deep-river's MLP, where that is installed.
+and microseconds per example for predicting and learning.
 Elec2 comes by `crossprop data fetch elec2`; `python benchmarks/river_peers.py Phishing` runs that data set alone.
 """
 
@@ -45,29 +45,6 @@ MODELS = {
 }
 
 
-def add_deep_river():
-    try:
-        from deep_river import classification
-        from torch import nn
-    except ImportError:
-        return
-
-    class Net(nn.Module):
-        def __init__(self, n_features):
-            super().__init__()
-            self.layers = nn.Sequential(nn.Linear(n_features, 64), nn.Tanh(), nn.Linear(64, 10))
-
-        def forward(self, x):
-            return self.layers(x)
-
-    def mlp(step_size, seed):
-        return classification.ClassifierInitializer(
-            module=Net, loss_fn="cross_entropy", optimizer_fn="sgd", lr=step_size, output_is_logit=True, seed=seed
-        )
-
-    MODELS["deep-river, MLP"] = mlp
-
-
 def data_sets(quick):
     elec2 = cp.datasets.elec2()
     rows = [dict(enumerate(row)) for row in elec2.x.tolist()]
@@ -101,7 +78,6 @@ def measured(make, examples, seeds, step_sizes):
 
 def main():
     quick = "--quick" in sys.argv
-    add_deep_river()
     print("| data set | model | accuracy, second half | step size | us per example |\n|---|---|---|---|---|")
     for name, examples in data_sets(quick).items():
         if any(each in sys.argv for each in NAMES) and name not in sys.argv:

