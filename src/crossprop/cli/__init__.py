@@ -74,9 +74,7 @@ def main(args: Sequence[str] | None = None) -> None:
         if words and words[0] in COMMANDS:
             paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
             command = RERUN if paper else COMMANDS[words[0]]
-            about = "".join(
-                f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}.\n\n" for name in paper
-            )
+            about = [f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}." for name in paper]
             # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
             build = partial(command.flags, *paper)
             flags = tyro.cli(
