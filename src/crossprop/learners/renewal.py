@@ -3,6 +3,7 @@ them."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,6 +13,10 @@ from jax import Array, lax
 from crossprop.learners.credit import Replaced
 from crossprop.optimizers.base import PartStates
 from crossprop.replacements import Watched
+
+BLOCKS = 16
+WIDTH = 32
+"""Blocks of rows or columns that are summed at a time, and the least columns of one."""
 
 if TYPE_CHECKING:
     from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
@@ -31,8 +36,39 @@ def renewed(stack: "Stack", work: "UnitMajorState", phis: tuple[Array, ...]) -> 
 
 def _watched(stack: "Stack", work: "UnitMajorState", at: int, phi: Array) -> Watched:
     network = stack.rules[at].network
-    above = work.outgoing if at == len(work.layers) - 1 else work.layers[at + 1].weights.T
-    return Watched(phi, work.layers[at].weights[: network.inputs], above[:, : network.units])
+    incoming = work.layers[at].weights[: network.inputs]
+    if at == len(work.layers) - 1:
+        outgoing = work.outgoing[:, : network.units]
+        return Watched(phi, incoming, outgoing, _mean_of_columns(incoming), _mean_of_columns(outgoing))
+    above = work.layers[at + 1].weights[: network.units]
+    return Watched(phi, incoming, above.T, _mean_of_columns(incoming), _mean_of_rows(above))
+
+
+# XLA is slow at sums over an axis on a CPU, but not at sums of a few blocks, nor at products with few numbers.
+
+
+def _mean_of_columns(weights: Array) -> Array:
+    """The mean absolute value of every column."""
+    rows, blocks = len(weights), min(len(weights), BLOCKS)
+    size = rows // blocks
+    block = reduce(jnp.add, [jnp.abs(weights[at * size : (at + 1) * size]) for at in range(blocks)])
+    rest = [jnp.abs(weights[at]) for at in range(blocks * size, rows)]
+    ones = jnp.ones(size, weights.dtype)
+    total = block[0] if size == 1 else jnp.matmul(ones, block, precision=lax.Precision.HIGHEST)
+    return reduce(jnp.add, [total, *rest]) / rows
+
+
+def _mean_of_rows(weights: Array) -> Array:
+    """The mean absolute value of every row."""
+    columns = weights.shape[1]
+    size = min(columns, max(WIDTH, -(-columns // BLOCKS)))
+    blocks = columns // size
+    total = reduce(jnp.add, [jnp.abs(weights[:, at * size : (at + 1) * size]) for at in range(blocks)])
+    rest = jnp.abs(weights[:, blocks * size :])
+    sums = [
+        jnp.matmul(part, jnp.ones(part.shape[1], part.dtype), precision=lax.Precision.HIGHEST) for part in (total, rest)
+    ]
+    return (sums[0] + sums[1] if rest.shape[1] else sums[0]) / columns
 
 
 def _renewed_layer(stack: "Stack", work: "UnitMajorState", key: Array, memory: Any, at: int) -> Any:

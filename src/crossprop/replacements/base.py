@@ -6,18 +6,14 @@ replacement keep about the unit and its weights is as it was before the first ex
 """
 
 from abc import abstractmethod
-from functools import reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from crossprop.network import Network, float_type
 
-FOLD = 16
-"""Blocks of rows that are summed at a time."""
 LONGEST = 0.999999
 """The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
 
@@ -31,6 +27,10 @@ class Watched(NamedTuple):
     """Their weights after learning, without biases."""
     outgoing: Float[Array, "outputs hidden"]
     """The weights into the layer above, after learning."""
+    incoming_size: Float[Array, " hidden"]
+    """The mean absolute value of each unit's incoming weights, without its bias."""
+    outgoing_size: Float[Array, " hidden"]
+    """The mean absolute value of each unit's outgoing weights."""
 
 
 class Choice(NamedTuple):
@@ -93,15 +93,3 @@ class Turnover(NamedTuple):
         """The mature unit of the least utility; one replacement less is due then."""
         unit = jnp.argmin(jnp.where(self.age > maturity, utility, jnp.inf))
         return unit, self._replace(due=self.due - 1)
-
-
-def mean_size(weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
-    """The mean absolute value of every column. XLA is slow at sums over the first axis on a CPU, but not at sums of a
-    few blocks of rows, nor at products."""
-    rows, blocks = len(weights), min(len(weights), FOLD)
-    size = rows // blocks
-    block = reduce(jnp.add, [jnp.abs(weights[at * size : (at + 1) * size]) for at in range(blocks)])
-    rest = [jnp.abs(weights[at]) for at in range(blocks * size, rows)]
-    ones = jnp.ones(size, weights.dtype)
-    total = block[0] if size == 1 else jnp.matmul(ones, block, precision=lax.Precision.HIGHEST)
-    return reduce(jnp.add, [total, *rest]) / rows

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from crossprop import _checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
-from crossprop.replacements.base import LONGEST, Choice, Replacement, Turnover, Watched, mean_size
+from crossprop.replacements.base import LONGEST, Choice, Replacement, Turnover, Watched
 
 UTILITIES = ("adaptable", "contribution")
 
@@ -80,13 +80,12 @@ class ContinualReplacement(Replacement):
     def update(self, memory: ContinualMemory, watched: Watched) -> ContinualMemory:
         phi, decay = watched.phi, self.decay
         faded, mean = memory.faded * decay, decay * memory.mean + (1 - decay) * phi
-        outgoing = mean_size(watched.outgoing)
         if self.utility == "contribution":
-            now = outgoing * jnp.abs(phi)
+            now = watched.outgoing_size * jnp.abs(phi)
         else:
-            incoming = mean_size(watched.incoming)
+            contribution = watched.outgoing_size * jnp.abs(phi - mean / (1 - faded))
             # A unit that hears nothing is of no use; its weights may all be 0 when units below it were replaced.
-            now = jnp.where(incoming > 0, outgoing * jnp.abs(phi - mean / (1 - faded)) / incoming, 0)
+            now = jnp.where(watched.incoming_size > 0, contribution / watched.incoming_size, 0)
         utility = decay * memory.utility + (1 - decay) * now
         return ContinualMemory(memory.turnover.after(self.rate, self.maturity), faded, mean, utility)
 

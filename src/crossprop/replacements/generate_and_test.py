@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from crossprop import _checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
-from crossprop.replacements.base import Choice, Replacement, Turnover, Watched, mean_size
+from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
 
 
 class GenerateAndTestMemory(NamedTuple):
@@ -51,7 +51,7 @@ class GenerateAndTest(Replacement):
 
     def update(self, memory: GenerateAndTestMemory, watched: Watched) -> GenerateAndTestMemory:
         turnover = memory.turnover.after(self.rate, self.maturity)
-        return GenerateAndTestMemory(turnover, mean_size(watched.outgoing))
+        return GenerateAndTestMemory(turnover, watched.outgoing_size)
 
     def due(self, memory: GenerateAndTestMemory) -> Array:
         return memory.turnover.due >= 1
