@@ -236,6 +236,16 @@ def test_step_sizes_are_judged_after_250000_examples_and_what_comes_later_is_sai
     assert found.verdict == IN_PART and "it is so after 300,000 examples" in found.why
 
 
+@pytest.mark.long
+def test_default_command_gives_the_published_numbers_of_sutton1992(tmp_path):
+    main(["reproduce", "sutton1992", "--seeds", "10", "--out", str(tmp_path)])
+    claims = {claim["id"]: claim for claim in json.loads((tmp_path / "claims.json").read_text())["claims"]}
+    assert [claims[id]["verdict"] for id in ("S1", "S2", "S3", "S5")] == [HOLDS] * 4
+    relevant, irrelevant, *_ = claims["S4"]["numbers"]
+    assert relevant["mean"] == pytest.approx(0.13, abs=0.015)
+    assert irrelevant["mean"] == pytest.approx(0.0077, abs=0.0003)  # the paper has below 0.007; NumPy gives this, too
+
+
 # Dohare et al. (2024).
 
 BINS = np.arange(1, 51) * 20_000

@@ -82,8 +82,8 @@ class Folder:
 
     def draw(self, plan: Plan, records: "xarray.Dataset", note: str) -> None:
         """Draws the charts of an experiment, as PNG and PDF."""
-        for at, charts in enumerate(plan.charts):
-            stem = self.figures() / f"{plan.name}{f'-{at}' * (at > 0)}"
+        for charts in plan.charts:
+            stem = self.figures() / "-".join([plan.name, *charts.title.lower().split()])
             title = f"{charts.title or plan.title}{note}{', rings as published' * bool(charts.published)}"
             if charts.along is not None:
                 along_setting(records, stem, title, charts.along, charts.published)
