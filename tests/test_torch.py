@@ -17,6 +17,7 @@ if os.environ.get("CROSSPROP_REQUIRE_TORCH") != "1":
     pytest.importorskip("torch")
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import crossprop as cp
 from crossprop.torch import foresight, hooks
@@ -135,6 +136,28 @@ def test_a_layer_is_computed_once(kind, monkeypatch):
     foresight(layer)
     layer(torch.randn(shape, requires_grad=True)).sum().backward()
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("way", ["checkpointing", "tensors on the CPU"])
+def test_what_autograd_computes_again_or_keeps_elsewhere_has_foresight_too(way):
+    def run(call):
+        model = deep_model()
+        foresight(model, ahead=3.0, horizon=5)
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        torch.manual_seed(1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(call(model, torch.randn(8, 4)), torch.randint(3, (8,))).backward()
+            optimizer.step()
+        return [*model.parameters()]
+
+    def elsewhere(model, x):
+        if way == "checkpointing":
+            return checkpoint(model[2:], model[:2](x), use_reentrant=False)
+        with torch.autograd.graph.save_on_cpu():
+            return model(x)
+
+    assert all(map(torch.equal, run(lambda model, x: model(x)), run(elsewhere)))
 
 
 def test_weights_that_change_between_the_passes_are_refused():

@@ -207,7 +207,8 @@ class _Layer:
             return None
         if not torch.compiler.is_compiling() and self._exchange(output):
             return None
-        # An operation that is not known, or a network that is compiled, where the first output is never computed.
+        # Autograd computes it by an operation that is not known, or keeps it in a way of its own; or the network is
+        # compiled, and the first output never computed.
         again: Any = module.forward(inputs[0].detach())
         return _PassDown.apply(inputs[0], again, module.weight, self)
 
@@ -220,8 +221,11 @@ class _Layer:
             name = node.name()
             if name in KEPT:
                 kept, is_transposed = KEPT[name]
-                saved = getattr(node, kept)
-                saved.register_hooks(self._keep, self._to_come_transposed if is_transposed else self._to_come)
+                unpack = self._to_come_transposed if is_transposed else self._to_come
+                try:
+                    getattr(node, kept).register_hooks(self._keep, unpack)
+                except RuntimeError:  # it has others, those of checkpointing or of keeping tensors on the CPU
+                    return False
                 return True
             if name not in RESHAPES:
                 return False
@@ -281,7 +285,8 @@ class _PassDown(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *errors: Tensor) -> Any:
-        (error,), (weight,) = errors, ctx.saved_tensors
+        (error,), _ = errors, ctx.saved_tensors  # refuses weights that were modified; those kept may be a copy
+        weight = ctx.layer.module.weight
         _refuse_double_backward()
         through = ctx.layer.foresight.weights_to_come(weight).to(error.dtype)
         return ctx.layer.input_gradient(error, through, ctx.shape).to(ctx.dtype), error, None, None
