@@ -1,5 +1,6 @@
 """The River estimators pass River's own checks, and grow with features and labels without forgetting."""
 
+import os
 import pickle
 from functools import partial
 from itertools import islice
@@ -7,10 +8,15 @@ from itertools import islice
 import numpy as np
 import pandas as pd
 import pytest
-from river import base, checks, datasets, evaluate, metrics, preprocessing
 
 import crossprop as cp
 from crossprop.learners import LEARNERS
+
+if os.environ.get("CROSSPROP_REQUIRE_RIVER") != "1":
+    pytest.importorskip("river")
+
+from river import base, checks, datasets, evaluate, metrics, preprocessing
+
 from crossprop.river import Classifier, Regressor, stream
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
