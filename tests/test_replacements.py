@@ -301,6 +301,37 @@ def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
     assert all(total[2] == 0 and (total[others] != 0).all() for total in totals)
 
 
+SEED = jax.random.key(0)
+
+
+class Sizes(cp.Replacement):
+    """Keeps what it sees of the sizes of weights, and replaces nothing."""
+
+    def init(self, network):
+        return jnp.zeros((2, network.units))
+
+    def update(self, memory, watched):
+        return jnp.stack([watched.incoming_size, watched.outgoing_size])
+
+    def due(self, memory):
+        return jnp.zeros((), bool)
+
+    def choose(self, memory, key):
+        return cp.replacements.Choice(jnp.asarray(0), memory)
+
+
+@pytest.mark.parametrize(("inputs", "hidden", "outputs"), [(1, (1, 31), 1), (16, (17, 33), 15), (130, (40, 600), 3)])
+def test_sizes_of_weights_are_means_without_biases(inputs, hidden, outputs):
+    """Summed in blocks, whatever is left over."""
+    learner = cp.Frozen(cp.Network(inputs, hidden, outputs, bias=True), 0.0001, replacement=Sizes())
+    state = learner.init(SEED)
+    final, _ = lived(learner, state, np.zeros((1, inputs)), np.zeros((1, outputs)))
+    matrices = [np.asarray(each) for each in (*final.incoming, final.outgoing)]
+    for at, (incoming_size, outgoing_size) in enumerate(final.replacement.memory):
+        np.testing.assert_allclose(incoming_size, np.abs(matrices[at][:-1]).mean(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(outgoing_size, np.abs(matrices[at + 1][:-1]).mean(axis=1), rtol=1e-5)
+
+
 def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one():
     keys = jax.random.split(SEED, 400)
     draw = lambda net, **options: np.asarray(jax.vmap(lambda key: net.fresh_unit(key, **options))(keys))
@@ -310,9 +341,6 @@ def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one
     bound = 5 / 3 * np.sqrt(3 / 50)
     assert named.shape == (400, 51) and (named[:, -1] == 0).all()
     assert 0.99 * bound < np.abs(named).max() <= bound and abs(named.mean()) < 0.01
-
-
-SEED = jax.random.key(0)
 
 
 @pytest.mark.parametrize(
