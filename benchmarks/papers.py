@@ -1,6 +1,7 @@
 """Times the experiments of a paper on JAX's default device, and prints their verdicts, without figures or a page.
 
 python benchmarks/papers.py PAPER [PART ...] [--full] [--seeds N] [--tasks N] [--out FOLDER]
+python benchmarks/papers.py PAPER [PART ...] [--full] --examples N    # what an example of each learner takes
 
 With --out the records are kept as `crossprop reproduce PAPER --out FOLDER` keeps them, so that this command, with the
 same flags, makes the page of them, on any machine.
@@ -16,6 +17,7 @@ import tyro
 
 from crossprop import datasets
 from crossprop.papers.paper import Version
+from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import verdicts_on
 from crossprop.reproduce import PAPERS
 from crossprop.reproduce.folder import mnist_or_embedded
@@ -30,6 +32,7 @@ def main(
     seeds: int | None = None,
     tasks: int | None = None,
     out: Path | None = None,
+    examples: int | None = None,
 ) -> None:
     say = partial(print, flush=True)
     mnist = partial(mnist_or_embedded, say) if full else datasets.mnist5k
@@ -37,6 +40,9 @@ def main(
     found = {}
     for name in parts or PAPERS[paper].plans:
         plan = PAPERS[paper].plans[name](version)
+        if examples is not None:
+            cost(plan, examples)
+            continue
         steps = (plan.steps or plan.stream.steps or 0) * plan.seeds * len(plan.learners)
         began = time.perf_counter()
         records = run(plan.learners, plan.stream, plan.seeds, plan.record_every, progress=False, **plan.observed)
@@ -51,6 +57,17 @@ def main(
         say(f"{verdict.id:4} {verdict.verdict:24} {verdict.why}")
         for number in verdict.numbers:
             say(f"       {number.label}: {number.mean:.4g} [{number.low:.4g}, {number.high:.4g}] {number.unit}")
+
+
+def cost(plan: Plan, examples: int) -> None:
+    """Prints the processor time of an example, of one run at a time, after compilation."""
+    for name, learner in plan.learners.items():
+        spent = []
+        for _ in range(2):
+            began = time.process_time()
+            run(learner, plan.stream, [0], examples, progress=False, steps=examples)
+            spent.append(time.process_time() - began)
+        print(f"{plan.name}, {name}: {1e3 * spent[-1] / examples:.3g} ms of processor time per example", flush=True)
 
 
 if __name__ == "__main__":
