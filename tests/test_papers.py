@@ -325,6 +325,7 @@ def published(end, tasks=800):
         ),
         ("D7", {"mnist": permuted()}, HOLDS),
         ("D7", {"mnist": permuted({"backprop 0.003": 0.2})}, IN_PART),
+        ("D7", {"mnist": permuted(tasks=2)}, CANNOT),
         (
             "D7",
             {"mnist": permuted({f"backprop {each}": np.linspace(0.3, 0.2, 40) for each in (0.03, 0.01, 0.003)})},

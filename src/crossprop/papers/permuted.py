@@ -8,13 +8,15 @@ import numpy as np
 from crossprop import sentences
 from crossprop.datasets import DataSet
 from crossprop.papers.measures import Runs
-from crossprop.papers.verdicts import Bounds, Finding, Number
+from crossprop.papers.verdicts import Bounds, CannotDecide, Finding, Number
 from crossprop.statistics import paired_difference
 
 if TYPE_CHECKING:
     import xarray
 
 EARLY, LATE = 0.2, 0.1
+FEWEST = 3
+"""Tasks, so that the early and the late ones are not the same."""
 MORE = Bounds(low=0)
 UNIT = "percentage points"
 TASK_ERRORS = (
@@ -45,6 +47,8 @@ def at_end(runs: Runs, name: str) -> np.ndarray:
 def lost(runs: Runs, name: str) -> np.ndarray:
     """Of each run, how many points more it misclassifies at the end than at first."""
     curve = runs.curve("error", name)
+    if curve.shape[1] < FEWEST:
+        raise CannotDecide(f"it takes {FEWEST} tasks or more, and the records have {curve.shape[1]}")
     return at_end(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
 
 
