@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import tomllib
 from importlib.resources import files
 from pathlib import Path
 
@@ -80,25 +81,28 @@ def test_an_arena_that_is_done_is_written_again_without_a_run(arena, monkeypatch
 def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chromium):
     with Opened(chromium, arena / "arena.html") as opened:
         page = opened.page
-        assert page.locator("table.ranks tbody tr").count() == 4 and page.locator(".scatter .points path").count() == 4
+        assert (
+            page.locator("table.ranks tbody tr").count() == 4
+            and page.locator(".chart.scatter .points path").count() == 4
+        )
         page.locator(".chooser select").nth(0).select_option("digits")
         page.locator(".chooser select").nth(1).select_option("step")
         page.wait_for_function("document.querySelector('.chooser figure h3').textContent === 'Share misclassified'")
-        page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 10")
+        page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 12")
         assert page.locator(".chooser .curves").first.locator(".legendtext").all_inner_texts() == ["backprop", "adam"]
         assert opened.wrong == []
 
 
-@pytest.mark.parametrize("version", ["", "-full", "-quick"])
-def test_every_list_gives_every_learner_the_same_budget(version, tmp_path):
-    listing = read_listing(files("crossprop.arena") / f"arena{version}.toml", (), tmp_path)
-    budgets = {len(grid.points) for contest in listing.contests.values() for grid in contest.spec.header.grids}
-    assert budgets == {{"": 16, "-full": 36, "-quick": 2}[version]}
-    spec = next(iter(listing.contests.values())).spec
-    if version != "-quick":
-        assert spec.learners["foresight-continual"].replacement == cp.ContinualReplacement()
-        assert {"crossprop", "upgd", "redo", "random", "frozen"} <= spec.learners.keys()
-        assert len(listing.contests) == 6
+@pytest.mark.parametrize(
+    ("version", "settings", "stream"), [("", 16, "random-labels"), ("-full", 36, "slowly-changing")]
+)
+def test_every_list_gives_every_learner_the_same_budget(version, settings, stream, tmp_path):
+    file = files("crossprop.arena") / f"arena{version}.toml"
+    assert len(tomllib.loads(file.read_text())["streams"]) == 6
+    spec = read_listing(file, [stream], tmp_path).contests[stream].spec
+    assert {len(grid.points) for grid in spec.header.grids} == {settings}
+    assert spec.learners["foresight-continual"].replacement == cp.ContinualReplacement()
+    assert {"crossprop", "upgd", "redo", "random", "frozen"} <= spec.learners.keys()
 
 
 def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
@@ -108,6 +112,15 @@ def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
     file.write_text(text.replace("[learners.foresight]", "[learners.crossprop]\n[learners.foresight]"))
     listing = read_listing(file, ["digits"], tmp_path)
     assert [*listing.contests] == ["digits"] and "crossprop" in listing.contests["digits"].spec.learners
+
+
+def test_the_list_of_the_docs_is_one(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "arena.md").read_text()
+    (tmp_path / "my.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    contests = read_listing(tmp_path / "my.toml", (), tmp_path).contests
+    assert contests["flips"].title == "Tracking, one flip per 50 examples" and contests["digits"].title == "digits"
+    assert contests["flips"].spec.over["backprop"] == {"step_size": [0.003, 0.01, 0.03, 0.1]}
+    assert contests["digits"].spec.over["backprop"] == {"step_size": [0.01, 0.03, 0.1, 0.3]}
 
 
 OWN = """

@@ -65,10 +65,12 @@ SHORT = {
     "reproduce sutton1992": ["fixed", "--quick"],
     "bench": ["--quick", "--repeats", "1", "--workloads", "geoff-30"],
     "study": ["--quick"],
+    "arena": ["--quick", "tracking"],
+    "arena --show": [],
     "lab": ["--no-open"],
 }
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-WRITTEN = {"bench": "*/bench.json", "plot": "*/sweep.html", "study": "*/study.html"}
+WRITTEN = {"bench": "*/bench.json", "plot": "*/sweep.html", "study": "*/study.html", "arena": "*/arena.html"}
 
 
 LONG = {"deep-networks", "tutorial", "drift", "features", "foresight"}

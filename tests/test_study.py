@@ -124,6 +124,26 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path):
     assert sweep.evaluation.records["it"].sizes["seed"] == 2
 
 
+def test_step_sizes_around_the_best_are_tried_at_the_best_values_of_other_axes(tmp_path):
+    """Until they are within the resolution of each other; what was not asked for is not run."""
+    spec = SweepSpec.of(
+        {"it": cp.Foresight(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
+        cp.Geoff(inputs=4, features=6, tasks="A", examples=200),
+        {"it": {"step_size": [2**-12, 2**-6, 1.0], "ahead": [0.0, 1.0, 2.0]}},
+        seeds=2,
+        record_every=50,
+        store=tmp_path / "store",
+        evaluate=2,
+    )
+    fill_widening(spec, rounds=0, resolution=8)
+    (found,) = read(tmp_path / "store").learners.values()
+    step_sizes = sorted(found.grid.over["step_size"])
+    assert step_sizes == [2**-12, 2**-9, 2**-6, 2**-3, 1.0] and found.grid.over["ahead"] == [0.0, 1.0, 2.0]
+    runs = np.isfinite(cp.open_sweep(tmp_path / "store")["it"].loss.isel(step=0)).sum(["seed"]).values
+    assert (runs > 0).sum() == 9 + 2 and found.choice.point["step_size"] in (2**-9, 2**-6, 2**-3)
+    assert cp.open_evaluation(tmp_path / "store").records["it"].sizes["seed"] == 2
+
+
 def test_the_columns_of_the_deep_study():
     file = files("crossprop.study") / "deep.toml"
     columns = columns_of("deep", file)

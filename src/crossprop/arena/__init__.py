@@ -17,7 +17,7 @@ from crossprop.arena.answers import answers, conclusions
 from crossprop.arena.listing import Contest, read_listing
 from crossprop.arena.page import write_arena
 from crossprop.arena.standing import Results, results_of
-from crossprop.arena.tables import write_tables
+from crossprop.arena.tables import tried_settings, write_tables
 from crossprop.costs import Cost, measure_costs
 from crossprop.engines import ENGINES
 from crossprop.execution import expected_time
@@ -30,6 +30,8 @@ from crossprop.sweeps.widening import fill_widening
 
 ROUNDS = 3
 """A grid is widened at most so many times."""
+RESOLUTION = 1.6
+"""Step sizes around the best are at most this factor apart in the end."""
 STEPS, REPEATS = 6000, 3
 """Of the runs that are timed."""
 Say = Callable[[str], None]
@@ -110,7 +112,7 @@ class Arena:
             hear = lambda runs, seconds, name=name: say(
                 f"{name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip()
             )
-            fill_widening(spec, hear, rounds=0 if self.quick else ROUNDS)
+            fill_widening(spec, hear, 0 if self.quick else ROUNDS, None if self.quick else RESOLUTION)
             sweeps[name] = read(spec.store)
             costs[name] = self._costs(name, contest, sweeps[name])
         results = results_of(listing.reference, titles, sweeps, costs)
@@ -139,7 +141,7 @@ class Arena:
         found = answers(results)
         said = conclusions(results, found)
         facts = self._facts(contests, sweeps)
-        write_tables(results, sweeps, self.folder)
+        write_tables(results, sweeps, {name: contest.spec.store for name, contest in contests.items()}, self.folder)
         write_arena(
             self.folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=self.quick
         )
@@ -153,12 +155,13 @@ class Arena:
         specs = {name: contest.spec for name, contest in contests.items()}
         first = next(iter(specs.values()))
         budgets = {len(grid.points) for spec in specs.values() for grid in spec.header.grids}
-        tried = [len(swept.grid.points) for sweep in sweeps.values() for swept in sweep.learners.values()]
+        tried = [count for spec in specs.values() for count in tried_settings(spec.store).values()]
         each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"
         networks = {name: next(iter(spec.learners.values())).network for name, spec in specs.items()}
         return {
             "budget": f"{each} settings of every learner on every stream, {plural(len(first.seeds), 'seed')} each; a "
-            f"grid whose best value was at its edge was widened, up to {max(tried)} settings",
+            "grid whose best value was at its edge was widened, and step sizes around the best were tried until at "
+            f"most a factor of {RESOLUTION} apart: {min(tried)} to {max(tried)} settings in all",
             "judged on": f"{first.evaluate} fresh seeds of each learner's best setting",
             **{
                 f"stream {name}": f"{type(spec.stream).__name__}, {spec.steps or spec.stream.steps:,} examples, "

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.arena.standing import CREDIT, LABELS, REPLACEMENT, SEVERAL, STEP, Results, Standing
-from crossprop.arena.tables import mean_cost
+from crossprop.arena.standing import CREDIT, REPLACEMENT, SEVERAL, STEP, Results, Standing
+from crossprop.arena.tables import mean_cost, short_difference
 from crossprop.figures import looks
 from crossprop.formats import fixed, interval
 from crossprop.pages import charts
@@ -38,13 +38,13 @@ class Row(NamedTuple):
     """A learner in the table of ranks."""
 
     learner: str
-    parts: tuple[str, str, str]
+    parts: tuple[str, ...]
     """Credit, step and replacement."""
     rank: str
     overall: Cell
     cost: str
-    streams: list[tuple[str, Cell]]
-    """Rank and difference on every stream."""
+    streams: list[tuple[str, str, Cell]]
+    """On every stream the rank, the difference in short, and in full."""
 
 
 def write_arena(
@@ -87,7 +87,6 @@ def write_arena(
         answers=answers,
         pills={each.verdict: _pill(each.verdict) for each in answers},
         reference=results.reference,
-        labels=LABELS,
         rows=[_row(results, learner) for learner in results.ranked],
         streams={name: standing.title for name, standing in results.streams.items()},
         groups={group: GROUPS[group] for group in groups},
@@ -155,12 +154,13 @@ def _row(results: Results, learner: str) -> Row:
     rule, optimizer, replacement = results.infos[learner]
     rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
     streams = [
-        (f"{float(standing.ranks[learner].mean):g}", _cell(standing, learner)) for standing in results.streams.values()
+        (f"{float(each.ranks[learner].mean):g}", short_difference(each.versus.get(learner)), _cell(each, learner))
+        for each in results.streams.values()
     ]
     times = mean_cost(results, learner) / mean_cost(results, results.reference)
     return Row(
         learner,
-        (rule, optimizer, replacement),
+        (rule, optimizer, *([replacement] if replacement != schema.NONE else [])),
         f"{rank} [{low}, {high}]",
         _cell(results.overall, learner),
         f"{mean_cost(results, learner):.3g} ({times:.1f}×)",
@@ -172,8 +172,8 @@ def _cell(standing: Standing, learner: str) -> Cell:
     return cell(standing.versus[learner]) if learner in standing.versus else Cell("reference", "", "")
 
 
-def _errors(standing: Standing, results: Results) -> list[tuple[str, str, str, float, int]]:
-    """For every learner by rank: its name, rank, error, and what a step costs."""
+def _errors(standing: Standing, results: Results) -> list[tuple[str, str, str, Cell, float, int]]:
+    """For every learner by rank: its name, rank, error, difference, and what a step costs."""
     name = next(name for name, each in results.streams.items() if each is standing)
     ordered = sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean))
     found = []
@@ -181,7 +181,7 @@ def _errors(standing: Standing, results: Results) -> list[tuple[str, str, str, f
         values, cost = standing.values[learner].values, results.costs[name][learner]
         error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else "diverged"
         rank, low, high = (f"{float(each):g}" for each in standing.ranks[learner])
-        found.append((learner, f"{rank} [{low}, {high}]", error, cost.microseconds, cost.numbers))
+        found.append((learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *cost))
     return found
 
 

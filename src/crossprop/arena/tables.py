@@ -11,6 +11,7 @@ from crossprop.formats import fixed, minus_signs
 from crossprop.pages.comparisons import LEVEL
 from crossprop.plot.numbers import Sweep, setting
 from crossprop.sweeps.evaluate import Comparison
+from crossprop.sweeps.store import read_store
 
 HEAD = (
     *("stream", "learner", *LABELS, "rank", "rank low", "rank high", "mean"),
@@ -18,22 +19,32 @@ HEAD = (
 )
 
 
-def write_tables(results: Results, sweeps: Mapping[str, Sweep], folder: Path) -> None:
+def write_tables(
+    results: Results, sweeps: Mapping[str, Sweep], stores: Mapping[str, Path | None], folder: Path
+) -> None:
     """Writes `table.csv` and `table.md` to a folder."""
     with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEAD)
         for name, standing in (("overall", results.overall), *results.streams.items()):
+            tried = tried_settings(stores[name]) if name in stores else {}
             for learner in results.ranked:
                 swept = sweeps[name].learners[learner] if name in sweeps else None
                 cost = results.costs[name][learner] if name in sweeps else ("", "")
-                choice = (len(swept.grid.points), setting(swept, "!")) if swept else ("", "")
+                choice = (tried[learner], setting(swept, "!")) if swept else ("", "")
                 numbers = [*map(float, standing.ranks[learner]), float(standing.values[learner].mean())]
                 versus = standing.versus.get(learner)
                 difference = ("",) * 6 if versus is None else (*versus.percent, versus.p)
                 writer.writerow([name, learner, *results.infos[learner], *numbers, *difference, *cost, *choice])
     with atomic_write(folder / "table.md") as path:
         path.write_text(_markdown(results))
+
+
+def tried_settings(store: Path | None) -> dict[str, int]:
+    """How many settings of each learner were run in a store."""
+    assert store is not None
+    _, blocks = read_store(store)
+    return {name: len({block.identity for block in blocks if block.name == name}) for name in {b.name for b in blocks}}
 
 
 def _markdown(results: Results) -> str:
@@ -46,7 +57,7 @@ def _markdown(results: Results) -> str:
     for learner in results.ranked:
         cells = [_short(standing, learner) for standing in results.streams.values()]
         rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
-        overall = _difference(results.overall.versus.get(learner), between=True)
+        overall = short_difference(results.overall.versus.get(learner), between=True)
         row = [learner, f"{rank} [{low}, {high}]", overall, *cells, f"{mean_cost(results, learner):.3g}"]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
@@ -54,10 +65,10 @@ def _markdown(results: Results) -> str:
 
 def _short(standing: Standing, learner: str) -> str:
     rank = f"{float(standing.ranks[learner].mean):g}."
-    return f"{rank} {_difference(standing.versus.get(learner))}".strip()
+    return f"{rank} {short_difference(standing.versus.get(learner))}".strip()
 
 
-def _difference(comparison: Comparison | None, *, between: bool = False) -> str:
+def short_difference(comparison: Comparison | None, *, between: bool = False) -> str:
     """In percent, with a star if it shows."""
     if comparison is None:
         return "reference"

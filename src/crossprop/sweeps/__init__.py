@@ -98,9 +98,12 @@ def fill(
     progress: bool | None = None,
     cluster: Any = None,
     on_start: Callable[[int, float], None] = lambda runs, core_seconds: None,
+    *,
+    tune: bool = True,
 ) -> list[StoredBlock]:
     """Runs what is missing of a sweep; all blocks that are there when it is done. `on_start` is called before work with
-    the number of runs, and with about how many seconds they would take one core of a CPU."""
+    the number of runs, and with about how many seconds they would take one core of a CPU. Without `tune`, only the best
+    of the settings that are there is evaluated."""
     blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
     if spec.store is not None:
         warn_unknown(spec.sources, f"store={str(spec.store)!r}")
@@ -109,7 +112,7 @@ def fill(
         nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header) as place,
     ):
         try:
-            if left := missing(blocks, place.blocks, spec.plan):
+            if tune and (left := missing(blocks, place.blocks, spec.plan)):
                 on_start(*_work(left, spec))
                 _run(left, place, spec, progress, client)
             if spec.evaluate:

@@ -1,28 +1,78 @@
-"""Grids that grow: a best setting at the edge of its grid is no result, so the grid goes on there."""
+"""Grids that grow: beyond an edge where the best setting is, and between the best step size and its neighbours."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from crossprop.sweeps import SweepSpec, fill
 from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 
+STEP_SIZE = "step_size"
 ROUNDS = 4
 """A grid is widened at most so many times; a best setting that is at the edge even then is flagged."""
 
 
 def fill_widening(
-    spec: SweepSpec, on_start: Callable[[int, float], None] = lambda runs, seconds: None, rounds: int = ROUNDS
+    spec: SweepSpec,
+    on_start: Callable[[int, float], None] = lambda runs, seconds: None,
+    rounds: int = ROUNDS,
+    resolution: float | None = None,
 ) -> None:
-    """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end."""
+    """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end.
+
+    With a `resolution`, values between the best step size and its neighbours are tried, at the best values of all other
+    axes, until they are at most this factor apart: grids of many axes then find a step size as well as grids of one.
+    """
     for _ in range(rounds):
-        tuning = replace(spec, evaluate=None)
-        blocks = fill(tuning, on_start=on_start)
-        wider = widened(spec.over, {grid.name: choose(grid, blocks) for grid in tuning.header.grids})
+        best = _best(spec, on_start)
+        wider = widened(spec.over, best)
         if wider == spec.over:
             break
         spec = replace(spec, over=wider)
-    fill(spec, on_start=on_start)
+    narrow = spec.over
+    while resolution is not None:
+        finer = refined(narrow, _best(replace(spec, over=narrow), on_start), resolution)
+        if finer == narrow:
+            break
+        narrow = finer
+    union = {
+        name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()} for name, axes in spec.over.items()
+    }
+    fill(replace(spec, over=union), on_start=on_start, tune=union == spec.over)
+
+
+def _best(spec: SweepSpec, on_start: Callable[[int, float], None]) -> dict[str, Choice | None]:
+    """The best setting of every learner, once all are run."""
+    tuning = replace(spec, evaluate=None)
+    blocks = fill(tuning, on_start=on_start)
+    return {grid.name: choose(grid, blocks) for grid in tuning.header.grids}
+
+
+def _union(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    return [*first, *(value for value in second if value not in first)]
+
+
+def refined(
+    over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None], resolution: float
+) -> dict[str, dict[str, Any]]:
+    """The axes of every learner whose best step size is farther from a neighbour than `resolution`: that step size, its
+    neighbours and values between, at the best values of all other axes. Other learners keep their axes."""
+    finer = {name: dict(axes) for name, axes in over.items()}
+    for name, choice in best.items():
+        values = over[name].get(STEP_SIZE, ())
+        if choice is None or not all(isinstance(value, int | float) and value > 0 for value in values):
+            continue
+        ordered = sorted(values)
+        place = ordered.index(choice.point[STEP_SIZE])
+        near = ordered[max(0, place - 1) : place + 2]
+        between = [math.sqrt(low * high) for low, high in pairwise(near) if high / low > resolution]
+        if between:
+            finer[name] = {axis: [value] for axis, value in choice.point.items()} | {
+                STEP_SIZE: sorted([*near, *between])
+            }
+    return finer
 
 
 def widened(over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
