@@ -89,7 +89,7 @@ def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chrom
         page.locator(".chooser select").nth(1).select_option("step")
         page.wait_for_function("document.querySelector('.chooser figure h3').textContent === 'Share misclassified'")
         page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 12")
-        assert page.locator(".chooser .curves").first.locator(".legendtext").all_inner_texts() == ["backprop", "adam"]
+        assert page.locator(".chooser .curves").first.locator(".legendtext").all_text_contents() == ["backprop", "adam"]
         assert opened.wrong == []
 
 

@@ -397,9 +397,10 @@
   /* Shows in the charts below two selections the part that they choose. A figure is copied to drop its listeners. */
   function choosePart(chooser, redraws) {
     const chosen = [...chooser.querySelectorAll("select")], figures = chooser.querySelectorAll("figure").length;
+    let latest = 0;
     const show = async () => {
-      const part = chosen.map((each) => each.value).join("|");
-      for (let at = 0; at < figures; at += 1) {
+      const turn = latest += 1, part = chosen.map((each) => each.value).join("|");
+      for (let at = 0; at < figures && turn === latest; at += 1) {
         const old = chooser.querySelectorAll("figure")[at], chart = data.parts[part][at];
         redraws.delete(old.querySelector(".chart"));
         const figure = old.cloneNode(true), place = document.createElement("div"), drawn = figure.querySelector(".chart");
