@@ -30,7 +30,7 @@ from crossprop.sweeps.widening import fill_widening
 
 ROUNDS = 3
 """A grid is widened at most so many times."""
-RESOLUTION = 1.6
+RESOLUTION = 1.3
 """Step sizes around the best are at most this factor apart in the end."""
 STEPS, REPEATS = 6000, 3
 """Of the runs that are timed."""
