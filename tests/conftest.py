@@ -33,7 +33,9 @@ settings.load_profile("crossprop")
 
 install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
 
-from crossprop.engines.segments import known_options  # noqa: E402
+from crossprop.engines import segments  # noqa: E402
+
+segments.MOST_SIDE_BY_SIDE = 64  # tests that lay runs out as on a GPU do so on a CPU, where thousands take long
 
 
 @pytest.fixture
@@ -44,7 +46,11 @@ def x64():
 
 @cache
 def quick_options():
-    return [*known_options({"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}).items()]
+    return [
+        *segments.known_options(
+            {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+        ).items()
+    ]
 
 
 @pytest.fixture(scope="module")

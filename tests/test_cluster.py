@@ -303,6 +303,7 @@ def test_a_worker_with_other_code_is_left_out_and_no_number_changes(stream, monk
 # The last test: it costs a worker.
 
 
+@pytest.mark.long
 def test_the_blocks_of_a_worker_killed_at_work_are_run_again_and_no_number_changes(machines, stream, tmp_path):
     lost, left = machines.workers
 

@@ -213,6 +213,7 @@ def start_script(folder, out, pause=0.0):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=here, env=os.environ | quick)
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_as_if_it_had_never_been_killed(tmp_path):
     folder, killed = tmp_path / "folder", None
     killed = start_script(folder, tmp_path / "never.nc", pause=0.3)

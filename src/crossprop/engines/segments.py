@@ -24,6 +24,7 @@ SECONDS_PER_SEGMENT = 1.0
 LONGEST, LONGEST_BATCHED = 13, 11
 """Of a segment, as powers of two: of one run, and of runs side by side."""
 EXAMPLE_BYTES = 2**30
+MOST_SIDE_BY_SIDE = 2**11
 
 _making = threading.Lock()
 
@@ -45,7 +46,7 @@ def batch_width(learner: Learner, platform: str, most: int) -> int:
     if platform == "cpu":
         return 1
     fitting = min(most / (4 * state_size(learner)), EXAMPLE_BYTES / (4 * 2**LONGEST_BATCHED * learner.network.inputs))
-    return 2 ** int(np.clip(np.log2(fitting), 0, 11))
+    return 2 ** int(np.log2(np.clip(fitting, 1, MOST_SIDE_BY_SIDE)))
 
 
 def state_size(learner: Learner) -> int:
