@@ -20,8 +20,9 @@ from crossprop.arena.page import per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
 from crossprop.costs import Cost
+from crossprop.pages.comparisons import sentence
 from crossprop.records import LearnerInfo
-from crossprop.sweeps.evaluate import Choice
+from crossprop.sweeps.evaluate import Choice, compare
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 QUICK = ["backprop", "foresight", "adam", "foresight-adam"]
@@ -281,6 +282,11 @@ def test_nothing_better_than_the_reference_is_said_so():
     said = conclusions(results, answers(results))
     assert "it is the reference" in said[0] and said[2].endswith("they do not add up here.")
     assert {each.verdict for each in answers(results)[:3]} == {"nowhere"}
+
+
+def test_equal_errors_are_said_to_be_equal():
+    same = {name: made().streams["one"].values["adam"] for name in ("a", "b")}
+    assert sentence(compare(same, {"a": "b"})[0], "error") == "a's error equals b's in every seed"
 
 
 def test_a_part_has_one_thing_less():

@@ -125,11 +125,13 @@ def _which_unit(results: Results) -> list[Answer]:
 
 
 def _with_better_part(results: Results) -> list[tuple[str, Comparison]]:
-    """On every stream, every learner that differs in several questions against the better of its parts."""
+    """On every stream, every learner that differs in several questions against the best of its parts on the same fresh
+    seeds, which favours the parts."""
     several = {name: parts for name in results.infos if (parts := parts_of(results, name))}
     found = []
     for stream, standing in results.streams.items():
-        against = {name: str(results.best(stream, parts)) for name, parts in several.items()}
+        mean = lambda part, values=standing.values: float(values[part].mean())
+        against = {name: min(parts, key=mean) for name, parts in several.items()}
         found += [(stream, each) for each in compare(standing.values, against)] if against else []
     return found
 
@@ -207,6 +209,6 @@ def _change(comparison: Comparison) -> str:
     """A difference in percent, with its interval."""
     mean, low, high = comparison.percent[:3]
     if not math.isfinite(mean):
-        return "diverged"
+        return "unknown, as a seed diverged,"
     shown = span(mean, low, high)
     return f"{'+' * (mean > 0)}{shown.mean}%{shown.between}"
