@@ -158,7 +158,10 @@ def fuzz_files(count: int, generator: random.Random) -> Outcome:
     kinds = {
         "saved.npz": ((folder / "whole.npz").read_bytes(), cp.load),
         "sweep.toml": (toml, lambda path: read_spec(path).header),
-        "train-labels-idx1-ubyte.gz": (gzip.compress(bytes(999)), lambda path: datasets.mnist_files.fetch(path.parent)),
+        "train-labels-idx1-ubyte.gz": (
+            gzip.compress(bytes(999)),
+            lambda path: datasets.mnist_files.MNIST.fetch(path.parent),
+        ),
     }
 
     def attempt() -> tuple[str, Callable[[], Any], list[str]]:

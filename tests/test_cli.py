@@ -415,7 +415,7 @@ def test_data_list_tells_what_is_here_and_how_to_get_the_rest(call):
     assert answer.code == 0
     assert re.search(r"digits +1,797 +64 +embedded", answer.out)
     assert re.search(r"mnist5k +5,000 +784 +embedded", answer.out)
-    assert re.search(r"mnist +60,000 \+ 10,000 +784 +not here: crossprop data fetch mnist", answer.out)
+    assert re.search(r"mnist +60,000 \+ 10,000 +784 +needs crossprop data fetch mnist", answer.out)
 
 
 @pytest.mark.usefixtures("no_cache")

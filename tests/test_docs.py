@@ -73,8 +73,10 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 WRITTEN = {"bench": "*/bench.json", "plot": "*/sweep.html", "study": "*/study.html", "arena": "*/arena.html"}
 
 
-LONG = {"deep-networks", "tutorial", "drift", "features", "foresight"}
+LONG = {"deep-networks", "tutorial", "drift", "features", "foresight", "replacements", "optimizers"}
+LONG |= {"adding-a-learner", "adding-a-stream"}
 """Pages and examples that take more than about five seconds."""
+LONG_COMMANDS = ("crossprop study", "crossprop reproduce --out", "crossprop arena")
 
 
 def _each(paths):
@@ -108,7 +110,12 @@ def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "command",
-    dict.fromkeys(line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()),
+    [
+        pytest.param(line, marks=[pytest.mark.long] * line.startswith(LONG_COMMANDS))
+        for line in dict.fromkeys(
+            line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()
+        )
+    ],
 )
 def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
     words = shlex.split(command, comments=True)

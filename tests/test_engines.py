@@ -114,8 +114,10 @@ def test_chunked_agrees_with_scan(rule, optimizer):
     ("rule", "record_every", "optimizer", "platform", "outputs"),
     [
         *((rule, every, "sgd", "cpu", 3) for rule, every in zip(RULES, (1, 50, 3, 997, 50, 50), strict=True)),
-        *(("crossprop", every, "momentum", "cpu", 3) for every in (3, 50, 997)),
-        *((rule, 50, "momentum", "gpu", 3) for rule in ("projected", "approx", "backprop")),
+        ("crossprop", 3, "momentum", "cpu", 3),
+        *(pytest.param("crossprop", every, "momentum", "cpu", 3, marks=pytest.mark.long) for every in (50, 997)),
+        ("projected", 50, "momentum", "gpu", 3),
+        *(pytest.param(rule, 50, "momentum", "gpu", 3, marks=pytest.mark.long) for rule in ("approx", "backprop")),
         ("crossprop", 50, "sgd", "cpu", chunked.MOST_APART + 1),
         ("frozen", 50, "adam", "gpu", 3),
     ],
@@ -179,8 +181,14 @@ def test_all_segments_of_a_run_are_one_program(engine, platform, monkeypatch):
 SIZES = (1, 2, 20, 21, 33, 500, 513)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize(("inputs", "hidden"), [*zip(SIZES, SIZES[::-1], strict=True)])
+@pytest.mark.parametrize(
+    ("inputs", "hidden", "activation"),
+    [
+        pytest.param(*sizes, activation, marks=[pytest.mark.long] * ((turn + kind) % 3 > 0))
+        for turn, sizes in enumerate(zip(SIZES, SIZES[::-1], strict=True))
+        for kind, activation in enumerate(ACTIVATIONS)
+    ],
+)
 def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     network = cp.Network(inputs, hidden, 3, activation, "softmax", bias=inputs % 2 == 1)
     learner = cp.Crossprop(network, 0.01, eta=0.5)

@@ -99,7 +99,7 @@ def test_a_command_that_lacks_its_extra_names_it_before_work(base, words):
 
 def test_data_list_tells_what_is_not_installed(base):
     code, out, _ = base[1]["data"]
-    assert code == 0 and out.count("not here: pip install 'crossprop[paper]'") == 2
+    assert code == 0 and out.count("needs pip install 'crossprop[paper]'") == 2
 
 
 def test_compiled_programs_are_kept_in_the_cache_of_crossprop(base):

@@ -20,6 +20,8 @@ EXTRAS = {
     "paper": {"matplotlib", "plotly", "jinja2", "scikit-learn", "mlxtend", "opentsne"},
     "cluster": {"dask", "distributed"},
     "lab": {"starlette", "uvicorn"},
+    "sklearn": {"scikit-learn"},
+    "river": {"river"},
 }
 
 

@@ -55,7 +55,7 @@ def test_seed_equals_itself_with_other_learners(seven):
     assert_same_bits(cp.run(PAIR["adam"], STREAM, seeds=[7]).isel(learner=0), seven.sel(learner="adam"))
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_seed_equals_itself_in_another_process_on_one_device_or_two(seven, devices, tmp_path):
     script = (
         "import crossprop as cp, jax\n"
@@ -71,6 +71,7 @@ def test_seed_equals_itself_in_another_process_on_one_device_or_two(seven, devic
         assert_same_bits(other.load().sel(seed=[7]), seven)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_one_projection_of_one_output_is_the_exact_rule_bit_for_bit(optimizer):
     net = cp.Network(inputs=6, hidden=33, bias=True)
@@ -99,6 +100,7 @@ def test_records_do_not_depend_on_the_length_of_segments(seven, monkeypatch):
 # Records.
 
 
+@pytest.mark.long
 def test_a_last_shorter_window_is_kept():
     records = cp.run(PAIR, STREAM, seeds=2, record_every=70)
     assert records.step.values.tolist() == [70, 140, 210, 280, 300]
@@ -119,6 +121,7 @@ def test_records_name_their_learners_seeds_tasks_and_settings():
     assert json.loads(records.attrs["stream"])["tasks"] == "ABA"
 
 
+@pytest.mark.long
 def test_squared_and_softmax_learners_can_share_a_call():
     squared = cp.Network(inputs=64, hidden=12, outputs=10)
     both = {"squared": cp.Backprop(squared, 0.01), "softmax": cp.Backprop(CLASS_NET, 0.01)}
@@ -127,6 +130,7 @@ def test_squared_and_softmax_learners_can_share_a_call():
     assert ((records.error.sel(learner="softmax") >= 0) & (records.error.sel(learner="softmax") <= 1)).all()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("x64")
 def test_with_x64_on_everything_is_float64():
     records = cp.run(PAIR, STREAM, seeds=1)

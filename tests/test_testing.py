@@ -48,8 +48,10 @@ SMALL_STREAMS = {
 LEARNERS.pop("replay", None)  # which the import has registered: tests beside these count the learners
 FULL_GRID = os.environ.get("CROSSPROP_FULL_GRID") == "1"
 """Whether every registered learner meets every network; else they take turns."""
+VARIANTS = {"crossprop-0.5", "crossprop-approx-0.5", "momentum", "rmsprop", "foresight-top"}
+"""Learners that are others with another number or optimizer."""
 CASES = [
-    (name, network)
+    pytest.param(name, network, marks=[pytest.mark.long] * (name in VARIANTS))
     for (turn, name), (other, network) in itertools.product(enumerate(LEARNERS), enumerate(NETWORKS))
     if FULL_GRID or turn % len(NETWORKS) == other
 ]

