@@ -306,6 +306,8 @@ def test_a_learner_that_diverged_is_last_and_not_compared():
     assert [float(each.mean) for each in ranks] == [1, 3, 2] and ranks[1].low == 3
     results = made(adam=(0.5, np.inf))
     assert results.overall.versus["adam"].p == 1 and "diverged" in answers(results)[1].why
+    found = {each.question: each.why for each in answers(made(foresight=(0.5, np.inf)))}
+    assert "better than backprop on One and with a seed that diverged on Two" in found["Where does foresight stand?"]
 
 
 def test_error_per_task_is_the_mean_over_each_visit():

@@ -52,7 +52,7 @@ def _questions_apart(results: Results) -> str:
     for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].difference.mean):
         helps = [results.streams[name].title for name, each in bests(results, question) if verdict(each) == "yes"]
         where = _all_or(helps, results) if helps else "nowhere that shows"
-        words.append(f"{QUESTIONS[question]} matters {where} ({_change(comparison)} overall)")
+        words.append(f"{QUESTIONS[question]} matters {where} ({_overall(comparison)})")
     return upper_first(f"{'; '.join(words)}: each the best of its kind alone, against {results.reference}.")
 
 
@@ -144,10 +144,10 @@ def _add_up(results: Results) -> list[Answer]:
     words = []
     for name in dict.fromkeys(each.learner for _, each in pairs):
         parts = parts_of(results, name)
-        effects = [f"{part} {_change(results.overall.versus[part])}" for part in parts]
+        effects = [f"{part} {_overall(results.overall.versus[part])}" for part in parts]
         won = [results.streams[stream].title for stream, each in pairs if each in better and each.learner == name]
         where = f"better than its best part on {listed(won)}" if won else "nowhere better than its best part"
-        words.append(f"{name} {_change(results.overall.versus[name])} overall ({listed(effects)}), {where}")
+        words.append(f"{name} {_overall(results.overall.versus[name])} ({listed(effects)}), {where}")
     verdict_words = f"in {len(better)} of {len(pairs)} cases" if better else "no"
     return [Answer("Do credit, step and replacement add up?", verdict_words, "\n".join(f"{each}." for each in words))]
 
@@ -165,11 +165,13 @@ def _stands(results: Results, rule: str) -> list[Answer]:
     name = min(mine, key=lambda each: float(results.overall.ranks[each].mean))
     pairs = [(stream, standing.versus[name]) for stream, standing in results.streams.items()]
     rank, place = span(*map(float, results.overall.ranks[name])), results.ranked.index(name) + 1
-    effects = {"yes": "better than", "no": "worse than", "open": "not shown to differ from"}
+    effects = {"yes": "better than {} on", "no": "worse than {} on", "open": "not shown to differ from {} on"}
+    effects["diverged"] = "with a seed that diverged on"
+    kind = lambda each: verdict(each) if math.isfinite(each.difference.mean) else "diverged"
     words = []
-    for kind, effect in effects.items():
-        if titles := [results.streams[stream].title for stream, each in pairs if verdict(each) == kind]:
-            words.append(f"{effect} {results.reference} on {listed(titles)}")
+    for wanted, effect in effects.items():
+        if titles := [results.streams[stream].title for stream, each in pairs if kind(each) == wanted]:
+            words.append(f"{effect.format(results.reference)} {listed(titles)}")
     first = f"{name} is number {place} of {len(results.infos)}, with a mean rank of {rank.mean}{rank.between}"
     why = f"{upper_first(first)}: {listed(words)}. {upper_first(sentence(results.overall.versus[name], NOUN))}."
     return [Answer(f"Where does {rule} stand?", _count(results, pairs), why)]
@@ -205,10 +207,10 @@ def _all_or(titles: Sequence[str], results: Results) -> str:
     return "everywhere" if len(titles) == len(results.streams) > 1 else f"on {listed(titles)}"
 
 
-def _change(comparison: Comparison) -> str:
-    """A difference in percent, with its interval."""
+def _overall(comparison: Comparison) -> str:
+    """A difference over all streams in percent, with its interval."""
     mean, low, high = comparison.percent[:3]
     if not math.isfinite(mean):
-        return "unknown, as a seed diverged,"
+        return "a seed diverged"
     shown = span(mean, low, high)
-    return f"{'+' * (mean > 0)}{shown.mean}%{shown.between}"
+    return f"{'+' * (mean > 0)}{shown.mean}%{shown.between} overall"
