@@ -98,7 +98,7 @@ class UPGD:
         eta = max(hat.values()) * (correction if self.as_run else 1)
         for m, r, c in places:
             g, w, xi = -directions[m][r][c], thetas[m][r][c], self.sigma * noise[m][r][c]
-            s = 1 / (1 + math.exp(-hat[m, r, c] / eta)) if eta else 0.5
+            s = (1 + math.tanh(hat[m, r, c] / eta / 2)) / 2 if eta else 0.5  # the sigmoid, without overflow
             towards = (g + xi) * (1 - s) if self.protecting else g + xi * (1 - s)
             steps[m][r][c] = (1 - self.a[m] * self.decay) * w - self.a[m] * towards - w
         return _moved(thetas, directions, steps)

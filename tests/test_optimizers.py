@@ -115,7 +115,9 @@ def test_every_optimizer_equals_its_equations_and_goes_with_every_rule():
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_an_optimizer_equals_its_equations_with_every_rule_in_every_network(optimizer):
-    for row in covering(FACTORS | {"optimizer": (optimizer,)}, 2):
+    rows = [row for row in covering(FACTORS, 2) if row["optimizer"] == optimizer]
+    assert len(rows) >= len(FACTORS["rule"])
+    for row in rows:
         compare(row)
 
 
