@@ -101,8 +101,11 @@ class SlowlyChanging(Stream):
     def one_hot(self) -> bool:
         return False
 
-    @partial(jax.jit, static_argnums=0)
     def begin(self, key: Key[Array, ""]) -> SlowPlace:
+        return self._begin(key)
+
+    @partial(jax.jit, static_argnums=0)
+    def _begin(self, key: Key[Array, ""]) -> SlowPlace:
         target, changes, examples = jax.random.split(key, 3)
         bits = coins(jax.random.fold_in(changes, 0), self.slow)
         return SlowPlace(jnp.zeros((), int), bits, changes, examples, self.target(target))
