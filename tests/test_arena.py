@@ -94,6 +94,7 @@ def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chrom
         assert opened.wrong == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("version", "settings", "stream"), [("", 16, "random-labels"), ("-full", 36, "slowly-changing")]
 )

@@ -180,6 +180,7 @@ def test_other_libraries_are_timed_beside_the_engines_and_have_rows_in_the_same_
     assert re.search(r"run-steps +vs +vs", capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_growth_draws_a_figure_per_quantity(tmp_path):
     points = script("growth").main([*TINY, "--out", str(tmp_path)])
     assert {path.name for path in tmp_path.iterdir()} == {

@@ -155,6 +155,7 @@ def test_a_session_goes_on_from_states_and_from_snapshots(engine, name):
         assert_same_states(other.states(), whole.states())
 
 
+@pytest.mark.long
 def test_a_replaying_learner_goes_on_side_by_side():
     whole = advanced(session(scan, LEARNERS["replay"]), 3)
     first = advanced(session(scan, LEARNERS["replay"]), 1)

@@ -54,6 +54,7 @@ def test_chunked_equals_scan_in_float64(rule):
     assert_close_states(one.states()[0], other.states()[0], rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", SOME)
 def test_kernel_agrees_with_scan_in_the_interpreter(rule):
     optimizer = "adam" if rule == "foresight" else "sgd"

@@ -259,7 +259,9 @@ def test_any_two_settings_of_the_kernel_meet():
         assert {(row[one], row[other]) for row in met} == set(itertools.product(values[one], values[other]))
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "optimizer", [*OPTIMIZERS][:1] + [pytest.param(each, marks=pytest.mark.long) for each in [*OPTIMIZERS][1:]]
+)
 @pytest.mark.parametrize("rule", RULES)
 def test_every_kernel_lowers_for_cuda(rule, optimizer):
     gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))

@@ -60,6 +60,7 @@ def test_drift_of_whole_numbers_is_measured_in_floats():
     assert records.drift_whole.values[0, 0, 0] == pytest.approx(np.sqrt(2) * (256 - 60), rel=1e-5)
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_in_the_middle_of_a_segment_skips_no_example(monkeypatch):
     monkeypatch.setattr("crossprop.engines.segments.steps_per_call", lambda learner, width: 64)
     learner, noise = cp.Backprop(NET, 0.01), Noise()
@@ -128,6 +129,7 @@ def test_a_sweep_takes_no_more_steps_than_every_stream_has():
         cp.sweep(cp.Backprop(NET, 0.01), short, {"stream.examples": [10, 100]}, seeds=1, steps=150)
 
 
+@pytest.mark.long
 def test_tasks_by_number_can_be_an_axis_beside_letters(tmp_path):
     geoff = cp.Geoff(inputs=3, features=5, tasks=[0, 1], examples=10)
     swept = cp.sweep(cp.Backprop(NET, 0.01), geoff, {"stream.tasks": ["AB", "BA"]}, seeds=1, store=tmp_path)

@@ -48,6 +48,7 @@ def test_weights_and_biases_as_in_pytorch_are_uniform_up_to_the_root_of_their_fa
     assert (weights_of("pytorch", bias=True, bias_scale=0)[0][-1] == 0).all()
 
 
+@pytest.mark.long
 def test_biases_are_normal_with_weights_by_number_and_zero_with_weights_by_name():
     by_number, _ = weights_of(0.5, bias=True)
     by_name, _ = weights_of("lecun", bias=True)

@@ -131,6 +131,7 @@ def net():
 STREAM = cp.Geoff(tasks="AB", examples=8, features=10)
 
 
+@pytest.mark.long
 def test_follow_is_the_run_with_cosines_beside_it(net):
     learners = {"sum": cp.CrosspropSum(net, 0.01)}
     found = oracle.follow(learners, STREAM, seeds=[3], record_every=8)

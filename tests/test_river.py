@@ -57,6 +57,7 @@ def test_a_batch_is_the_loop_over_its_rows_also_where_labels_and_features_appear
     assert chances.std().min() > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_network_that_grew_is_one_that_was_large_enough_from_the_start(optimizer):

@@ -213,6 +213,7 @@ def test_an_interruption_ends_the_run_and_leaves_no_thread(monkeypatch):
     assert len(calls) < 40
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_process_cleanly():
     script = (
         "import crossprop as cp, sys\n"

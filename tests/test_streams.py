@@ -333,6 +333,7 @@ def test_tasks_as_numbers_are_the_same_as_letters(tasks):
     hash(numbered)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "stream", [cp.Geoff(4, 20, tasks=range(200), examples=2), cp.LabelShift(COIN, tasks=range(200), examples=2)]
 )
@@ -612,6 +613,7 @@ peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     return float(done.stdout)
 
 
+@pytest.mark.long
 def test_a_memory_mapped_array_is_never_in_memory_as_a_whole(tmp_path):
     script = f"""
 x = np.lib.format.open_memmap({str(tmp_path / "x.npy")!r}, "w+", np.float32, (2**18, 2**8))
@@ -626,6 +628,7 @@ cp.run(learner, cp.Arrays(x, y), seeds=1, engine="scan", progress=False)
     assert (tmp_path / "x.npy").stat().st_size > 256 * 2**20
 
 
+@pytest.mark.long
 def test_memory_of_a_run_does_not_grow_with_its_length():
     script = """
 learner = cp.Backprop(cp.Network(200, 1), 0.001)

@@ -590,6 +590,7 @@ print(json.dumps({"kills": kills, "midway": midway, "twice": twice, "left": left
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.long)])
 def test_a_sweep_killed_at_random_moments_ends_bit_equal_to_one_never_killed(tmp_path, kills):
     command = [sys.executable, "-c", KILLING, str(tmp_path), str(kills)]

@@ -74,6 +74,7 @@ def test_a_learner_that_is_no_credit_rule_keeps_the_contract(network):
     check_learner(Replay(NETWORKS[network], 0.05), learns=True)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("x64")
 def test_the_checks_hold_in_float64():
     check_learner(Replay(NETWORKS["squared"], 0.05), learns=True)
@@ -486,6 +487,7 @@ def cluster(tmp_path):
         yield json.loads(file.read_text())["address"]
 
 
+@pytest.mark.long
 def test_a_learner_of_ones_own_is_swept_on_a_cluster(cluster, tmp_path):
     learners, stream = {"replay": Replay(cp.Network(4, 1))}, cp.Geoff(inputs=4, features=5, examples=10)
     sweep = partial(cp.sweep, learners, stream, over={"step_size": [0.01, 0.1]}, seeds=2, record_every=10)
