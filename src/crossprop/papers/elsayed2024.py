@@ -11,8 +11,8 @@ from crossprop.optimizers import clip_weights
 from crossprop.papers import permuted, rules
 from crossprop.papers.measures import Runs
 from crossprop.papers.paper import Paper, Version
-from crossprop.papers.permuted import TASK_ERRORS, smaller, without_tasks
-from crossprop.papers.plans import Charts, Plan, Setting
+from crossprop.papers.permuted import TASK_ERRORS, smaller
+from crossprop.papers.plans import Plan, Setting
 from crossprop.papers.story import Headline, Leads
 from crossprop.papers.texts import INTERVALS
 from crossprop.papers.verdicts import (
@@ -70,21 +70,9 @@ def mnist_plan(version: Version) -> Plan:
         Setting("clipping", "kappa 1", "kappa 1"),
         Setting("initial weights", "uniform up to one over the root of the fan-in, biases too", None, "PyTorch's"),
     )
-    about = (
-        "Handwritten digits; in every task the pixels are in another order, so that nothing learned before helps. The "
-        "share misclassified is that of a whole task, from its first example on."
-    )
-    return Plan(
-        "mnist",
-        "Input-permuted MNIST",
-        learners,
-        PermutedInputs(data, tasks=tasks, examples=examples),
-        seeds,
-        examples,
-        settings,
-        about,
-        charts=(Charts(variables=("error",), of=without_tasks),),
-    )
+    about = "Handwritten digits; in every task the pixels are in another order, so that nothing learned before helps."
+    stream = PermutedInputs(data, tasks=tasks, examples=examples)
+    return permuted.plan("Input-permuted MNIST", about, learners, stream, seeds, settings)
 
 
 def _checked(records: "xarray.Dataset") -> Runs:

@@ -1,5 +1,6 @@
 """What papers with permuted images share: smaller images, and how much is lost from the first tasks to the last."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -7,9 +8,12 @@ import numpy as np
 
 from crossprop import sentences
 from crossprop.datasets import DataSet
+from crossprop.learners import Learner
 from crossprop.papers.measures import Runs
+from crossprop.papers.plans import Charts, Plan, Setting
 from crossprop.papers.verdicts import Bounds, CannotDecide, Finding, Number
 from crossprop.statistics import paired_difference
+from crossprop.streams import PermutedInputs
 
 if TYPE_CHECKING:
     import xarray
@@ -36,6 +40,21 @@ def smaller(data: DataSet) -> DataSet:
 def without_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
     """The records without their tasks, where there are too many to mark on a chart."""
     return records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
+
+
+def plan(
+    title: str,
+    about: str,
+    learners: Mapping[str, Learner],
+    stream: PermutedInputs,
+    seeds: int,
+    settings: tuple[Setting, ...],
+) -> Plan:
+    """The experiment `mnist`, with a record for every task."""
+    assert stream.examples is not None
+    charts = (Charts(variables=("error",), of=without_tasks),)
+    about += " The share misclassified is that of a whole task, from its first example on."
+    return Plan("mnist", title, dict(learners), stream, seeds, stream.examples, settings, about, charts=charts)
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

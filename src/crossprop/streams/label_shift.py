@@ -14,10 +14,11 @@ from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.streams.arrays import one_hot_table
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
+from crossprop.streams.over_data import OverData
 
 
 @dataclass(frozen=True, eq=False)
-class LabelShift(PoolStream):
+class LabelShift(OverData, PoolStream):
     """A labelled data set, one pass per task: task A (0) has its labels, B (1) each label c as c + 1, C as c + 2 ...
 
     **Arguments:**
@@ -41,25 +42,12 @@ class LabelShift(PoolStream):
     shuffle: bool = False
 
     def __post_init__(self):
-        if not isinstance(self.data, DataSet):
-            raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
+        super().__post_init__()
         object.__setattr__(self, "tasks", checked_tasks(self.tasks))
         if self.examples is not None:
             examples = check.integer("examples", self.examples, low=1, high=len(self.data.y))
             object.__setattr__(self, "examples", examples)
         object.__setattr__(self, "shuffle", check.flag("shuffle", self.shuffle))
-
-    @property
-    def inputs(self) -> int:
-        return self.data.x.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        return self.data.classes
-
-    @property
-    def one_hot(self) -> bool:
-        return True
 
     @property
     def steps(self) -> int:

@@ -14,8 +14,8 @@ from jaxtyping import Array, Key
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, Tasks, check_left
-from crossprop.streams.visits import Passes, checked_visits, drawn, on_device, visited, visits
+from crossprop.streams.base import Tasks, check_left
+from crossprop.streams.visits import InPasses, Passes, drawn, on_device, visited
 
 
 class PermutedPlace(NamedTuple):
@@ -31,7 +31,7 @@ class PermutedPlace(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PermutedInputs(Stream):
+class PermutedInputs(InPasses):
     """A labelled data set whose inputs are in another random order in every task; labels stay as they are.
 
     Each task has its own permutation of the inputs, and begins a new pass over the data in a fresh order. The data set
@@ -59,35 +59,13 @@ class PermutedInputs(Stream):
     examples: int | None = None
 
     def __post_init__(self):
-        if not isinstance(self.data, DataSet):
-            raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
-        object.__setattr__(self, "tasks", checked_visits(self.tasks))
+        super().__post_init__()
         if self.examples is not None:
             object.__setattr__(self, "examples", check.integer("examples", self.examples, low=1))
 
     @property
-    def inputs(self) -> int:
-        return self.data.x.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        return self.data.classes
-
-    @property
-    def one_hot(self) -> bool:
-        return True
-
-    @property
-    def steps(self) -> int | None:
-        count = visits(self.tasks)
-        return None if count is None else count * self._passes.examples
-
-    @property
     def _passes(self) -> Passes:
         return Passes(len(self.data.y), self.examples or len(self.data.y))
-
-    def task(self, steps: np.ndarray) -> np.ndarray:
-        return visited(self.tasks, np.asarray(steps) // self._passes.examples)
 
     def begin(self, key: Key[Array, ""]) -> PermutedPlace:
         order_key, columns_key = jax.random.split(key)
@@ -98,12 +76,7 @@ class PermutedInputs(Stream):
     def deal(self, place: PermutedPlace, count: int) -> tuple[PermutedPlace, Array, Array]:
         check_left(self, place.step, count)
         visit, number, at = self._passes.at(place.step + jnp.arange(count + 1))
-        orders, row = drawn(
-            lambda number: self._order(place.order_key, number),
-            place.order,
-            number,
-            self._passes.most_passes(count),
-        )
+        orders, row = self._orders(place, number, count)
         columns, own = drawn(
             lambda visit: self._columns(place.columns_key, visit),
             place.columns,
@@ -114,9 +87,6 @@ class PermutedInputs(Stream):
         x = jnp.take_along_axis(place.x[rows].astype(float_type()), columns[own[:count]], axis=1)
         y = jax.nn.one_hot(place.labels[rows], self.outputs, dtype=float_type())
         return place._replace(step=place.step + count, order=orders[row[-1]], columns=columns[own[-1]]), x, y
-
-    def _order(self, key: Key[Array, ""], number: Any) -> Array:
-        return jax.random.permutation(jax.random.fold_in(key, number), len(self.data.y))
 
     def _columns(self, key: Key[Array, ""], visit: Any) -> Array:
         return jax.random.permutation(jax.random.fold_in(key, visited(self.tasks, visit)), self.inputs)

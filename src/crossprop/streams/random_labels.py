@@ -14,8 +14,8 @@ from jaxtyping import Array, Key
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, Tasks, check_left
-from crossprop.streams.visits import Passes, checked_visits, drawn, visited, visits
+from crossprop.streams.base import Tasks, check_left
+from crossprop.streams.visits import InPasses, Passes, drawn, visited
 
 
 class RandomLabelsPlace(NamedTuple):
@@ -30,7 +30,7 @@ class RandomLabelsPlace(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomLabels(Stream):
+class RandomLabels(InPasses):
     """Some images of a data set, drawn once per run, with labels drawn anew for every task.
 
     A task is `passes` passes over the images, each in a fresh order. Labels are uniform over the classes and have
@@ -59,37 +59,15 @@ class RandomLabels(Stream):
     passes: int = 400
 
     def __post_init__(self):
-        if not isinstance(self.data, DataSet):
-            raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
-        object.__setattr__(self, "tasks", checked_visits(self.tasks))
+        super().__post_init__()
         if self.images is not None:
             object.__setattr__(self, "images", check.integer("images", self.images, low=1, high=len(self.data.y)))
         object.__setattr__(self, "passes", check.integer("passes", self.passes, low=1))
 
     @property
-    def inputs(self) -> int:
-        return self.data.x.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        return self.data.classes
-
-    @property
-    def one_hot(self) -> bool:
-        return True
-
-    @property
-    def steps(self) -> int | None:
-        count = visits(self.tasks)
-        return None if count is None else count * self._passes.examples
-
-    @property
     def _passes(self) -> Passes:
         images = self.images or len(self.data.y)
         return Passes(images, images * self.passes)
-
-    def task(self, steps: np.ndarray) -> np.ndarray:
-        return visited(self.tasks, np.asarray(steps) // self._passes.examples)
 
     def begin(self, key: Key[Array, ""]) -> RandomLabelsPlace:
         images_key, order_key, labels_key = jax.random.split(key, 3)
@@ -101,12 +79,7 @@ class RandomLabels(Stream):
     def deal(self, place: RandomLabelsPlace, count: int) -> tuple[RandomLabelsPlace, Array, Array]:
         check_left(self, place.step, count)
         visit, number, at = self._passes.at(place.step + jnp.arange(count + 1))
-        orders, row = drawn(
-            lambda number: self._order(place.order_key, number),
-            place.order,
-            number,
-            self._passes.most_passes(count),
-        )
+        orders, row = self._orders(place, number, count)
         labels, own = drawn(
             lambda visit: self._labels(place.labels_key, visit),
             place.labels,
@@ -116,9 +89,6 @@ class RandomLabels(Stream):
         image = orders[row, at][:count]
         y = jax.nn.one_hot(labels[own[:count], image], self.outputs, dtype=float_type())
         return place._replace(step=place.step + count, order=orders[row[-1]], labels=labels[own[-1]]), place.x[image], y
-
-    def _order(self, key: Key[Array, ""], number: Any) -> Array:
-        return jax.random.permutation(jax.random.fold_in(key, number), self._passes.size)
 
     def _labels(self, key: Key[Array, ""], visit: Any) -> Array:
         own = jax.random.fold_in(key, visited(self.tasks, visit))

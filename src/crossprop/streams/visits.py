@@ -1,7 +1,11 @@
 """What streams share that go through a data set again and again, in a fresh order each time, one task after another."""
 
+# pyright: reportIncompatibleVariableOverride=false
+# (a stream may compute what the contract calls an attribute)
+
 import threading
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, Key
 
 from crossprop import _checks as check
 from crossprop._memory import check_memory
 from crossprop.datasets import DataSet
 from crossprop.streams.base import MOST_TASKS, Tasks, checked_tasks, task_numbers
+from crossprop.streams.over_data import OverData
 
 
 def checked_visits(tasks: Any) -> str | tuple[int, ...] | int | None:
@@ -84,6 +89,38 @@ def drawn(
     if rows > 1:
         table = jnp.concatenate([table, lax.map(row, first + jnp.arange(1, rows))])
     return table, numbers - first
+
+
+class InPasses(OverData):
+    """A stream over a data set whose tasks are passes, each in a fresh order; its place has `order` and `order_key`."""
+
+    tasks: Tasks | int | None
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "tasks", checked_visits(self.tasks))
+
+    @property
+    @abstractmethod
+    def _passes(self) -> Passes:
+        """How many examples a pass and a task have."""
+
+    @property
+    def steps(self) -> int | None:
+        count = visits(self.tasks)
+        return None if count is None else count * self._passes.examples
+
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        return visited(self.tasks, np.asarray(steps) // self._passes.examples)
+
+    def _order(self, key: Key[Array, ""], number: Any) -> Array:
+        """The examples of a pass."""
+        return jax.random.permutation(jax.random.fold_in(key, number), self._passes.size)
+
+    def _orders(self, place: Any, numbers: Int[Array, " steps"], count: int) -> tuple[Array, Int[Array, " steps"]]:
+        """The orders of these passes, and the row of each step among them."""
+        draw = lambda number: self._order(place.order_key, number)
+        return drawn(draw, place.order, numbers, self._passes.most_passes(count))
 
 
 _shared: weakref.WeakKeyDictionary[DataSet, dict[Any, Array]] = weakref.WeakKeyDictionary()

@@ -3,8 +3,8 @@
 from crossprop.figures import Published
 from crossprop.learners import Backprop, Learner
 from crossprop.network import Network
+from crossprop.papers import permuted
 from crossprop.papers.paper import Version
-from crossprop.papers.permuted import smaller, without_tasks
 from crossprop.papers.plans import Charts, Plan, Setting
 from crossprop.replacements import ContinualReplacement
 from crossprop.streams import PermutedInputs, SlowlyChanging
@@ -85,7 +85,7 @@ def regression_plan(version: Version) -> Plan:
             learners=(*(name_of(activation, each) for each in STEP_SIZES), LINEAR),
             variables=("loss",),
             linear=True,
-            of=without_tasks,
+            of=permuted.without_tasks,
             published=_published(activation, steps, bin),
         )
         for activation, word in shown.items()
@@ -145,7 +145,7 @@ def continual_plan(version: Version) -> Plan:
             ),
             variables=("loss",),
             linear=True,
-            of=without_tasks,
+            of=permuted.without_tasks,
         )
         for activation in rates
     )
@@ -166,7 +166,7 @@ def continual_plan(version: Version) -> Plan:
 def mnist_plan(version: Version) -> Plan:
     """Online permuted MNIST: backprop with three step sizes, and continual backprop."""
     full = version.size == "full"
-    data = version.mnist() if full else smaller(version.mnist())
+    data = version.mnist() if full else permuted.smaller(version.mnist())
     tasks = version.tasks or version.pick(4, 60, TASKS)
     examples = version.pick(50, len(data.y), len(data.y))
     width, seeds = version.pick(8, 50, WIDTH), version.seeds or version.pick(2, 5, 10)
@@ -199,16 +199,7 @@ def mnist_plan(version: Version) -> Plan:
     )
     about = (
         "Handwritten digits, each shown once a task; in every task the pixels are in another order, so that nothing "
-        "learned before helps. The share misclassified is that of a whole task, from its first example on."
+        "learned before helps."
     )
-    return Plan(
-        "mnist",
-        "Online permuted MNIST",
-        learners,
-        PermutedInputs(data, tasks=tasks, examples=examples),
-        seeds,
-        examples,
-        settings,
-        about,
-        charts=(Charts(variables=("error",), of=without_tasks),),
-    )
+    stream = PermutedInputs(data, tasks=tasks, examples=examples)
+    return permuted.plan("Online permuted MNIST", about, learners, stream, seeds, settings)
