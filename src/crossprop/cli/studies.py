@@ -57,9 +57,11 @@ def run_reproduction(reproduction: Reproduction | Rerun) -> None:
 
 def list_papers() -> None:
     """Prints the papers that can be rerun."""
-    _wrap(f"crossprop reproduce\n  {CROSSPROP}.")
+    table = Table("command", "paper", box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_row("crossprop reproduce", f"{CROSSPROP}.")
     for name, paper in PAPERS.items():
-        _wrap(f"crossprop reproduce {name}\n  {paper.source}.")
+        table.add_row(f"crossprop reproduce {name}", f"{paper.source}.")
+    Console().print(table)
 
 
 def run_benchmark(benchmark: Benchmark) -> None:
