@@ -1,7 +1,6 @@
 """Every code block of the README and the docs runs, and so do the examples; long ones in a quick form. Links lead
 somewhere, and the site is built and searched from disk."""
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -9,6 +8,7 @@ import tomllib
 from importlib.metadata import metadata
 from pathlib import Path
 
+import gallery
 import matplotlib.pyplot as plt
 import pytest
 import yaml
@@ -170,12 +170,8 @@ def _anchors(page):
     return {slugify(title, "-") for title in titles}
 
 
-def _gallery():
-    spec = importlib.util.spec_from_file_location("gallery", ROOT / "tools" / "gallery.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {ROOT / "docs" / "interactive" / f"{name}.html" for name in module.PAGES}
+def _interactive_pages():
+    return {ROOT / "docs" / "interactive" / f"{name}.html" for name in gallery.PAGES}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +182,7 @@ def _gallery():
 def test_what_the_page_links_to_is_there(page):
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)]*)\)", _prose(page)):
         found = (page.parent / target).resolve() if target else page
-        assert found.exists() or found in _gallery(), target
+        assert found.exists() or found in _interactive_pages(), target
         assert not anchor or anchor in _anchors(found), f"{target}#{anchor}"
 
 

@@ -22,7 +22,12 @@ PAINTED = """[...document.querySelectorAll('#features canvas')].every(
 HOSTILE = "<img src=x onerror=alert(1)>"
 SECONDS = 1000 * 120
 FIRST = {"stream": {"name": "geoff"}, "network": {"hidden": 100}, "learners": {"crossprop": {}}, "seeds": 4}
-ENDLESS = FIRST | {"stream": {"name": "geoff", "examples": 2_400_000, "tasks": "A", "features": 10}}
+ENDLESS = FIRST | {
+    "stream": {"name": "geoff", "examples": 2_000_000, "tasks": "A", "features": 10},
+    "network": {"hidden": 1000},
+    "steps": 2_000_000,
+}
+"""Minutes on any machine."""
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +180,9 @@ def test_pause_resume_and_a_closed_page_stops_its_runs_while_another_goes_on(chr
         assert one.text("#status") == stands and stands.startswith("Paused at")
         one.page.get_by_role("button", name="Go on").click()
         one.until("running")
-        first = len(pages.runs)
+        assert len(pages.runs) == 2
         other.page.close()
         until(lambda: len(pages.runs) == len(lab.workshop.watched) == 1)
-        assert first == 2
         one.page.goto("about:blank")
         until(lambda: not pages.runs and not lab.workshop.watched)
 

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import gallery
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PARTS = ["docs", "examples", "src", "tools", "mkdocs.yml", "CHANGELOG.md"]
-INTERACTIVE = ("reproduction", "sutton1992", "dohare2024", "elsayed2024", "study-geoff", "study-mnist")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def site(made_once):
             source.mkdir(exist_ok=True)
             copy(ROOT / part, source / part)
         (source / "docs" / "interactive").mkdir(exist_ok=True)
-        for name in INTERACTIVE:
+        for name in gallery.PAGES:
             (source / "docs" / "interactive" / f"{name}.html").write_text("<!doctype html><title>stub</title>")
         command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
         environment = os.environ | {"PYTHONPATH": str(source / "tools")}
