@@ -21,7 +21,8 @@ from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Observers, Run
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
-from crossprop.learners.unit_major import Stack, learn, to_state, to_unit_major
+from crossprop.learners.unit_major import Stack, to_state, to_unit_major
+from crossprop.learners.update import learn
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),

@@ -22,16 +22,10 @@ from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.scan import unit_drifts
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.learners.base import Credit, Learner, Outcome, State, UnitRule
+from crossprop.learners.layer_update import follow, weigh_memories
 from crossprop.learners.optimizers import MOMENTUM
-from crossprop.learners.unit_major import (
-    Stack,
-    UnitMajorState,
-    follow,
-    respond,
-    to_state,
-    to_unit_major,
-    weigh_memories,
-)
+from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
+from crossprop.learners.update import respond
 from crossprop.network import float_type
 
 BLOCK = 64

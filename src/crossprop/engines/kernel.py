@@ -21,7 +21,8 @@ from crossprop.engines.recorder import Recorder
 from crossprop.engines.segments import Progress, restored, snapshot_of, summed_names
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.optimizers import OPTIMIZERS
-from crossprop.learners.unit_major import UnitMajorState, learn
+from crossprop.learners.unit_major import UnitMajorState
+from crossprop.learners.update import learn
 from crossprop.network import float_type
 
 RUNS = 4096

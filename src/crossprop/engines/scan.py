@@ -10,17 +10,10 @@ from jax import lax
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.layer_update import answer, follow
 from crossprop.learners.renewal import renewed
-from crossprop.learners.unit_major import (
-    Stack,
-    UnitMajorState,
-    answer,
-    follow,
-    learn,
-    respond_and_show,
-    to_state,
-    to_unit_major,
-)
+from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
+from crossprop.learners.update import learn, respond_and_show
 from crossprop.network import float_type
 
 TILE_BYTES = 2**25

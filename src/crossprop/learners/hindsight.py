@@ -14,8 +14,9 @@ from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, UnitRule, hyperparameter
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Replaced
+from crossprop.learners.layer_update import answer
 from crossprop.learners.optimizers import Optimizer, optimizer_field
-from crossprop.learners.unit_major import Stack, answer, to_unit_major
+from crossprop.learners.unit_major import Stack, to_unit_major
 from crossprop.network import Network
 from crossprop.replacements import Replacement, replacement_field
 

@@ -4,13 +4,15 @@ them."""
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from crossprop.learners.credit import Replaced
+from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
+from crossprop.learners.whole_network import all_weights
 from crossprop.optimizers.base import PartStates
 from crossprop.replacements import Watched
 
@@ -18,11 +20,8 @@ BLOCKS = 16
 WIDTH = 32
 """Blocks of rows or columns that are summed at a time, and the least columns of one."""
 
-if TYPE_CHECKING:
-    from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
 
-
-def renewed(stack: "Stack", work: "UnitMajorState", phis: tuple[Array, ...]) -> "UnitMajorState":
+def renewed(stack: Stack, work: UnitMajorState, phis: tuple[Array, ...]) -> UnitMajorState:
     """The state after an example's replacements; `phis` are the units of every hidden layer at that example."""
     if work.replacement is None:
         return work
@@ -34,7 +33,7 @@ def renewed(stack: "Stack", work: "UnitMajorState", phis: tuple[Array, ...]) -> 
     return replace(work, replacement=Replaced(key, tuple(memories)))
 
 
-def _watched(stack: "Stack", work: "UnitMajorState", at: int, phi: Array) -> Watched:
+def _watched(stack: Stack, work: UnitMajorState, at: int, phi: Array) -> Watched:
     network = stack.rules[at].network
     incoming = work.layers[at].weights[: network.inputs]
     if at == len(work.layers) - 1:
@@ -71,7 +70,7 @@ def _mean_of_rows(weights: Array) -> Array:
     return (sums[0] + sums[1] if rest.shape[1] else sums[0]) / columns
 
 
-def _renewed_layer(stack: "Stack", work: "UnitMajorState", key: Array, memory: Any, at: int) -> Any:
+def _renewed_layer(stack: Stack, work: UnitMajorState, key: Array, memory: Any, at: int) -> Any:
     """The state, the key and the layer's memory after the replacements that are due."""
     method: Any = stack.whole.replacement
     blank = method.init(stack.rules[at].network)
@@ -87,7 +86,7 @@ def _renewed_layer(stack: "Stack", work: "UnitMajorState", key: Array, memory: A
     return lax.while_loop(lambda carry: method.due(carry[2]), renew_one, (work, key, memory))
 
 
-def _restarted(stack: "Stack", work: "UnitMajorState", at: int, unit: Array, mean: Any, incoming: Array) -> Any:
+def _restarted(stack: Stack, work: UnitMajorState, at: int, unit: Array, mean: Any, incoming: Array) -> Any:
     """The state with one unit of a layer started anew."""
     top, biased, layers = at == len(work.layers) - 1, stack.whole.network.bias, list(work.layers)
     layers[at] = _with_new_part(layers[at], stack.rules[at], unit, incoming, axis=-1)
@@ -107,7 +106,7 @@ def _restarted(stack: "Stack", work: "UnitMajorState", at: int, unit: Array, mea
     return _with_fresh_optimizers(stack, work, unit, {at: -1, at + 1: -1 if top else -2})
 
 
-def _with_new_part(layer: "Layer", rule: Any, unit: Array, values: Array, axis: int) -> "Layer":
+def _with_new_part(layer: Layer, rule: Any, unit: Array, values: Array, axis: int) -> Layer:
     """A layer with new weights into a unit (`axis=-1`) or from one of the layer below (`axis=-2`), and nothing
     remembered about them."""
     weights, memory = _with_part(layer.weights, values, unit, axis), layer.memory
@@ -116,11 +115,9 @@ def _with_new_part(layer: "Layer", rule: Any, unit: Array, values: Array, axis: 
     return replace(layer, weights=weights, memory=memory)
 
 
-def _with_fresh_optimizers(stack: "Stack", work: "UnitMajorState", unit: Array, axes: dict[int, int]) -> Any:
+def _with_fresh_optimizers(stack: Stack, work: UnitMajorState, unit: Array, axes: dict[int, int]) -> Any:
     """The state with optimizers as at the start in what they keep for some weights: those of `unit` along an axis of
     each of these matrices, counted from the first layer's weights to the outgoing ones."""
-    from crossprop.learners.unit_major import all_weights
-
     if (whole := stack.whole.network_optimizer()) is not None:
         weights = all_weights(stack, work)
         fresh = whole(stack.whole.step_sizes()).init(weights)

@@ -1,0 +1,143 @@
+"""The update by an optimizer that sees the whole network: all directions first, then one transformation of them."""
+
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from crossprop.learners.credit import Credit, Outcome, Units
+from crossprop.learners.layer_update import add, answer, credit_layers, directions_of, forward, minus, remember
+from crossprop.learners.unit_major import Arithmetic, Layer, Stack, UnitMajorState
+from crossprop.network import Activation
+
+if TYPE_CHECKING:
+    from crossprop.learners.base import UnitRule
+
+
+def all_weights(stack: Stack, work: UnitMajorState) -> tuple[Any, ...]:
+    """What the network's optimizer sees: the incoming weights of every layer, or None if its rule does not move them,
+    and the outgoing weights transposed."""
+    moving = [_moves(rule, layer) for rule, layer in zip(stack.rules, work.layers, strict=True)]
+    return (
+        *(layer.weights if moves else None for layer, moves in zip(work.layers, moving, strict=True)),
+        work.outgoing,
+    )
+
+
+def _moves(rule: "UnitRule", layer: Layer) -> bool:
+    """Whether a rule moves the incoming weights of its layer at all."""
+    memory = None if rule.shapes().matrices else layer.memory
+
+    def credit() -> Credit:
+        phi = layer.weights[0]
+        delta = jnp.zeros(rule.network.outputs, phi.dtype)
+        return rule.credit(Units(phi, phi, delta[:, None] * phi[None, :], memory, layer.signs), delta)
+
+    return jax.eval_shape(credit).moves
+
+
+class _Example(NamedTuple):
+    """What happened at one example."""
+
+    features: list[Array]
+    """What every layer sees, the output layer last, with its constant."""
+    activations: list[Activation]
+    outputs: Array
+    delta: Array
+    y: Array
+
+
+def learn_at_once(
+    stack: Stack, work: UnitMajorState, inputs: Any, y: Array
+) -> tuple[UnitMajorState, Outcome, tuple[Array, ...]]:
+    """A whole update but for replacements, and the units of every hidden layer."""
+    activations, features = [], [inputs]
+    if work.layers:
+        activations, above = forward(stack, work, stack.nets[0].weigh(inputs, work.layers[0].weights))
+        features += above
+    outputs = stack.top.outputs_of(features[-1], work.outgoing)
+    loss, delta = stack.top.error(outputs, y)
+    credits = credit_layers(stack, work, activations, delta)
+    layers, gradients = list(work.layers), []
+    for at, credit in enumerate(credits):
+        layers[at], directions = directions_of(layers[at], credit, features[at])
+        gradients.append(minus(reduce(add, directions)) if directions else None)
+    gradients.append(minus(delta[:, None] * features[-1][None, :]))
+    weights = all_weights(stack, work)
+    key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs, delta, y))
+    optimizer = stack.whole.network_optimizer()
+    assert optimizer is not None
+    transform = optimizer(stack.whole.step_sizes())
+    steps: Any
+    steps, kept = transform.update(tuple(gradients), work.optimizer, weights, value=loss, **extra)
+    step = steps[-1]
+    for at in reversed(range(len(layers))):
+        layers[at] = remember(stack.rules[at], stack.nets[at], layers[at], credits[at], step)
+        move = jnp.zeros_like(layers[at].weights) if steps[at] is None else steps[at]
+        layers[at] = layers[at] if steps[at] is None else replace(layers[at], weights=add(layers[at].weights, move))
+        step = stack.nets[at - 1].transposed(move)
+    outgoing = add(work.outgoing, steps[-1])
+    work = replace(work, layers=tuple(layers), outgoing=outgoing, optimizer=kept, key=key)
+    return work, Outcome(loss, outputs), tuple(units.phi for units in activations)
+
+
+def _extra_arguments(
+    stack: Stack, work: UnitMajorState, weights: tuple[Any, ...], example: _Example
+) -> tuple[Any, dict[str, Any]]:
+    """The key for the next step, and what the network's optimizer needs; None in the place of weights that stay."""
+    optimizer = stack.whole.network_optimizer()
+    assert optimizer is not None
+    at_weights = lambda every: tuple(None if own is None else each for own, each in zip(weights, every, strict=True))
+    found, key = {}, work.key
+    if "key" in optimizer.needs:
+        key, found["key"] = jax.random.split(work.key)
+    if "curvature" in optimizer.needs:
+        found["curvature"] = at_weights(_curvature(stack, work, example))
+    if "hessian_product" in optimizer.needs:
+        found["hessian_product"] = partial(_hessian_product, stack, work, weights, example)
+    if "delta" in optimizer.needs:
+        found["delta"] = example.delta
+    if "fan_in" in optimizer.needs:
+        widths = (stack.whole.network.inputs, *stack.whole.network.sizes)
+        found["fan_in"] = at_weights(widths)
+    if "inputs_axis" in optimizer.needs:
+        found["inputs_axis"] = at_weights([*(0 for _ in work.layers), 1])
+    return key, found
+
+
+def _curvature(stack: Stack, work: UnitMajorState, example: _Example) -> list[Array]:
+    """The diagonal of the loss's Gauss-Newton matrix, for all weights: the squares of errors that are sent back one by
+    one, whose outer products sum up to the loss's Hessian by the outputs."""
+    features, errors = example.features, stack.whole.network.hessian_root(example.outputs)
+    squares = [jnp.sum(errors**2, axis=0)[:, None] * features[-1][None, :] ** 2]
+    for at in reversed(range(len(work.layers))):
+        above = work.outgoing if at == len(work.layers) - 1 else work.layers[at + 1].weights.T
+        errors = jax.vmap(partial(_sent_back, stack.nets[at], example.activations[at], above))(errors)
+        squares.insert(0, features[at][:, None] ** 2 * jnp.sum(errors**2, axis=0)[None, :])
+    return squares
+
+
+def _hessian_product(
+    stack: Stack, work: UnitMajorState, weights: tuple[Any, ...], example: _Example, vector: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The Hessian of the loss (squared: of half of it) by the weights that move, times `vector`."""
+
+    def loss_of(weights: tuple[Any, ...]) -> Array:
+        *incoming, outgoing = weights
+        layers = [
+            layer if own is None else replace(layer, weights=own)
+            for layer, own in zip(work.layers, incoming, strict=True)
+        ]
+        outputs = answer(stack, replace(work, layers=tuple(layers), outgoing=outgoing), example.features[0])
+        loss, _ = stack.top.error(outputs, example.y)
+        return loss / 2 if stack.whole.network.loss == "squared" else loss
+
+    return jax.jvp(jax.grad(loss_of), (weights,), (vector,))[1]
+
+
+def _sent_back(net: Arithmetic, units: Activation, above: Array, error: Array) -> Array:
+    """An error at the layer above as one at the pre-activations of this layer."""
+    return net.through_norm(net.weigh(error, net.without_constant(above)) * units.slope, units)
