@@ -1,5 +1,6 @@
 """Execution: runs in batches of one structure, on every core or device there is."""
 
+import itertools
 import os
 import queue
 import threading
@@ -150,7 +151,7 @@ class Executor:
     def results(self) -> Generator[tuple[int, CellResult], None, None]:
         """Each cell's number and what came of it, as they get done."""
         use_compilation_cache()
-        batches = _batches(self.cells, self.engines, self.plan)
+        batches = _batches(self.cells, self.engines, self.plan, self.pool.count)
         iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
         with ThreadPoolExecutor(self.pool.count) as threads:
             try:
@@ -165,16 +166,16 @@ class Executor:
     def _independently(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, CellResult]]:
         sources = _Sources(self.cells, self.keys)
 
-        def one(number: int, batch: list[int]) -> list[CellResult]:
+        def one(batch: list[int]) -> list[CellResult]:
             session = self._start(batch, [sources.take(self.cells[i]) for i in batch])
             if self.checkpoints is not None:
-                self.checkpoints.restore(number, session)
-            self._finish(session, batch, number)
+                self.checkpoints.restore(batch[0], session)
+            self._finish(session, batch)
             return self._collect(session, batch)
 
         done: queue.SimpleQueue[tuple[list[int], Future[list[CellResult]]]] = queue.SimpleQueue()
-        for number, batch in enumerate(batches):
-            future = threads.submit(self._on_device, one, number, batch)
+        for batch in batches:
+            future = threads.submit(self._on_device, one, batch)
             future.add_done_callback(lambda future, batch=batch: done.put((batch, future)))
             del future  # its result goes with it
         for _ in batches:
@@ -189,7 +190,7 @@ class Executor:
             except queue.Empty:
                 continue
 
-    def _finish(self, session: Session, batch: list[int], number: int) -> None:
+    def _finish(self, session: Session, batch: list[int]) -> None:
         steps = _stop_of(self.cells[batch[0]].stream, self.plan)
         assert steps is not None
         while session.step < steps:
@@ -197,7 +198,7 @@ class Executor:
             count = min(session.segment - session.step % session.segment, steps - session.step)
             self._advance(session, batch, count)
             if self.checkpoints is not None:
-                self.checkpoints.save(number, session, done=session.step == steps)
+                self.checkpoints.save(batch[0], session, done=session.step == steps)
 
     def _in_step(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, CellResult]]:
         """All batches go through the same examples together, since an iterator gives them once."""
@@ -267,11 +268,13 @@ def devices() -> list[Any]:
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
 
 
-def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan) -> list[list[int]]:
-    """The cells' numbers, those of one structure together, as many to a batch as their engine takes."""
-    groups: dict[Any, list[int]] = {}
+def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan, structures_at_a_time: int) -> list[list[int]]:
+    """The cells' numbers, those of one structure together, as many to a batch as their engine takes.
+
+    Structures take turns, so many at a time: each has a program of its own, and one core compiles one program.
+    """
+    batches: dict[Any, list[list[int]]] = {}
     widths: dict[Any, int] = {}
-    batches: list[list[int]] = []
     platform = devices()[0].platform
     distinct = {id(cell.learner): cell.learner for cell in cells}
     structures = {which: jax.tree.structure(learner) for which, learner in distinct.items()}
@@ -280,13 +283,13 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan) -> list[
         structure = (engine, structures[id(cell.learner)], steps[id(cell.stream)])
         if structure not in widths:
             widths[structure] = ENGINES[engine].width(cell.learner, platform)
-        group = groups.setdefault(structure, [])
-        if not group:
-            batches.append(group)
-        group.append(number)
-        if len(group) == widths[structure]:
-            del groups[structure]
-    return batches
+        alike = batches.setdefault(structure, [[]])
+        if len(alike[-1]) == widths[structure]:
+            alike.append([])
+        alike[-1].append(number)
+    every = list(batches.values())
+    groups = [every[at : at + structures_at_a_time] for at in range(0, len(every), structures_at_a_time)]
+    return [batch for group in groups for turn in itertools.zip_longest(*group) for batch in turn if batch is not None]
 
 
 class _Sources:
