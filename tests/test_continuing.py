@@ -139,8 +139,17 @@ def advanced(session, times):
     return session
 
 
-@pytest.mark.parametrize("engine", [scan, chunked, kernel])
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [
+        (scan, "crossprop"),
+        (chunked, "momentum"),
+        (kernel, "crossprop"),
+        pytest.param(scan, "momentum", marks=pytest.mark.long),
+        pytest.param(chunked, "crossprop", marks=pytest.mark.long),
+        pytest.param(kernel, "momentum", marks=pytest.mark.long),
+    ],
+)
 def test_a_session_goes_on_from_states_and_from_snapshots(engine, name):
     whole = advanced(session(engine, RULES[name]), 3)
     first = advanced(session(engine, RULES[name]), 1)

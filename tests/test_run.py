@@ -49,6 +49,7 @@ def test_seed_alone_equals_seed_among_others(seven, seeds):
     assert_same_bits(cp.run(PAIR, STREAM, seeds=seeds).sel(seed=[7]), seven)
 
 
+@pytest.mark.long
 def test_seed_equals_itself_with_other_learners(seven):
     everyone = {name: build(NET, 0.01) for name, build in LEARNERS.items()}
     assert_same_bits(cp.run(everyone, STREAM, seeds=[7]).sel(learner=["crossprop", "adam"]), seven)

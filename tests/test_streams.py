@@ -104,7 +104,7 @@ def test_a_sample_is_of_finite_numbers(stream):
     assert np.isfinite(examples.x).all() and np.isfinite(examples.y).all()
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_examples_have_the_float_type_of_jax(stream, wide):
     with jax.enable_x64(wide):
         examples = sample(stream)

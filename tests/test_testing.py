@@ -48,6 +48,8 @@ SMALL_STREAMS = {
 LEARNERS.pop("replay", None)  # which the import has registered: tests beside these count the learners
 FULL_GRID = os.environ.get("CROSSPROP_FULL_GRID") == "1"
 """Whether every registered learner meets every network; else they take turns."""
+SAME_STREAMS = {"mnist5k", "mnist", "fashion", "cifar10", "covertype"}
+"""Streams that are others with another data set."""
 VARIANTS = {"crossprop-0.5", "crossprop-approx-0.5", "momentum", "rmsprop", "foresight-top"}
 """Learners that are others with another number or optimizer."""
 CASES = [
@@ -62,7 +64,9 @@ def test_every_registered_learner_keeps_the_contract(name, network):
     check_learner(LEARNERS[name](NETWORKS[network], 0.05), learns=True)
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in SAME_STREAMS)) for name in STREAMS]
+)
 def test_every_registered_stream_keeps_the_contract(name, monkeypatch):
     for fetched in ("mnist", "fashion_mnist", "cifar10", "elec2", "covertype"):
         monkeypatch.setattr(cp.datasets, fetched, cp.datasets.digits)  # which needs no download
