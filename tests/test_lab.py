@@ -1,5 +1,6 @@
 """The lab without a browser: who is let in, what is offered, what is run, and what a setting is in code."""
 
+import dataclasses
 import http.client
 import json
 import shlex
@@ -22,6 +23,8 @@ from crossprop.cli import main
 from crossprop.lab import code
 from crossprop.learners import LEARNERS
 from crossprop.learners.optimizers import NAMES
+from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
 
 pytest.importorskip("starlette")
@@ -174,6 +177,31 @@ def test_catalogue_offers_every_learner_and_stream_and_a_slider_for_every_number
     assert streams["random-labels"]["tasks"]["kind"] == "whole"
 
 
+def test_catalogue_has_a_control_for_every_hyperparameter_of_optimizers_and_replacements(own):
+    offered = catalogue()
+    json.dumps(offered, allow_nan=False)
+    backprop = {one["name"]: one for one in offered["learners"][[*LEARNERS].index("backprop")]["controls"]}
+    assert [(one["kind"], one["part"]) for one in (backprop["optimizer"], backprop["replacement"])] == [
+        ("part", "optimizer"),
+        ("part", "replacement"),
+    ]
+    parts = {
+        of: {name: {one["name"]: one for one in its} for name, its in all_of.items()}
+        for of, all_of in offered["parts"].items()
+    }
+    for name, build in NETWORK_OPTIMIZERS.items():
+        assert [*parts["optimizer"][name]] == [field.name for field in dataclasses.fields(build)]
+    for name in ("continual", "generate-and-test", "redo", "random"):
+        assert [*parts["replacement"][name]] == [field.name for field in dataclasses.fields(REPLACEMENTS[name].func)]
+    shape = lambda one: (one["kind"], one["scale"], one["low"], one["high"], one["zero"])
+    rate, decay = parts["replacement"]["continual"]["rate"], parts["replacement"]["continual"]["decay"]
+    assert shape(rate) == ("slider", "log", 1e-6, 1.0, True), "its bounds are 0 and 1, and it is small"
+    assert shape(decay) == ("slider", "decay", 0.0, 0.9999, False), "its bounds are 0 and 1, and it is nearly 1"
+    assert parts["replacement"]["continual"]["utility"]["choices"] == ("adaptable", "contribution")
+    assert parts["optimizer"]["shrink_perturb"]["base"]["part"] == "optimizer"
+    assert parts["replacement"]["own"]["rate"]["default"] == 1e-5 and parts["replacement"]["broken"] == {}
+
+
 @pytest.mark.parametrize("stream", ["tracking", "slowly-changing", "permuted-inputs", "random-labels"])
 def test_endless_and_very_long_streams_run_for_a_while_by_default(stream):
     setting = read_setting({"stream": {"name": stream}, "network": {"hidden": 5}, "learners": {"backprop": {}}})
@@ -206,10 +234,17 @@ def broken(network, step_size):
     raise RuntimeError("not today")
 
 
+def seldom(rate=1e-5):
+    return cp.RandomReplacement(rate, 3.0)
+
+
 @pytest.fixture
 def own(monkeypatch):
-    """Learners of one's own, as `--import` registers them: one with a hostile name, one that cannot be built."""
-    monkeypatch.setattr(LEARNERS, "_builders", dict(LEARNERS._builders))
+    """Learners of one's own, as `--import` registers them: one with a hostile name, one that cannot be built; and a
+    replacement."""
+    for registry in (LEARNERS, REPLACEMENTS):
+        monkeypatch.setattr(registry, "_builders", dict(registry._builders))
+    REPLACEMENTS["own"], REPLACEMENTS["broken"] = seldom, broken
     LEARNERS[HOSTILE], LEARNERS["$(touch hacked)'"], LEARNERS["broken"] = Looking, Looking, broken
 
 
@@ -272,6 +307,9 @@ def test_moving_a_slider_compiles_nothing_and_another_size_does(client):
     frames(client, SMALL)
     assert last(SMALL | {"learners": {"backprop": {}}}) == 0
     assert last(changed() | {"network": {"hidden": 5}}) > 0
+    upgd = lambda **own: changed(optimizer={"name": "upgd", **own}, replacement={"name": "continual", "rate": 0.1})
+    assert last(upgd()) > 0
+    assert last(upgd(sigma=0.1, weight_decay=0)) == 0
 
 
 def test_compiling_is_announced_for_new_programs_only(client):
@@ -345,8 +383,23 @@ APART = NAMED | {
 }
 
 
+PARTS = SMALL | {
+    "learners": {
+        "backprop": {"optimizer": {"name": "autostep", "horizon": 200, "bound": "unit"}},
+        "foresight": {"optimizer": "autostep", "replacement": {"name": "continual", "rate": 0.05, "as_run": True}},
+    },
+}
+NESTED = SMALL | {
+    "learners": {
+        "backprop": {"optimizer": {"name": "l2_init", "base": {"name": "clip_weights", "kappa": 0.5, "base": "adam"}}}
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("setting", "command"), [(SMALL, "run"), (APART, "run"), (NAMED, "sweep")], ids=["run", "apart", "named"]
+    ("setting", "command"),
+    [(SMALL, "run"), (APART, "run"), (NAMED, "sweep"), (PARTS, "run"), (NESTED, "sweep")],
+    ids=["run", "apart", "named", "parts", "nested"],
 )
 def test_command_gives_the_same_records(setting, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -371,6 +424,22 @@ def test_command_says_once_what_all_learners_share():
     words = code.as_command(read_setting(SMALL | {"learners": learners}), ("json",))
     assert "--import json --hidden 4 --examples 60 --set stream.features=20 --tasks AB" in words
     assert "--step-size 0.01 --eta 0.5 --record-every 30 --seeds 2" in words
+
+
+def test_code_of_optimizers_and_replacements_is_what_one_would_write(own):
+    setting = read_setting(PARTS)
+    python, command = code.as_python(setting), code.as_command(setting)
+    assert "optimizer=cp.optimizers.autostep(horizon=200, bound='unit')" in python
+    assert "optimizer='autostep', replacement=cp.ContinualReplacement(rate=0.05, as_run=True)" in python
+    assert "--optimizer autostep --set backprop:optimizer.horizon=200 --set backprop:optimizer.bound=unit" in command
+    assert "--set foresight:replacement=continual --set foresight:replacement.rate=0.05" in command
+    nested = code.as_python(read_setting(NESTED))
+    assert "optimizer=cp.optimizers.l2_init(base=cp.optimizers.clip_weights(kappa=0.5, base='adam'))" in nested
+    both = {name: {"replacement": {"name": "own", "rate": 0.5}} for name in ("backprop", "crossprop")}
+    setting = read_setting(SMALL | {"learners": both})
+    python = code.as_python(setting)
+    assert "REPLACEMENTS['own'](rate=0.5)" in python and "from crossprop.replacements import REPLACEMENTS" in python
+    assert "--replacement own --set replacement.rate=0.5 " in code.as_command(setting)
 
 
 def test_code_of_hostile_names_is_text(own, tmp_path, monkeypatch):

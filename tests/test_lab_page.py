@@ -22,6 +22,7 @@ PAINTED = """[...document.querySelectorAll('#features canvas')].every(
 HOSTILE = "<img src=x onerror=alert(1)>"
 SECONDS = 1000 * 120
 FIRST = {"stream": {"name": "geoff"}, "network": {"hidden": 100}, "learners": {"crossprop": {}}, "seeds": 4}
+SHORT = FIRST | {"stream": {"name": "geoff", "examples": 200}, "network": {"hidden": 10}, "seeds": 2}
 ENDLESS = FIRST | {
     "stream": {"name": "geoff", "examples": 2_000_000, "tasks": "A", "features": 10},
     "network": {"hidden": 1000},
@@ -217,6 +218,66 @@ def test_link_holds_the_setting_and_code_is_copied(chromium, lab):
         assert "The link's setting cannot be opened" in second.inner_text("#problem")
 
 
+def test_optimizers_and_replacements_have_controls_and_links_and_code_hold_them(chromium, lab):
+    setting = SHORT | {"learners": {"backprop": {}, "foresight": {}}}
+    with Page(chromium, lab, setting) as lab_page:
+        page = lab_page.page
+        lab_page.until("done")
+        code = lambda: page.evaluate("document.getElementById('python').textContent")
+        assert page.get_by_label("backprop optimizer sigma").count() == 0
+        for learner in ("backprop", "foresight"):
+            page.get_by_label(f"{learner} optimizer", exact=True).select_option("upgd")
+        page.get_by_label("backprop replacement", exact=True).select_option("continual")
+        until(lambda: "replacement='continual'" in code())
+        lab_page.until("done")
+        page.get_by_label("backprop optimizer sigma", exact=True).focus()
+        lab_page.move()
+        lab_page.until("done")
+        assert "nothing compiled" in lab_page.text("#facts")
+        page.get_by_label("backprop replacement rate, exact").fill("0.002")
+        page.keyboard.press("Enter")
+        page.get_by_label("backprop replacement decay, exact").fill("0.999")
+        page.keyboard.press("Enter")
+        page.get_by_label("backprop replacement as run").check()
+        page.get_by_label("foresight optimizer", exact=True).select_option("clip_weights")
+        page.get_by_label("foresight optimizer base", exact=True).select_option("idbd")
+        page.get_by_label("foresight optimizer base meta step size, exact").fill("0.05")
+        page.keyboard.press("Enter")
+        until(lambda: "meta_step_size=0.05" in code())
+        lab_page.until("done")
+        found = code()
+        sigma = float(page.get_by_label("backprop optimizer sigma, exact").input_value())
+        assert sigma > 0.001 and f"optimizer=cp.optimizers.upgd(sigma={sigma!r})" in found
+        assert "replacement=cp.ContinualReplacement(rate=0.002, decay=0.999, as_run=True)" in found
+        assert "cp.optimizers.clip_weights(base=cp.optimizers.idbd(meta_step_size=0.05))" in found
+        assert page.get_by_label("backprop replacement decay", exact=True).get_attribute("aria-valuetext") == "0.999"
+        command = page.evaluate("document.getElementById('command').textContent")
+        assert "rate = 0.002" in command and "meta_step_size = 0.05" in command
+        lab_page.shot("parts")
+        second = lab_page.context.new_page()
+        second.goto(page.url)
+        second.wait_for_selector("html[data-state=done]", state="attached", timeout=SECONDS)
+        assert second.evaluate("document.getElementById('python').textContent") == found
+        assert second.get_by_label("backprop replacement rate, exact").input_value() == "0.002"
+
+
+def test_sliders_of_the_same_optimizer_move_together(chromium, lab):
+    learners = {name: {"optimizer": "upgd"} for name in ("backprop", "crossprop")}
+    learners |= {"frozen": {"optimizer": "shrink_perturb"}}
+    with Page(chromium, lab, SHORT | {"learners": learners}) as lab_page:
+        page = lab_page.page
+        lab_page.until("done")
+        sigma = lambda learner: page.get_by_label(f"{learner} optimizer sigma, exact").input_value()
+        page.get_by_label("backprop optimizer sigma", exact=True).focus()
+        page.keyboard.press("ArrowRight")
+        assert sigma("backprop") == sigma("crossprop") != "0.001"
+        assert sigma("frozen") == "0.00001", "another optimizer's sigma is another number"
+        page.get_by_label("Move equal sliders together").uncheck()
+        page.get_by_label("backprop optimizer sigma", exact=True).focus()
+        page.keyboard.press("ArrowRight")
+        assert sigma("backprop") != sigma("crossprop")
+
+
 def test_hostile_names_are_text_and_refusals_are_told(chromium, lab):
     setting = FIRST | {
         "stream": {"name": HOSTILE, "examples": 100},
@@ -269,7 +330,9 @@ def test_everything_can_be_done_by_keyboard(chromium, lab):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_serious_violation_and_no_sideways_scrolling(chromium, lab, axe, width, scheme):
-    with Page(chromium, lab, width=width, scheme=scheme) as lab_page:
+    parts = {"optimizer": {"name": "shrink_perturb", "base": "smd"}, "replacement": "continual"}
+    learners = {"crossprop": parts, "backprop": {}, "frozen": {}}
+    with Page(chromium, lab, FIRST | {"learners": learners}, width=width, scheme=scheme) as lab_page:
         lab_page.until("done")
         for summary in lab_page.page.locator("summary").all():
             summary.click()

@@ -8,19 +8,22 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from crossprop import specification
 from crossprop._version import __version__
-from crossprop.learners import LEARNERS, Learner
-from crossprop.learners.optimizers import NAMES
+from crossprop.learners import LEARNERS
+from crossprop.learners.optimizers import NAMES, Optimizer
 from crossprop.network import ACTIVATIONS, Network
+from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.registry import one_line
-from crossprop.replacements import NONE, replacement_names
+from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
 from crossprop.streams import STREAMS
 
-CHOICES = {"optimizer": NAMES, "activation": ACTIVATIONS, "layers": ("top", "all")}
+CHOICES = {"activation": ACTIVATIONS, "layers": ("top", "all")}
 """Arguments whose type is text, but that take certain names only."""
 OF_THE_STREAM = ("inputs", "outputs", "loss")
 """Fields of a network that its stream decides."""
 DECADES = 2
 """Powers of ten that a slider reaches beyond those around its default."""
+SMALL, NEARLY_ONE = 0.05, 0.9
+"""A default between 0 and 1 that is below or above these is moved by factors of itself or of its distance from 1."""
 PROBE = Network(inputs=2, hidden=2)
 """The network of learners that are built only to be asked which numbers they take."""
 
@@ -29,8 +32,10 @@ class Control(NamedTuple):
     """How an argument is set on the page.
 
     `kind` is "slider" (a number that the compiled program takes as it is), "whole" (a whole number), "sizes" (one or
-    several), "choice", "flag" or "text". `scale` of a slider is "log", "linear", or "symlog" where negative numbers
-    are taken too. With `zero`, the lowest place of a log slider is 0. An `optional` argument can be left unset.
+    several), "choice", "part", "flag" or "text". A part is a choice among things with arguments of their own, the
+    `parts` of the catalogue by this name. `scale` of a slider is "log", "linear", "symlog" where negative numbers are
+    taken too, or "decay", which is logarithmic in the distance from 1. With `zero`, the lowest place of a log slider is
+    0. An `optional` argument can be left unset.
     """
 
     name: str
@@ -42,6 +47,7 @@ class Control(NamedTuple):
     zero: bool = False
     optional: bool = False
     choices: tuple[str, ...] = ()
+    part: str = ""
 
 
 def catalogue() -> dict[str, Any]:
@@ -56,6 +62,10 @@ def catalogue() -> dict[str, Any]:
         "learners": [_learner(name) for name in LEARNERS],
         "streams": [_stream(name) for name in STREAMS],
         "network": [each._asdict() for each in network if each is not None],
+        "parts": {
+            "optimizer": {name: _part(build) for name, build in NETWORK_OPTIMIZERS.items()},
+            "replacement": {name: _part(build) for name, build in REPLACEMENTS.items()},
+        },
     }
 
 
@@ -80,16 +90,36 @@ def _learner(name: str) -> dict[str, Any]:
     def takes(argument: str, value: Any) -> bool:
         return _works(lambda: specification.build_learner(name, {argument: value}, PROBE, {}))
 
-    hints = _hints(type(learner))  # a converter hides the types of its field from the signature
+    return entry | {"controls": _controls(_parameters(builder)[1:], learner, takes)}  # the first is the network
+
+
+def _part(builder: Callable[..., Any]) -> list[dict[str, Any]]:
+    """The controls of an optimizer or a replacement; none if it cannot be built without arguments."""
+    try:
+        made = builder()
+    except Exception:
+        return []
+    return _controls(_parameters(builder), made, lambda name, value: _works(lambda: builder(**{name: value})))
+
+
+def _parameters(builder: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [*inspect.signature(builder).parameters.values()]
+
+
+def _controls(
+    parameters: list[inspect.Parameter], made: Any, takes: Callable[[str, Any], bool]
+) -> list[dict[str, Any]]:
+    """The controls for these arguments of what `made` is one of."""
+    hints = _hints(type(made))  # a converter hides the types of its field from the signature
     controls = [
-        _control(parameter.name, hints.get(parameter.name), _given(parameter), takes, _leaves(learner))
-        for parameter in [*inspect.signature(builder).parameters.values()][1:]
+        _control(parameter.name, hints.get(parameter.name), _given(parameter), takes, _leaves(made))
+        for parameter in parameters
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
-    return entry | {"controls": [each._asdict() for each in controls if each is not None]}
+    return [each._asdict() for each in controls if each is not None]
 
 
-def _leaves(module: Learner | Network) -> set[str]:
+def _leaves(module: Any) -> set[str]:
     """The arguments that are numbers to a compiled program, not part of its structure."""
     return {each.name for each in fields(module) if not each.metadata.get("static")}
 
@@ -104,9 +134,7 @@ def _stream(name: str) -> dict[str, Any]:
         builder = STREAMS[name]
     except Exception as problem:
         return entry | {"missing": one_line(problem)}
-    parameters = [
-        each for each in inspect.signature(builder).parameters.values() if each.kind is not each.VAR_POSITIONAL
-    ]
+    parameters = [each for each in _parameters(builder) if each.kind is not each.VAR_POSITIONAL]
     if lacking := [
         each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD
     ]:
@@ -154,7 +182,9 @@ def _control(
     if name == "hidden":
         return Control(name, "sizes", default)
     if name == "replacement":
-        return Control(name, "choice", NONE, choices=replacement_names()) if default is None else None
+        return Control(name, "part", NONE, choices=replacement_names(), part=name) if default is None else None
+    if name == "optimizer" or annotation == Optimizer:
+        return Control(name, "part", default, choices=NAMES, part="optimizer") if default in NAMES else None
     if name in CHOICES:
         return Control(name, "choice", default, choices=CHOICES[name]) if default in CHOICES[name] else None
     literal = next((each for each in (annotation, *get_args(annotation)) if get_origin(each) is Literal), None)
@@ -182,10 +212,19 @@ def _slider(
     optional = default is None
     if not takes(name, 1.5) and takes(name, 0.5):
         low, high = 0.0 if takes(name, 0.0) else 0.001, 1.0 if takes(name, 1.0) else 0.999
-        return Control(name, "slider", default, "linear", low, high, optional=optional)
-    around = abs(default or usual)
-    low = 10.0 ** (math.floor(math.log10(around)) - DECADES)
-    high = 10.0 ** (math.ceil(math.log10(around)) + DECADES)
+        if default is not None and default >= NEARLY_ONE:
+            high = 1 - _around(round(1 - default, 9))[0]
+            return Control(name, "slider", default, "decay", low, high)
+        if not default or default > SMALL:
+            return Control(name, "slider", default, "linear", low, high, optional=optional)
+        return Control(name, "slider", default, "log", _around(default)[0], high, zero=low == 0)
+    low, high = _around(abs(default or usual))
     if takes(name, -0.5):
         return Control(name, "slider", default, "symlog", -high / 10, high / 10, optional=optional)
     return Control(name, "slider", default, "log", low, high, zero=takes(name, 0.0), optional=optional)
+
+
+def _around(number: float) -> tuple[float, float]:
+    """The powers of ten that a slider around a number reaches."""
+    power = math.log10(number)
+    return 10.0 ** (math.floor(power) - DECADES), 10.0 ** (math.ceil(power) + DECADES)

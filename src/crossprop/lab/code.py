@@ -2,21 +2,23 @@
 
 import inspect
 import json
+import re
 import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from crossprop import specification
+from crossprop import optimizers, specification
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.registry import arguments_of
+from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 
 NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
 OF_LEARNERS = ("step_size", "incoming_step_size", "optimizer", "replacement", "eta", "ahead", "horizon")
-FLAGS = (*OF_LEARNERS, *NETWORK_FLAGS, *STREAM_FLAGS)
+FLAGS = (*OF_LEARNERS, *(f"network.{name}" for name in NETWORK_FLAGS), *(f"stream.{name}" for name in STREAM_FLAGS))
 """What `crossprop run` has flags of their own for; it takes other arguments with `--set`."""
 
 
@@ -46,6 +48,7 @@ def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     used = "\n".join(body)
     lines = ["import crossprop as cp"]
     lines += ["from crossprop.learners import LEARNERS"] if "LEARNERS[" in used else []
+    lines += ["from crossprop.replacements import REPLACEMENTS"] if "REPLACEMENTS[" in used else []
     lines += ["from crossprop.streams import STREAMS"] if "STREAMS[" in used else []
     lines += [f"import {module}  # noqa: F401 (registers learners or streams)" for module in imports]
     return "\n".join([*lines, "", used, ""])
@@ -64,8 +67,19 @@ def _call(variable: str, registry: Mapping[str, Any], name: str, first: list[str
 
 
 def _keywords(values: dict[str, Any]) -> str:
-    tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return ", ".join(f"{name}={value!r}" for name, value in tuples.items())
+    return ", ".join(f"{name}={_expression(name, value)}" for name, value in values.items())
+
+
+def _expression(argument: str, value: Any) -> str:
+    """A value in Python; a table of a name and arguments is a call."""
+    if not isinstance(value, dict):
+        return repr(tuple(value) if isinstance(value, list) else value)
+    name, own = str(value.get("name")), {key: each for key, each in value.items() if key != "name"}
+    if argument == "replacement" and name in REPLACEMENTS:
+        return _call("REPLACEMENTS", REPLACEMENTS, name, [], own)
+    if argument in ("optimizer", "base") and hasattr(optimizers, name):
+        return f"cp.optimizers.{name}({_keywords(own)})"
+    return repr(value)
 
 
 def _arguments(name: str, own: dict[str, Any]) -> dict[str, Any]:
@@ -100,13 +114,13 @@ def _run_words(setting: Setting, imports: tuple[str, ...]) -> list[str] | None:
     for module in imports:
         words += ["--import", module]
     for path, value in given.items():
-        name, flag = path.rpartition(".")[2], path.rpartition(".")[2].replace("_", "-")
+        flag = path.rpartition(".")[2].replace("_", "-")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if name == "hidden" and isinstance(value, list) and len(value) > 1:
+        if path == "network.hidden" and isinstance(value, list) and len(value) > 1:
             words += ["--hidden", *map(str, value)]
-        elif name in FLAGS and isinstance(value, bool):
+        elif path in FLAGS and isinstance(value, bool):
             words += [f"--{flag}" if value else f"--no-{flag}"]
-        elif name in FLAGS and (isinstance(value, str) or (isinstance(value, int | float) and value >= 0)):
+        elif path in FLAGS and (isinstance(value, str) or (isinstance(value, int | float) and value >= 0)):
             words += [f"--{flag}", text]
         elif value is not None and type(parse_value(text)) is type(value) and parse_value(text) == value:
             words += ["--set", f"{path}={text}"]
@@ -121,13 +135,26 @@ def _learner_flags(learners: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """Each argument once if all learners that take it have the same value, else for each learner by its name."""
     flags: dict[str, Any] = {}
     taken = {name: arguments_of(LEARNERS[name]) for name in learners}
-    for name, own in learners.items():
-        for argument, value in ((argument, value) for argument, value in own.items() if argument != "rule"):
-            others = [each for each, known in taken.items() if known is None or argument in known]
-            fixed = any(argument in LEARNERS[each].keywords for each in others)
-            same = all(argument in learners[each] and learners[each][argument] == value for each in others)
+    given = {name: _flat(own) for name, own in learners.items()}
+    for name, own in given.items():
+        for argument, value in own.items():
+            whole = argument.partition(".")[0]
+            others = [each for each, known in taken.items() if known is None or whole in known]
+            fixed = any(whole in LEARNERS[each].keywords for each in others)
+            same = all(argument in given[each] and given[each][argument] == value for each in others)
             flags[argument if same and not fixed else f"{name}:{argument}"] = value
     return flags
+
+
+def _flat(own: Mapping[str, Any]) -> dict[str, Any]:
+    """A learner's arguments with those of its optimizer and its replacement beside their names: `optimizer.sigma`."""
+    flat: dict[str, Any] = {}
+    for argument, value in own.items():
+        if isinstance(value, dict) and "name" in value:
+            flat |= {argument: value["name"]} | {f"{argument}.{key}": value[key] for key in value if key != "name"}
+        elif argument != "rule":
+            flat[argument] = value
+    return flat
 
 
 def _sweep_script(setting: Setting, imports: tuple[str, ...]) -> str:
@@ -138,7 +165,7 @@ def _sweep_script(setting: Setting, imports: tuple[str, ...]) -> str:
     for name in ("stream", "network"):
         lines += ["", f"[{name}]", *_entries(table.get(name, {}))]
     for name, own in table["learners"].items():
-        lines += ["", f"[learners.{_toml(name)}]", *_entries(own)]
+        lines += ["", f"[learners.{_toml_key(name)}]", *_entries(own)]
     body = "\n".join(lines)
     end = "EOF"
     while end in body.split("\n"):
@@ -147,10 +174,16 @@ def _sweep_script(setting: Setting, imports: tuple[str, ...]) -> str:
 
 
 def _entries(values: dict[str, Any]) -> list[str]:
-    return [f"{_toml(name)} = {_toml(value)}" for name, value in values.items() if value is not None]
+    return [f"{_toml_key(name)} = {_toml(value)}" for name, value in values.items() if value is not None]
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
 
 
 def _toml(value: Any) -> str:
     """TOML writes numbers, lists and text as JSON does, apart from characters beyond 16 bits, which it takes as they
     are."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_entries(value))} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

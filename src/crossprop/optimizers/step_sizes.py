@@ -1,6 +1,6 @@
 """Optimizers that learn a step size for every weight."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -122,7 +122,7 @@ class autostep(NetworkOptimizer):
 
     meta_step_size: Hyperparameter = hyperparameter(default=0.01)
     horizon: Hyperparameter = hyperparameter(default=10_000.0)
-    bound: str = eqx.field(static=True, default="network")
+    bound: Literal["unit", "network"] = eqx.field(static=True, default="network", converter=check.plain)
 
     def __check_init__(self):
         check.number("meta_step_size", self.meta_step_size, low=0)

@@ -1,6 +1,6 @@
 """The replacement of continual backprop."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -62,7 +62,7 @@ class ContinualReplacement(Replacement):
     decay: Hyperparameter = hyperparameter(default=0.99)
     maturity: Hyperparameter = hyperparameter(default=100.0)
     as_run: bool = eqx.field(static=True, default=False, converter=check.plain)
-    utility: str = eqx.field(static=True, default="adaptable")
+    utility: Literal["adaptable", "contribution"] = eqx.field(static=True, default="adaptable", converter=check.plain)
 
     redraw = "kaiming-uniform"
 

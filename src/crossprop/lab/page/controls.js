@@ -6,6 +6,9 @@ import { element, plain } from "./chart.js";
 const PLACES = 240;
 let serial = 0;
 
+/* The arguments of all that can be chosen as a part of a learner, such as an optimizer: parts[part][name]. */
+export const parts = {};
+
 const words = (name) => name.replaceAll("_", " ");
 const short = (value) => (value === 0 ? 0 : Number(value.toPrecision(3)));
 
@@ -20,6 +23,13 @@ function ruler(spec) {
     return {
       value: (place) => short(Math.sign(place - half) * unit * Math.expm1((Math.abs(place - half) / half) * reach)),
       place: (value) => half + (Math.sign(value) * Math.log1p(Math.abs(value) / unit) * half) / reach,
+    };
+  }
+  if (scale === "decay") {
+    const reach = Math.log((1 - high) / (1 - low)), exact = (value) => Number(value.toFixed(9));
+    return {
+      value: (place) => exact(1 - short((1 - low) * Math.exp((reach * place) / PLACES))),
+      place: (value) => (value >= 1 ? PLACES : (Math.log((1 - value) / (1 - low)) / reach) * PLACES),
     };
   }
   const span = Math.log(high / low);
@@ -39,7 +49,7 @@ function slider(spec, owner, change) {
   let value = null;
   const show = () => {
     range.value = String(Math.max(0, Math.min(PLACES, Math.round(scale.place(value)))));
-    range.setAttribute("aria-valuetext", plain(value));
+    range.setAttribute("aria-valuetext", plain(value, 7));
     if (document.activeElement !== number) number.value = String(value);
   };
   const put = (given) => { value = given; show(); };
@@ -113,19 +123,54 @@ function sizes(spec, owner, change) {
   return field(spec, owner, input, change, read, (value) => { input.value = Array.isArray(value) ? value.join(", ") : value; });
 }
 
-const KINDS = { choice, flag, text, whole, sizes };
+/* A choice among things with arguments of their own, whose controls are below it. Its value is the name alone, or a table
+   of the name and the arguments that differ from their defaults. */
+function part(spec, owner, change) {
+  const place = element("div", { className: "inside" }), own = `${owner} ${words(spec.name)}`;
+  let panel;
+  const show = (values) => {
+    panel = new Panel(parts[spec.part][head.get()] ?? [], own, change);
+    panel.set(values);
+    place.replaceChildren(...panel.elements(() => true));
+    place.hidden = !panel.specs.length;
+  };
+  const head = choice(spec, owner, () => { show({}); change(); });
+  show({});
+  return {
+    element: element("div", { className: "chosen" }, head.element, place),
+    get: () => {
+      const values = panel.values();
+      return Object.keys(values).length ? { name: head.get(), ...values } : head.get();
+    },
+    set: (value) => {
+      const { name, ...values } = value?.name ? value : { name: value };
+      head.set(name);
+      show(values);
+    },
+    find: (path) => (panel.specs.includes(path[0]) ? panel.find(path) : undefined),
+  };
+}
+
+const KINDS = { choice, part, flag, text, whole, sizes };
 
 export function control(spec, owner, change) {
   if (spec.kind !== "slider") return KINDS[spec.kind](spec, owner, change);
   return (spec.optional ? optional : slider)(spec, owner, change);
 }
 
-/* Controls for all arguments of one thing. `values()` has those that differ from their defaults. */
+/* Controls for all arguments of one thing. `values()` has those that differ from their defaults. `change` is told the
+   argument that changed, and if it has parts, the argument of the part too. */
 export class Panel {
   constructor(specs, owner, change, keep = []) {
     this.specs = specs;
     this.keep = keep;
-    this.controls = new Map(specs.map((spec) => [spec.name, control(spec, owner, () => change(spec))]));
+    this.controls = new Map(specs.map((spec) => [spec.name, control(spec, owner, (...inner) => change(spec, ...inner))]));
+  }
+
+  /* The control at the end of a path of arguments, such as optimizer, sigma. */
+  find([spec, ...inner]) {
+    const one = this.controls.get(spec.name);
+    return inner.length ? one?.find?.(inner) : one;
   }
 
   values() {

@@ -1,7 +1,7 @@
 /* The lab's page: a form that is a setting, runs of that setting, and charts of what they send. */
 
 import { Chart, element, plain, swatch } from "./chart.js";
-import { Panel } from "./controls.js";
+import { Panel, parts } from "./controls.js";
 import { card } from "./pictures.js";
 
 const FIRST = { stream: { name: "geoff" }, network: { hidden: 100 }, learners: { crossprop: {}, backprop: {}, frozen: {} }, seeds: 4 };
@@ -82,7 +82,7 @@ function unused(rule, taken) {
 function learnerCard(name, own) {
   const rule = own.rule ?? name, known = entry(offered.learners, rule);
   if (!known) throw new Error(`There is no learner ${JSON.stringify(rule)} here.`);
-  const panel = new Panel(known.controls, name, (spec) => { follow(name, spec); changed(); });
+  const panel = new Panel(known.controls, name, (...path) => { follow(name, path); changed(); });
   panel.set(own);
   panels.learners.set(name, { rule, panel });
   const remove = element("button", { type: "button", className: "remove", textContent: "Remove" });
@@ -93,7 +93,7 @@ function learnerCard(name, own) {
     delete now.learners[name];
     if (Object.keys(now.learners).length) rebuild(now);
   });
-  const main = (spec) => spec.kind === "slider" && !spec.optional;
+  const main = (spec) => (spec.kind === "slider" && !spec.optional) || spec.kind === "part";
   const title = element("h3", {}, element("span", { className: "swatch" }), element("span", { className: "name", textContent: name }), remove);
   const made = element("div", { className: "card" }, title, ...panel.elements(main), ...folded("More", panel.elements((spec) => !main(spec))));
   made.dataset.learner = name;
@@ -101,11 +101,13 @@ function learnerCard(name, own) {
   return made;
 }
 
-/* What moves together: the same hyperparameter of the other learners. */
-function follow(name, spec) {
+/* What moves together: the same hyperparameter of the other learners, and of those that have the same optimizer or
+   replacement if it is one of these. */
+function follow(name, path) {
+  const spec = path.at(-1);
   if (spec.kind !== "slider" || spec.optional || !byId("together").checked) return;
-  const value = panels.learners.get(name).panel.controls.get(spec.name).get();
-  for (const [other, { panel }] of panels.learners) if (other !== name) panel.controls.get(spec.name)?.set(value);
+  const value = panels.learners.get(name).panel.find(path).get();
+  for (const [other, { panel }] of panels.learners) if (other !== name) panel.find(path)?.set(value);
 }
 
 function read() {
@@ -438,6 +440,7 @@ function open(link) {
 
 async function main() {
   offered = await (await fetch("catalogue")).json();
+  Object.assign(parts, offered.parts);
   charts.push(new Chart(byId("chart-0"), pointAt));
   charts[0].wait("Starting …");
   listen();
