@@ -103,6 +103,13 @@ class _Online:
         for name in new:
             self._slots[name] = len(self._slots)
 
+    def _row_to_learn(self, x: Any, outputs: int, used: int) -> np.ndarray:
+        """The features of an example in their places, also those that are new."""
+        if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
+            _check_features(x)
+            self._take_in(x, outputs, used)
+        return self._row(x)
+
     def _row(self, x: Mapping[Any, Any]) -> np.ndarray:
         """The known features of an example in their places."""
         row = np.zeros(self._made.network.inputs)
@@ -178,10 +185,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
     def learn_one(self, x: dict[Any, Any], y: base.typing.ClfTarget) -> None:
         """Learns from one example; its features and its label may be new."""
         label = self._label(y)
-        if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
-            _check_features(x)
-            self._take_in(x, len(self._targets), len(self._labels))
-        row = self._row(x)
+        row = self._row_to_learn(x, len(self._targets), len(self._labels))
         label = self._add_label(y) if label is None else label
         self._state, _ = self._made.update(self._state, row, self._targets[label])
 
@@ -279,10 +283,8 @@ class Regressor(_Online, base.MiniBatchRegressor):
     def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget) -> None:
         """Learns from one example; its features may be new."""
         target = np.array([_number("y", y)], float_type())
-        if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
-            _check_features(x)
-            self._take_in(x, 1, 1)
-        self._state, _ = self._made.update(self._state, self._row(x), target)
+        row = self._row_to_learn(x, 1, 1)
+        self._state, _ = self._made.update(self._state, row, target)
 
     def predict_one(self, x: dict[Any, Any]) -> base.typing.RegTarget:
         """The output for an example."""

@@ -56,6 +56,9 @@ class Geoff(PoolStream):
     mutation: float = 0.5
     constant: bool = False
 
+    outputs = 1
+    one_hot = False
+
     def __post_init__(self):
         checked = {
             "inputs": check.integer("inputs", self.inputs, low=1),
@@ -69,14 +72,6 @@ class Geoff(PoolStream):
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def one_hot(self) -> bool:
-        return False
 
     @property
     def steps(self) -> int:

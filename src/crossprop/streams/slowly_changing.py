@@ -1,8 +1,5 @@
 """Slowly-changing regression: a fixed target on bits most of which change rarely."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -78,6 +75,9 @@ class SlowlyChanging(Stream):
     as_run: bool = True
     steps: int | None = None
 
+    outputs = 1
+    one_hot = False
+
     def __post_init__(self):
         check.choice("change", self.change, CHANGES)
         inputs = check.integer("inputs", self.inputs, low=1)
@@ -92,14 +92,6 @@ class SlowlyChanging(Stream):
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def one_hot(self) -> bool:
-        return False
 
     def begin(self, key: Key[Array, ""]) -> SlowPlace:
         return self._begin(key)

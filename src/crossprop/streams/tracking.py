@@ -1,8 +1,5 @@
 """A linear target whose weights change sign, one after another: Sutton's tracking task."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -53,6 +50,9 @@ class Tracking(Stream):
     noise: float = 0.0
     steps: int | None = None
 
+    outputs = 1
+    one_hot = False
+
     def __post_init__(self):
         inputs = check.integer("inputs", self.inputs, low=1)
         checked = {
@@ -64,14 +64,6 @@ class Tracking(Stream):
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def one_hot(self) -> bool:
-        return False
 
     def begin(self, key: Key[Array, ""]) -> TrackingPlace:
         signs, flips, examples = jax.random.split(key, 3)
