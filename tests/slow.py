@@ -18,10 +18,12 @@ STEPS = 40
 
 @dataclass(frozen=True)
 class Slow(PoolStream):
-    """Random examples. The log has a line for every begin and end, with the process that it was in."""
+    """Random examples. The log has a line for every begin and end, with the process that it was in. A pool that has
+    begun waits for the file `gate`, if it has a name."""
 
     log: str
     seconds: float = 0.05
+    gate: str = ""
     inputs: int = 6
     outputs: int = 1
     one_hot: bool = False
@@ -30,6 +32,8 @@ class Slow(PoolStream):
     def pool(self, key):
         self._tell("begin")
         time.sleep(self.seconds)
+        while self.gate and not Path(self.gate).exists():
+            time.sleep(0.01)
         numbers = np.asarray(jax.random.normal(key, (STEPS, 7)))
         self._tell("end")
         return Pool(numbers[:, 1:], numbers[:, :1])

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -74,19 +75,20 @@ def is_quiet(stream):
 def machines(tmp_path_factory):
     """A scheduler and two workers, of one and of two threads, which have no folder in common with the caller."""
     folder = tmp_path_factory.mktemp("cluster")
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
 
-    def start(*words):
+    def start(*words, first=""):
+        path = [first, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+        environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         command = [sys.executable, "-m", "dask", *words, *where]
         with (folder / f"{words[0]}.log").open("a") as log:
             return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
 
     with contextlib.ExitStack() as stack:
 
-        def started(*words):
-            process = start(*words)
+        def started(*words, **options):
+            process = start(*words, **options)
             stack.callback(process.wait)
             stack.callback(process.kill)
             return process
@@ -96,7 +98,7 @@ def machines(tmp_path_factory):
         until((folder / "scheduler.json").exists)
         client = stack.enter_context(Client(scheduler_file=str(folder / "scheduler.json"), set_as_default=False))
         client.wait_for_workers(2, timeout=60)
-        yield SimpleNamespace(client=client, address=client.scheduler.address, workers=workers)
+        yield SimpleNamespace(client=client, address=client.scheduler.address, workers=workers, start=started)
 
 
 @pytest.fixture
@@ -130,7 +132,9 @@ def test_few_blocks_are_under_way_at_a_time(machines, stream, monkeypatch):
     monkeypatch.setattr(CLUSTER, "FEWEST", 1)
     monkeypatch.setattr(CLUSTER, "PER_THREAD", 2)
     heard = []
-    for _ in CLUSTER.run_blocks_on_cluster(machines.client, blocks(stream, 12, 2), Plan(20), "auto", heard.append):
+    for _ in CLUSTER.run_blocks_on_cluster(
+        Workers(machines.client), blocks(stream, 12, 2), Plan(20), "auto", heard.append
+    ):
         assert len([key for key in machines.client.futures if key.startswith("_run_there")]) <= 2 * 3 + 1
     assert heard == [2 * 40] * 12
 
@@ -298,6 +302,36 @@ def test_a_worker_with_other_code_is_left_out_and_no_number_changes(stream, monk
     assert {str(each.message).split()[2] for each in warned} == set(wrong)
     if not all_of_them:
         assert_same(records, sweep(None, stream, settings=6))
+
+
+@pytest.mark.long
+def test_a_worker_of_another_version_that_joins_midway_is_left_out_with_one_warning(machines, tmp_path):
+    stream = Slow(str(tmp_path / "log"), gate=str(tmp_path / "joined"))
+    shutil.copytree(Path(cp.__file__).parent, tmp_path / "other" / "crossprop")
+    (tmp_path / "other" / "crossprop" / "_version.py").write_text('__version__ = "9.9"\n')
+    there = set(machines.client.nthreads())
+    joined = []
+
+    def join():
+        until(lambda: "begin" in words(stream))
+        joined.append(machines.start("worker", "--no-nanny", "--nthreads", "2", first=str(tmp_path / "other")))
+        until(lambda: len(machines.client.nthreads()) > len(there), 60)
+        (tmp_path / "joined").touch()
+
+    joining = threading.Thread(target=join)
+    joining.start()
+    try:
+        with pytest.warns(UserWarning, match="is left out") as warned:
+            records = sweep(machines.address, stream, settings=30, evaluate=3, store=tmp_path / "store")
+        (newcomer,) = set(machines.client.nthreads()) - there
+    finally:
+        joining.join()
+        joined[0].kill()
+    until(lambda: set(machines.client.nthreads()) == there)
+    reason = f"it has crossprop 9.9, and this process has {cp.__version__}"
+    assert [str(each.message) for each in warned] == [f"the worker {newcomer} of the cluster is left out: {reason}"]
+    assert "end" not in told(stream.log, joined[0].pid)
+    assert_same(records, sweep(None, stream, settings=30))
 
 
 # The last test: it costs a worker.

@@ -26,6 +26,7 @@ from crossprop.sweeps.grid import logspace as logspace
 from crossprop.sweeps.labelled import labelled, widened
 from crossprop.sweeps.spec import SweepSpec as SweepSpec
 from crossprop.sweeps.store import KEPT, Folder, Memory, open_for_writing, read_store
+from crossprop.sweeps.workers import Workers
 
 if TYPE_CHECKING:
     import distributed
@@ -108,18 +109,18 @@ def fill(
     if spec.store is not None:
         warn_unknown(spec.sources, f"store={str(spec.store)!r}")
     with (
-        connected(cluster, blocks, spec, progress) as client,
+        connected(cluster, blocks, spec, progress) as workers,
         nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header) as place,
     ):
         try:
             if tune and (left := missing(blocks, place.blocks, spec.plan)):
                 on_start(*_work(left, spec))
-                _run(left, place, spec, progress, client)
+                _run(left, place, spec, progress, workers)
             if spec.evaluate:
                 fresh = evaluation_blocks(spec.header.grids, blocks, place.blocks)
                 if left := missing(fresh, place.blocks, spec.plan):
                     on_start(*_work(left, spec))
-                    _run(left, place, spec, progress, client)
+                    _run(left, place, spec, progress, workers)
         except KeyboardInterrupt:
             if spec.store is None:
                 raise
@@ -133,11 +134,13 @@ def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
     return sum(len(block.seeds) for block in blocks), sum(seconds)
 
 
-def _run(blocks: list[Block], place: Memory | Folder, spec: SweepSpec, progress: bool | None, client: Any) -> None:
+def _run(
+    blocks: list[Block], place: Memory | Folder, spec: SweepSpec, progress: bool | None, workers: Workers | None
+) -> None:
     """Runs the blocks and writes each as soon as it is done. The seconds of all of them add up to the sweep's."""
     runs = sum(len(block.seeds) for block in blocks)
     steps = sum(len(block.seeds) * steps_of(block, spec.plan) for block in blocks)
-    run = run_blocks if client is None else partial(run_blocks_on_cluster, client)
+    run = run_blocks if workers is None else partial(run_blocks_on_cluster, workers)
     writing: deque[Future[None]] = deque()
     began = time.perf_counter()
     with (

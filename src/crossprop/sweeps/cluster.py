@@ -47,17 +47,18 @@ _pools: dict[str, DevicePool] = {}
 @contextmanager
 def connected(
     cluster: Any, blocks: Sequence[Block], spec: SweepSpec, progress: bool | None
-) -> "Iterator[Client | None]":
-    """A client of the scheduler, after a check that its workers have the same versions and can run the blocks. A client
-    that was given stays open; None is no cluster."""
+) -> Iterator[Workers | None]:
+    """The workers of a scheduler, after a check that they have the same versions and can run the blocks. A client that
+    was given stays open; None is no cluster."""
     if cluster is None:
         yield None
         return
     with _client(cluster) as client:
         _check_versions(client)
         with nullcontext() if client.nthreads() else bar("waiting for a worker", 1, progress, "workers", "none yet"):
-            widths(Workers(client), blocks, spec.plan, spec.engine)
-        yield client
+            workers = Workers(client)
+            widths(workers, blocks, spec.plan, spec.engine)
+        yield workers
 
 
 def _client(cluster: Any) -> "AbstractContextManager[Client]":
@@ -136,16 +137,15 @@ def _without_stream(block: Block) -> Block:
 
 
 def run_blocks_on_cluster(
-    client: "Client", blocks: Sequence[Block], plan: Plan, engine: str, on_steps: Callable[[int], None]
+    workers: Workers, blocks: Sequence[Block], plan: Plan, engine: str, on_steps: Callable[[int], None]
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
     from distributed import as_completed
 
-    workers = Workers(client)
     sender = _Sender(workers, plan, engine)
     groups = deque(_groups(blocks, widths(workers, blocks, plan, engine), len(workers.threads)))
     going: dict[Future, list[int]] = {}
-    done = as_completed(loop=client.loop)
+    done = as_completed(loop=workers.client.loop)
     try:
         while groups or going:
             most = max(FEWEST, PER_THREAD * sum(workers.threads.values()))
@@ -170,7 +170,7 @@ def run_blocks_on_cluster(
                     yield number, result
             workers.refresh()
     finally:
-        client.cancel(list(going))
+        workers.client.cancel(list(going))
 
 
 def _ended(done: Any, workers: Workers, going: "Mapping[Future, list[int]]") -> "list[Future]":
