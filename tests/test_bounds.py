@@ -1,5 +1,6 @@
 """Bounds: what is too large is refused before work, with the figure; what is no number is named."""
 
+import os
 from fractions import Fraction
 
 import jax
@@ -8,7 +9,7 @@ import pytest
 
 import crossprop as cp
 from crossprop._files import why_not_private
-from crossprop.execution import use_compilation_cache
+from crossprop.execution import bound_compilation_cache, use_compilation_cache
 
 NET = cp.Network(inputs=3, hidden=4)
 SHORT = cp.Geoff(inputs=3, features=5, tasks="A", examples=20)
@@ -112,3 +113,34 @@ def test_compiled_programs_are_loaded_from_a_folder_of_ones_own_only(tmp_path, m
         assert jax.config.values["jax_compilation_cache_dir"] is None
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_compiled_programs_on_disk_are_bounded_and_those_used_last_are_kept(tmp_path, monkeypatch):
+    def sizes():
+        return {each.name: each.stat().st_size for each in folder.iterdir()}
+
+    folder = tmp_path / "compiled"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path))
+    monkeypatch.setattr("crossprop.execution.MOST_CACHED", 1000)
+    for number in range(10):
+        (folder / f"{number}-cache").write_bytes(bytes(100))
+        os.utime(folder / f"{number}-cache", (1000 - number, 500))
+    (folder / "of-others").write_bytes(bytes(5000))
+    settings = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: jax.config.values[name] for name in settings}
+    there = sizes()
+    try:
+        jax.config.update("jax_compilation_cache_dir", None)
+        use_compilation_cache()
+        assert sizes() == there
+        (folder / "new-cache").write_bytes(bytes(100))
+        jax.config.update("jax_compilation_cache_dir", str(tmp_path / "elsewhere"))
+        bound_compilation_cache()
+        assert {*sizes()} == {*there, "new-cache"}
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        bound_compilation_cache()
+        assert {*sizes()} == {"of-others", "new-cache", *(f"{number}-cache" for number in range(4))}
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)

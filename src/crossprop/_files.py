@@ -43,6 +43,26 @@ def why_not_private(folder: Path) -> str | None:
     return None
 
 
+def bound_folder(folder: Path, ending: str, most: int) -> None:
+    """If the files in a folder whose names have this ending take more than `most` bytes, removes those that were used
+    longest ago, until the rest takes half of that."""
+    found: list[tuple[float, int, str]] = []
+    with os.scandir(folder) as entries:  # there can be many thousands
+        for entry in entries:
+            with suppress(FileNotFoundError):  # another process removed it
+                about = entry.stat(follow_symlinks=False)
+                if entry.name.endswith(ending):
+                    found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
+    left = sum(size for _, size, _ in found)
+    if left <= most:
+        return
+    for _, size, path in sorted(found):
+        if left <= most // 2:
+            break
+        Path(path).unlink(missing_ok=True)
+        left -= size
+
+
 PART = ".part"
 """Ends the name of a file or folder that is not complete yet."""
 DAMAGED = "damaged"

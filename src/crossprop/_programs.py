@@ -29,15 +29,17 @@ def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
 jax.monitoring.register_event_duration_secs_listener(_count)
 
 
-def make_room() -> None:
-    """Lets all compiled programs go if there are many. Those that run in other threads stay until they are done."""
+def make_room() -> bool:
+    """Lets all compiled programs go if there are many, and says whether. Those that run in other threads stay until
+    they are done."""
     if len(_compiled) < MOST or not _lock.acquire(blocking=False):
-        return
+        return False
     try:
         _compiled.clear()
         jax.clear_caches()
         gc.collect()
         _trim()
+        return True
     finally:
         _lock.release()
 

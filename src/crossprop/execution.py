@@ -17,7 +17,7 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop import _interrupts as interrupts
-from crossprop._files import cache_folder, why_not_private
+from crossprop._files import bound_folder, cache_folder, why_not_private
 from crossprop._programs import make_room
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
@@ -32,6 +32,8 @@ SECONDS_TO_INTERRUPT = 0.2
 """An interrupt that Python lost is noticed after at most so many."""
 ITERATOR_SEGMENT = 1024
 """Examples of an iterator that all runs go through before the next ones are taken."""
+MOST_CACHED = 2**30
+"""Bytes of compiled programs on disk; beyond, those that were used longest ago are removed."""
 LONG = 30
 """Seconds from which on a command announces its work with an estimate."""
 
@@ -224,7 +226,8 @@ class Executor:
             yield from zip(batch, self._collect(session, batch), strict=True)
 
     def _start(self, batch: list[int], sources: list[Source], segment: int | None = None) -> Session:
-        make_room()
+        if make_room():
+            bound_compilation_cache()
         first = self.cells[batch[0]]
         runs = [
             Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], self.cells[i].start)
@@ -343,3 +346,12 @@ def use_compilation_cache() -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         compilation_cache.reset_cache()
+        bound_compilation_cache()
+
+
+def bound_compilation_cache() -> None:
+    """Removes programs from the cache on disk if they take much, unless it is a cache of the user's own. JAX's bound
+    needs a package for locks, and reads a file for every program that is there before it writes one."""
+    folder = cache_folder() / "compiled"
+    if jax.config.values["jax_compilation_cache_dir"] == str(folder):
+        bound_folder(folder, "-cache", MOST_CACHED)
