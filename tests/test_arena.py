@@ -19,7 +19,7 @@ from crossprop.arena.listing import read_listing
 from crossprop.arena.page import per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
-from crossprop.costs import Cost
+from crossprop.costs import Cost, kept_costs
 from crossprop.pages.comparisons import sentence
 from crossprop.records import LearnerInfo
 from crossprop.sweeps.evaluate import Choice, compare
@@ -74,7 +74,7 @@ def test_features_and_weights_are_recorded_over_time(arena):
 
 def test_an_arena_that_is_done_is_written_again_without_a_run(arena, monkeypatch, capsys):
     monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
-    monkeypatch.setattr("crossprop.arena.measure_costs", None)
+    monkeypatch.setattr("crossprop.costs.measure_costs", None)
     main(["arena", "--quick", "--out", str(arena)])
     assert "proves nothing" in " ".join(capsys.readouterr().out.split())
 
@@ -194,6 +194,7 @@ def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypa
         ("evaluate = 3", 'import = ["no_such_module"]', "import: no_such_module could not be imported"),
         ("step_size = [0.01, 0.1]", "step_seize = [1]", "streams.tracking: an axis in over must be one of"),
         ("settings = 2", "settings = ", "must be a TOML file"),
+        ("[streams.digits", '[streams."../digits"', "must have names that a folder can have, got '../digits'"),
     ],
 )
 def test_what_is_wrong_in_a_list_is_named_before_any_run(old, new, message, tmp_path):
@@ -202,6 +203,25 @@ def test_what_is_wrong_in_a_list_is_named_before_any_run(old, new, message, tmp_
     (tmp_path / "my.toml").write_text(text.replace(old, new, 1))
     with pytest.raises(ValueError, match=message):
         Arena(file=tmp_path / "my.toml", out=tmp_path / "out").run(lambda text: None)
+
+
+def test_costs_are_kept_for_what_was_measured_and_a_damaged_file_is_replaced(tmp_path, monkeypatch):
+    measured = []
+
+    def measure(learners, stream, *, steps, repeats, engine):
+        measured.append(steps)
+        return {name: Cost(float(steps), 3) for name in learners}
+
+    monkeypatch.setattr("crossprop.costs.measure_costs", measure)
+    stream, path = cp.Geoff(inputs=3, features=5, examples=9), tmp_path / "costs" / "geoff.json"
+    one, other = ({"a": cp.Backprop(cp.Network(3, size), 0.1)} for size in (4, 5))
+    for learners, steps in ((one, 5), (one, 5), (one, 6), (other, 6), (other, 6)):
+        assert kept_costs(path, learners, stream, steps=steps, repeats=1) == {"a": (steps, 3)}
+    assert measured == [5, 6, 6]
+    path.write_bytes(path.read_bytes().replace(b"6.0", b"7.0"))
+    with pytest.warns(UserWarning, match=r"geoff.json is damaged, .*checksum differs.* It is measured again"):
+        assert kept_costs(path, other, stream, steps=6, repeats=1) == {"a": (6, 3)}
+    assert kept_costs(path, other, stream, steps=6, repeats=1) == {"a": (6, 3)} and len(measured) == 4
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,17 @@
 """What a learner costs: the time of a step, and the numbers that it keeps."""
 
 import time
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
 
+from crossprop._files import read_json, write_json
+from crossprop._version import __version__
 from crossprop.learners import Learner
-from crossprop.running import run
+from crossprop.running import experiment, run
 from crossprop.streams import Stream
 
 
@@ -47,6 +51,31 @@ def measure_costs(
     for _ in range(repeats):
         least = {name: min(least[name], seconds(learner)) for name, learner in learners.items()}
     return {name: Cost(1e6 * least[name] / steps, _numbers(learner)) for name, learner in learners.items()}
+
+
+def kept_costs(
+    path: Path,
+    learners: Mapping[str, Learner],
+    stream: Stream,
+    *,
+    steps: int,
+    repeats: int,
+    engine: str = "auto",
+) -> dict[str, Cost]:
+    """As `measure_costs`, but measured once and kept in a JSON file. A file about anything else is replaced, and so is
+    one that is damaged, with a warning."""
+    about = experiment(learners, stream, [0], steps) | {"repeats": str(repeats), "engine": engine}
+    about |= {"crossprop": __version__, "jax": jax.__version__, "device": jax.devices()[0].device_kind}
+    if path.exists():
+        try:
+            kept = read_json(path)
+            if kept.get("about") == about:
+                return {name: Cost(*cost) for name, cost in kept["costs"].items()}
+        except ValueError as problem:
+            warnings.warn(f"{problem}. It is measured again", stacklevel=2)
+    costs = measure_costs(learners, stream, steps=steps, repeats=repeats, engine=engine)
+    write_json(path, {"about": about, "costs": costs})
+    return costs
 
 
 def _numbers(learner: Learner) -> int:

@@ -18,7 +18,7 @@ from crossprop.arena.listing import Contest, read_listing
 from crossprop.arena.page import write_arena
 from crossprop.arena.standing import Results, results_of
 from crossprop.arena.tables import tried_settings, write_tables
-from crossprop.costs import Cost, measure_costs
+from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
@@ -120,20 +120,14 @@ class Arena:
 
     def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
         """Of every learner at its best setting, without probes; measured once."""
-        path, spec = self.folder / "costs" / f"{name}.json", contest.spec
-        kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        if kept.keys() != spec.learners.keys():
-            best = {learner: swept.choice.point for learner, swept in sweep.learners.items()}
-            learners = {
-                learner: build(point, learner, spec.learners[learner], spec.stream, {})[0]
-                for learner, point in best.items()
-            }
-            steps, repeats = min(STEPS, spec.steps or STEPS), 1 if self.quick else REPEATS
-            kept = {**measure_costs(learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)}
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(path) as scratch:
-                scratch.write_text(json.dumps(kept))
-        return {learner: Cost(*cost) for learner, cost in kept.items()}
+        spec = contest.spec
+        learners = {
+            learner: build(swept.choice.point, learner, spec.learners[learner], spec.stream, {})[0]
+            for learner, swept in sweep.learners.items()
+        }
+        steps, repeats = min(STEPS, spec.steps or STEPS), 1 if self.quick else REPEATS
+        path = self.folder / "costs" / f"{name}.json"
+        return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)
 
     def _publish(
         self, results: Results, contests: dict[str, Contest], sweeps: dict[str, Sweep], say: Say, command: str

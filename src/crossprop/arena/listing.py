@@ -64,6 +64,9 @@ def read_listing(path: Path, streams: Sequence[str], folder: Path, **flags: Any)
     rows = as_table("streams", table["streams"])
     for name in streams:
         check.choice("a stream of the arena", name, rows)
+    for name in rows:
+        if Path(name).name != name:
+            raise ValueError(f"streams in {path} must have names that a folder can have, got {name!r}")
     common = {key: value for key, value in table.items() if key in ("seeds", "evaluate", "network", "over")}
     common |= {"learners": learners} | {key: value for key, value in flags.items() if value is not None}
     contests = {}

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from crossprop import _checks as check
 from crossprop._extras import require
 from crossprop._files import atomic_write, check_writable
 from crossprop._interrupts import interruptible
-from crossprop.costs import Cost, measure_costs
+from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
@@ -142,18 +142,13 @@ class Study:
 
     def _costs(self, spec: SweepSpec, main: Result) -> dict[str, Cost]:
         """Of every rule with plain steps, at its best setting; measured once."""
-        path = self.folder / "costs.json"
         timed = {row.learner: row.swept.choice.point for row in main.rows if row.optimizer == "sgd"}
-        kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        if kept.keys() != timed.keys():
-            learners: dict[str, Learner] = {
-                name: build(point, name, spec.learners[name], spec.stream, {})[0] for name, point in timed.items()
-            }
-            steps, repeats = (60, 1) if self.quick else (STEPS, REPEATS)
-            kept = {**measure_costs(learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)}
-            with atomic_write(path) as scratch:
-                scratch.write_text(json.dumps(kept))
-        return {name: Cost(*cost) for name, cost in kept.items()}
+        learners: dict[str, Learner] = {
+            name: build(point, name, spec.learners[name], spec.stream, {})[0] for name, point in timed.items()
+        }
+        steps, repeats = (60, 1) if self.quick else (STEPS, REPEATS)
+        path = self.folder / "costs.json"
+        return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)
 
     def _facts(self, spec: SweepSpec, results: Mapping[str, Result]) -> dict[str, str]:
         stream, network = spec.stream, next(iter(spec.learners.values())).network
