@@ -16,6 +16,8 @@ import os
 import random
 import re
 import resource
+import shutil
+import tarfile
 import tempfile
 import time
 import traceback
@@ -32,10 +34,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import xarray
 
 import crossprop as cp
-from crossprop import _memory, datasets, probes
+from crossprop import _memory, datasets, metrics, probes
+from crossprop.arena.listing import read_listing
+from crossprop.datasets.fetching import Archive, Origin, sha256, tar_members
 from crossprop.learners import LEARNERS
+from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.replacements import REPLACEMENTS
+from crossprop.store import read_records, write_records
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.toml import read_spec
 
@@ -73,6 +81,8 @@ def odd_values() -> list[Any]:
     others = [None, True, False, 1j, Fraction(1, 3), b"ab", bytearray(3), (), [], [1, 2], [[1], [2, 3]], (3, 4), {}]
     others += [{"a": 1}, {1, 2}, range(3), range(10**12), object(), int, len, lambda *_: None, optax.adam, ..., [None]]
     others += [cp.Network(3, 4), cp.Backprop(cp.Network(3, 4), 0.1), cp.Geoff(3, 5), Path("x"), [10**5000], ["a", 1]]
+    others += [cp.Network(3, (4, 2), layer_norm=True), cp.optimizers.idbd(), cp.optimizers.obgd(), cp.ReDo(), "upgd"]
+    others += [{"name": "redo"}, {"name": "redo", "every": "x"}, {"name": 3}, cp.Tracking(steps=9), cp.SlowlyChanging()]
     return [*whole, *real, *numpy, *arrays, *texts, *others]
 
 
@@ -84,17 +94,24 @@ def constructors() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     targets: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "Network": (cp.Network, {"inputs": 3, "hidden": 4}),
         "Geoff": (cp.Geoff, {"inputs": 3}),
+        "Tracking": (cp.Tracking, {}),
+        "SlowlyChanging": (cp.SlowlyChanging, {}),
         "LabelShift": (cp.LabelShift, {"data": data}),
+        "PermutedInputs": (cp.PermutedInputs, {"data": data}),
+        "RandomLabels": (cp.RandomLabels, {"data": data, "images": 4}),
         "Arrays": (cp.Arrays, examples),
         "Iterator": (cp.Iterator, {"iterable": [([1, 2, 3], 1)], "inputs": 3, "outputs": 1}),
         "DataSet": (datasets.DataSet, {"name": "a", **examples, "y": np.array([0, 1, 0, 1]), "classes": 2}),
         "logspace": (cp.logspace, {"start": 0.1, "stop": 10}),
         "keys": (cp.keys, {"seed": 3}),
         "saturated": (probes.saturated, {"network": network, "batch": np.zeros((2, 3))}),
+        "dormant": (probes.dormant, {"network": network, "batch": np.zeros((2, 3))}),
+        "weight_size": (probes.weight_size, {"network": network}),
         "effective_rank": (probes.effective_rank, {"network": network, "batch": np.zeros((2, 3))}),
         "compare": (cp.compare, {"values": {}, "against": {}}),
         "sweep": (SweepSpec.of, {"learners": learner, "stream": cp.Geoff(3, 5, examples=10), "over": {}, "seeds": 2}),
     }
+    targets |= {name: (build, {}) for name, build in (*NETWORK_OPTIMIZERS.items(), *REPLACEMENTS.items())}
     return targets | {name: (build, {"network": network, "step_size": 0.1}) for name, build in LEARNERS.items()}
 
 
@@ -114,9 +131,17 @@ def fuzz_calls(count: int, generator: random.Random) -> Outcome:
 
 def fuzz_runs(count: int, generator: random.Random) -> Outcome:
     values, network = odd_values(), cp.Network(3, 4)
-    rules = [cp.Backprop(network, 0.1), cp.Crossprop(network, 0.1), cp.Frozen(network, 0.1, optimizer="adam")]
+    rules = [
+        cp.Backprop(network, 0.1),
+        cp.Crossprop(network, 0.1),
+        cp.Frozen(network, 0.1, optimizer="adam"),
+        cp.Backprop(network, 0.1, optimizer=cp.optimizers.idbd(), replacement="redo"),
+        cp.CrosspropApprox(cp.Network(3, (4, 2)), 0.1, optimizer="upgd", replacement=cp.ContinualReplacement(0.1)),
+        cp.Hindsight(network, 0.1),
+    ]
     x = np.random.default_rng(0).normal(size=(12, 3))
-    streams = [cp.Geoff(3, 5, tasks="A", examples=12), cp.Arrays(x, x[:, 0])]
+    streams = [cp.Geoff(3, 5, tasks="A", examples=12), cp.Arrays(x, x[:, 0]), cp.Tracking(3, 2, steps=12)]
+    streams += [cp.SlowlyChanging(3, slow=1, change_every=5, features=4, steps=12)]
     states = [rule.init(jax.random.key(0)) for rule in rules]
     arguments = {
         "run": ["learners", "stream", "seeds", "record_every", "engine", "probes", "metrics", "steps", "start"],
@@ -132,6 +157,7 @@ def fuzz_runs(count: int, generator: random.Random) -> Outcome:
         which, at = generator.choice([*arguments]), generator.randrange(len(rules))
         stream = generator.choice(streams)
         base: dict[str, Any] = {"learners": rules[at], "stream": stream, "seeds": 1, "record_every": 6}
+        base |= {"metrics": {"plasticity": metrics.plasticity}} if which == "run" and generator.random() < 0.1 else {}
         if which == "sweep":
             base |= {"over": {"step_size": [0.1, 0.2]}}
         elif which != "run":
@@ -151,31 +177,84 @@ def fuzz_runs(count: int, generator: random.Random) -> Outcome:
 
 def fuzz_files(count: int, generator: random.Random) -> Outcome:
     folder = Path(tempfile.mkdtemp())
-    learner = cp.Crossprop(cp.Network(3, 4), 0.1, optimizer="adam")
+    learner, network = cp.Crossprop(cp.Network(3, 4), 0.1, optimizer="adam"), cp.Network(3, 4)
+    stream = cp.Geoff(3, 5, tasks="A", examples=12)
     cp.save(folder / "whole.npz", learner, learner.init(jax.random.key(0)))
+    records = cp.run(cp.Backprop(network, 0.1), stream, seeds=2, record_every=6)
+    write_records(folder / "records", records)
+    over = {"step_size": [0.1, 0.2]}
+    swept = cp.sweep({"backprop": cp.Backprop(network, 0.1)}, stream, over, 2, 6, store=folder / "store")["backprop"]
+    (block, _) = sorted((folder / "store" / "blocks").glob("*.nc"))
+    packed = {"train.npz": folder / "whole.npz", "test.json": folder / "store" / "store.json"}
+    hashes = {name: sha256(path.read_bytes()) for name, path in packed.items()}
+    with tarfile.open(folder / "two.tgz", "w:gz") as tar:
+        for name, path in packed.items():
+            tar.add(path, f"package/{name}")
     toml = b'stream = { name = "geoff", inputs = 3 }\nlearners = ["backprop", "crossprop"]\nseeds = 2\n'
     toml += b'[over]\nstep_size = "2**-9..2**-3"\neta = [0, 0.5]\n[network]\nhidden = 4\n'
-    kinds = {
-        "saved.npz": ((folder / "whole.npz").read_bytes(), cp.load),
-        "sweep.toml": (toml, lambda path: read_spec(path).header),
-        "train-labels-idx1-ubyte.gz": (
-            gzip.compress(bytes(999)),
-            lambda path: datasets.mnist_files.MNIST.fetch(path.parent),
-        ),
+    arena = b'seeds = 2\nevaluate = 2\n[learners.backprop]\n[learners.upgd]\nrule = "backprop"\noptimizer = "upgd"\n'
+    arena += b'[learners.redo]\nrule = "backprop"\nreplacement = { name = "redo", every = 9 }\n[network]\nhidden = 4\n'
+    arena += b'[over]\nstep_size = [0.1, 0.2]\n"redo" = { "replacement.threshold" = [0.1] }\n'
+    arena += b'[streams.tracking]\nsteps = 50\nstream = { name = "tracking", inputs = 4, relevant = 2 }\n'
+    arena += (
+        b'[streams.slow]\nsteps = 50\nrecord_every = 10\nstream = { name = "slowly-changing", inputs = 4, slow = 2 }\n'
+    )
+    (folder / "labels").mkdir()
+    contents = {
+        "saved.npz": (folder / "whole.npz").read_bytes(),
+        "sweep.toml": toml,
+        "arena.toml": arena,
+        "package.tgz": (folder / "two.tgz").read_bytes(),
+        "labels/train-labels-idx1-ubyte.gz": gzip.compress(bytes(999)),
     }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    readers: dict[str, Callable[[Path], Any]] = {
+        "saved.npz": cp.load,
+        "sweep.toml": lambda path: read_spec(path).header,
+        "arena.toml": lambda path: read_listing(path, (), folder / "arena"),
+        "package.tgz": lambda path: _fetched(path, hashes),
+        "labels/*": lambda path: datasets.mnist_files.MNIST.fetch(path.parent),
+        "records/**/*": lambda path: _same(read_records(folder / "records"), records),
+        "store/store.json": lambda path: cp.open_sweep(folder / "store"),
+        f"store/blocks/{block.name}": lambda path: _same(cp.open_sweep(folder / "store")["backprop"], swept),
+    }
+    files = {kind: [each for each in sorted(folder.glob(kind)) if each.is_file()] for kind in readers}
 
     def attempt() -> tuple[str, Callable[[], Any], list[str]]:
-        name = generator.choice([*kinds])
-        content, read = kinds[name]
-        own = folder / name.partition(".")[0]
-        own.mkdir(exist_ok=True)
+        kind = generator.choice([*readers])
+        path = generator.choice(files[kind])
+        content = path.read_bytes()
         damaged = _damaged(content, generator)
-        (own / name).write_bytes(damaged)
+
+        def call() -> None:
+            path.write_bytes(damaged)
+            try:
+                readers[kind](path)
+            finally:
+                path.write_bytes(content)
+
         # A TOML file may ask for anything: its errors name the key or the argument, any of which will do.
-        names = [] if name == "sweep.toml" else [name.partition(".")[0]]
-        return f"{name}: {damaged[:60]!r}", lambda: read(own / name), names
+        names = [] if kind.endswith(".toml") else [path.name.removesuffix(".gz")]
+        return f"{path.name}: {damaged[:60]!r}", call, names
 
     return _tried(count, attempt)
+
+
+def _fetched(path: Path, hashes: dict[str, str]) -> None:
+    """A data set from an archive: all of its files, or an error."""
+    origin = Origin(path.name, lambda archive, scratch: tar_members(path, archive.files, archive.largest))
+    archive = Archive("fuzzed", "Fuzzed", hashes, 2**20, (origin,))
+    shutil.rmtree(archive.folder(), ignore_errors=True)
+    archive.fetch()
+    assert archive.is_cached()
+
+
+def _same(found: xarray.Dataset, expected: xarray.Dataset) -> None:
+    """That what is there has the numbers that were written: a block that was left out is NaN."""
+    for name, values in expected.data_vars.items():
+        there = ~np.isnan(found[name]) if found[name].dtype.kind == "f" else found[name] != -2
+        assert found[name].dims == values.dims and (found[name] == values).where(there, True).all(), name
 
 
 def _damaged(content: bytes, generator: random.Random) -> bytes:
@@ -206,7 +285,7 @@ def _tried(count: int, attempt: Callable[[], tuple[str, Callable[[], Any], list[
             counts["success"] += 1
         except NAMED as problem:
             counts[_kind(problem)] += 1
-            if names and not any(re.search(rf"\b{re.escape(name)}\b", str(problem)) for name in names):
+            if names and not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(problem)) for name in names):
                 complaints.append(f"{what}: names no argument: {_line(problem)}")
         except Exception as problem:
             counts[type(problem).__name__] += 1

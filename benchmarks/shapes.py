@@ -1,9 +1,10 @@
 """What a process holds while it runs many shapes, and many small runs: memory, maps, threads and open files.
 
-python benchmarks/shapes.py [--shapes 2000] [--runs 10000] [--lines 10]
+python benchmarks/shapes.py [--shapes 2000] [--runs 10000] [--lines 10] [--light]
 
 Every shape is a network of another size, whose programs are compiled anew. Without an end to what is kept, Linux ends
-the process at 65,530 memory maps.
+the process at 65,530 memory maps. With --light a shape is a linear unit with another number of inputs, compiled without
+most optimizations, which takes a third of the time.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 import crossprop as cp
 
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Held]]:
     parser.add_argument("--shapes", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--lines", type=int, default=10)
+    parser.add_argument("--light", action="store_true")
     options = parser.parse_args(arguments)
     stream = cp.Geoff(inputs=3, features=5, tasks="A", examples=50)
     print(f"{jax.devices()[0].device_kind}, JAX {jax.__version__}")
@@ -62,11 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[Held]]:
     def shape(number: int) -> None:
         cp.run(cp.Backprop(cp.Network(3, 1 + number), 0.01), stream, seeds=1)
 
+    numbers = np.random.default_rng(0).normal(size=(50, 1 + options.shapes)).astype(np.float32)
+
+    def linear(number: int) -> None:
+        x = numbers[:, :number]
+        cp.run(cp.Backprop(cp.Network(number, ()), 0.01), cp.Arrays(x, numbers[:, -1]), seeds=1)
+
     def small_run(number: int) -> None:
         cp.run(cp.Backprop(cp.Network(3, 4), 1e-6 * number), stream, seeds=[number])
 
+    jax.config.update("jax_disable_most_optimizations", options.light)
+    shapes = f"{options.shapes:,} {'linear units' if options.light else 'networks'} of different sizes"
     return {
-        "shapes": watch(f"{options.shapes:,} networks of different sizes", options.shapes, options.lines, shape),
+        "shapes": watch(shapes, options.shapes, options.lines, linear if options.light else shape),
         "runs": watch(f"{options.runs:,} runs of one size", options.runs, options.lines, small_run),
     }
 

@@ -169,6 +169,8 @@ BAD = {
     "update negative class": (lambda: SOFTMAX.update(STATE, X[0], -1), r"class in y must be at least 0, got -1$"),
     "update text": (lambda: SOFTMAX.update(STATE, ["a"] * 4, 1), r"^x must be numbers, got \['a'"),
     "update ragged": (lambda: SOFTMAX.update(STATE, [[1.0], 2.0, 3.0, 4.0], 1), r"^x must be numbers, got "),
+    "update letters": (lambda: SOFTMAX.update(STATE, X[0], np.array(["a"])), r"^y must be numbers, got array"),
+    "update letters as state": (lambda: SOFTMAX.update(np.array(b"a"), X[0], 1), r"^state must be a state of this"),
     "update state": (lambda: SOFTMAX.update(OTHER, X[0], 1), r"^state must be a state of this Backprop, with leaves"),
     "predict x": (lambda: SOFTMAX.predict(STATE, X[0, :3]), r"^x must have shape \(4,\), got \(3,\)"),
     "predict state": (lambda: SOFTMAX.predict(OTHER, X[0]), r"^state must be a state of this Backprop"),

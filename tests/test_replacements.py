@@ -354,6 +354,11 @@ def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one
         (lambda: cp.GenerateAndTest(rate="often"), TypeError, "rate must be a number, got 'often'"),
         (lambda: cp.RandomReplacement(rate=-0.1), ValueError, "rate must be between 0 and 1, got -0.1"),
         (lambda: cp.ReDo(every=0), ValueError, "every must be a finite number, at least 1, got 0"),
+        (
+            lambda: cp.Backprop(cp.Network(3, 4), 0.1, replacement={"name": "redo", "every": "x"}),
+            TypeError,
+            "replacement 'redo': every must be a number, got 'x'",
+        ),
         (lambda: cp.ReDo(threshold=-1), ValueError, "threshold must be a finite number, at least 0"),
         (lambda: cp.Backprop(NET, 0.1, replacement="redoo"), ValueError, "did you mean 'redo'"),
         (lambda: cp.Backprop(NET, 0.1, replacement=cp.ReDo), TypeError, "replacement must be None, a name, or a"),

@@ -72,7 +72,9 @@ def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) ->
         except OverflowError as problem:
             raise ValueError(f"state, x and y must hold numbers that JAX's types can: {problem}") from None
         except TypeError:
-            if all(isinstance(leaf, np.ndarray | np.generic | jax.Array | float) for leaf in jax.tree.leaves(state)):
+            for name, value in zip("xy", example, strict=False):
+                _numbers(name, value)
+            if all(_is_number(leaf) for leaf in jax.tree.leaves(state)):
                 raise
             raise TypeError(f"state must be a state of this learner, got {check.shown(state)}") from None
 
@@ -113,6 +115,8 @@ def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = 
         raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {found}")
 
 
+NUMBERS = "buif"
+"""NumPy's kinds of numbers."""
 ARRAYS: set[type] = {np.ndarray}
 """Types that need no conversion; those of JAX are added when they are met."""
 
@@ -122,6 +126,12 @@ def _is_array(value: Any) -> bool:
         ARRAYS.add(type(value))
         return True
     return False
+
+
+def _is_number(leaf: Any) -> bool:
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype.kind in NUMBERS
+    return isinstance(leaf, jax.Array | float)
 
 
 def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
@@ -149,6 +159,6 @@ def _numbers(name: str, value: Any) -> Any:
     if isinstance(value, Tracer | jax.Array):
         return value
     values = check.array(name, value)
-    if values.dtype.kind not in "buif":
+    if values.dtype.kind not in NUMBERS:
         raise TypeError(f"{name} must be numbers, got {check.shown(value)}")
     return values

@@ -63,16 +63,16 @@ NETWORK_OPTIMIZERS: dict[str, type[NetworkOptimizer]] = {}
 # The optimizer as a field of a learner, or of another optimizer.
 
 
-def optimizer_field() -> Any:
+def optimizer_field(argument: str = "optimizer") -> Any:
     """A field for an optimizer, sgd unless it is given. Hyperparameters of the optimizer are leaves of the pytree."""
-    return eqx.field(default="sgd", converter=as_optimizer)
+    return eqx.field(default="sgd", converter=lambda optimizer: as_optimizer(optimizer, argument))
 
 
-def as_optimizer(optimizer: Any) -> Any:
+def as_optimizer(optimizer: Any, argument: str = "optimizer") -> Any:
     """An optimizer as a field keeps it: the names of `crossprop.optimizers` stand for these with their defaults, as
     does a table of a `name` and hyperparameters with those."""
     if isinstance(optimizer, Mapping):
-        return _from_table(optimizer)
+        return _from_table(optimizer, argument)
     if isinstance(optimizer, str):
         return NETWORK_OPTIMIZERS[optimizer]() if optimizer in NETWORK_OPTIMIZERS else Name(optimizer)
     if isinstance(optimizer, NetworkOptimizer | Function | optax.GradientTransformation) or not callable(optimizer):
@@ -80,17 +80,20 @@ def as_optimizer(optimizer: Any) -> Any:
     return Function(optimizer)
 
 
-def _from_table(table: Mapping[str, Any]) -> Any:
+def _from_table(table: Mapping[str, Any], argument: str) -> Any:
     name, values = table.get("name"), {key: value for key, value in table.items() if key != "name"}
-    check.choice("the name of optimizer", name, [*OPTIMIZERS, *NETWORK_OPTIMIZERS])
+    check.choice(f"the name of {argument}", name, [*OPTIMIZERS, *NETWORK_OPTIMIZERS])
     if name in OPTIMIZERS:
         if values:
-            raise ValueError(f"optimizer {name!r} has no hyperparameters, got {check.shown(values)}")
+            raise ValueError(f"{argument} {name!r} has no hyperparameters, got {check.shown(values)}")
         return Name(name)
     build = NETWORK_OPTIMIZERS[str(name)]
     for key in values:
-        check.choice(f"a hyperparameter of optimizer {name!r}", key, [each.name for each in fields(build)])
-    return build(**values)
+        check.choice(f"a hyperparameter of {argument} {name!r}", key, [each.name for each in fields(build)])
+    try:
+        return build(**values)
+    except (ValueError, TypeError) as problem:
+        raise type(problem)(f"{argument} {name!r}: {problem}") from None
 
 
 def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:

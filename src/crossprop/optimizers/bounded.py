@@ -49,7 +49,7 @@ class clip_weights(NetworkOptimizer):
     """
 
     kappa: Hyperparameter = hyperparameter(default=1.0)
-    base: Optimizer = optimizer_field()
+    base: Optimizer = optimizer_field("base")
 
     def __check_init__(self):
         check.number("kappa", self.kappa, above=0)
@@ -101,7 +101,7 @@ class l2_init(NetworkOptimizer):
     """
 
     strength: Hyperparameter = hyperparameter(default=0.01)
-    base: Optimizer = optimizer_field()
+    base: Optimizer = optimizer_field("base")
 
     def __check_init__(self):
         check.number("strength", self.strength, low=0)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from crossprop import _checks as check
@@ -71,8 +72,8 @@ class upgd(NetworkOptimizer):
     def __check_init__(self):
         check.number("sigma", self.sigma, low=0)
         check.number("utility_decay", self.utility_decay, low=0, high=1)
-        if not check.is_traced(self.utility_decay) and self.utility_decay == 1:
-            raise ValueError("utility_decay must be below 1, got 1.0")
+        if not check.is_traced(self.utility_decay) and np.any(np.asarray(self.utility_decay) == 1):
+            raise ValueError(f"utility_decay must be below 1, got {check.shown(self.utility_decay)}")
         check.number("weight_decay", self.weight_decay, low=0)
         check.flag("protecting", self.protecting)
         check.flag("as_run", self.as_run)
@@ -143,7 +144,7 @@ class shrink_perturb(NetworkOptimizer):
 
     shrink: Hyperparameter = hyperparameter(default=1e-4)
     sigma: Hyperparameter = hyperparameter(default=1e-5)
-    base: Optimizer = optimizer_field()
+    base: Optimizer = optimizer_field("base")
     by_fan_in: bool = eqx.field(static=True, default=False, converter=check.plain)
 
     def __check_init__(self):

@@ -58,4 +58,9 @@ def as_replacement(value: Any) -> Any:
             raise ValueError(f"replacement {name!r} has no hyperparameters, got {key!r}")
         if known is not None:
             check.choice(f"a hyperparameter of replacement {name!r}", key, known)
-    return None if name == NONE else REPLACEMENTS[name](**own)
+    if name == NONE:
+        return None
+    try:
+        return REPLACEMENTS[name](**own)
+    except (ValueError, TypeError) as problem:
+        raise type(problem)(f"replacement {name!r}: {problem}") from None
