@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+Say = Callable[[str], None]
+"""A function that prints one line about what is being done."""
 STARTING = "compiling"
 """What is shown until the first steps are done: mostly it is the compiler that works."""
 REFRESH = 0.2

@@ -1,7 +1,5 @@
 """`crossprop arena`: every learner of a list, tuned on every stream by the same budget and judged on fresh seeds."""
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -11,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from crossprop import _checks as check
 from crossprop._extras import require
-from crossprop._files import atomic_write, check_writable
+from crossprop._files import check_writable
 from crossprop._interrupts import interruptible
 from crossprop.arena.answers import answers, conclusions
 from crossprop.arena.listing import Contest, read_listing
@@ -22,10 +20,10 @@ from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
-from crossprop.pages.comparisons import Answer
+from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
-from crossprop.plot.numbers import Sweep, read
-from crossprop.sweeps.grid import build
+from crossprop.plot.numbers import Sweep, best_learners, read
+from crossprop.progress import Say
 from crossprop.sweeps.widening import fill_widening
 
 ROUNDS = 3
@@ -34,7 +32,6 @@ RESOLUTION = 1.3
 """Step sizes around the best are at most this factor apart in the end."""
 STEPS, REPEATS = 6000, 3
 """Of the runs that are timed."""
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -121,10 +118,7 @@ class Arena:
     def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
         """Of every learner at its best setting, without probes; measured once."""
         spec = contest.spec
-        learners = {
-            learner: build(swept.choice.point, learner, spec.learners[learner], spec.stream, {})[0]
-            for learner, swept in sweep.learners.items()
-        }
+        learners = best_learners(spec, sweep.learners)
         steps, repeats = min(STEPS, spec.steps or STEPS), 1 if self.quick else REPEATS
         path = self.folder / "costs" / f"{name}.json"
         return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)
@@ -139,9 +133,7 @@ class Arena:
         write_arena(
             self.folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=self.quick
         )
-        with atomic_write(self.folder / "answers.json") as path:
-            summary = {"command": command, "facts": facts, "conclusions": said}
-            path.write_text(json.dumps(summary | {"answers": [each._asdict() for each in found]}, indent=1))
+        write_answers(self.folder / "answers.json", found, command=command, facts=facts, conclusions=said)
         say(f"Runs of {facts['time']}; the page is {self.folder / 'arena.html'}")
         return found
 

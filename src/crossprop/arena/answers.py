@@ -13,7 +13,7 @@ from crossprop.sweeps.evaluate import Comparison, compare
 if TYPE_CHECKING:
     import xarray
 
-RULES = {"crossprop": "crossprop", "foresight": "foresight"}
+RULES = ("crossprop", "foresight")
 """How the names of credit rules begin whose place is asked for."""
 NOUN = "error"
 

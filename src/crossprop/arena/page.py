@@ -93,7 +93,7 @@ def write_arena(
         first=next(iter(parts.items())),
         measures={name: sweep.measure for name, sweep in sweeps.items()},
         best={name: best_settings(sweep) for name, sweep in sweeps.items()},
-        errors={name: _errors(standing, results) for name, standing in results.streams.items()},
+        errors={name: _errors(results, name) for name in results.streams},
         command=command,
         facts=facts,
         same=SAME,
@@ -172,13 +172,13 @@ def _cell(standing: Standing, learner: str) -> Cell:
     return cell(standing.versus[learner]) if learner in standing.versus else Cell("reference", "", "")
 
 
-def _errors(standing: Standing, results: Results) -> list[tuple[str, str, str, Cell, float, int]]:
+def _errors(results: Results, stream: str) -> list[tuple[str, str, str, Cell, float, int]]:
     """For every learner by rank: its name, rank, error, difference, and what a step costs."""
-    name = next(name for name, each in results.streams.items() if each is standing)
+    standing = results.streams[stream]
     ordered = sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean))
     found = []
     for learner in ordered:
-        values, cost = standing.values[learner].values, results.costs[name][learner]
+        values, cost = standing.values[learner].values, results.costs[stream][learner]
         error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else "diverged"
         rank, low, high = (f"{float(each):g}" for each in standing.ranks[learner])
         found.append((learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *cost))

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 CREDIT, STEP, REPLACEMENT, SEVERAL = "credit", "step", "replacement", "several"
 QUESTIONS = {CREDIT: "the credit", STEP: "the step", REPLACEMENT: "the replacement"}
 """What a learner can have other than the reference, in the order of `LearnerInfo`."""
-LABELS = ("credit", "step", "replacement")
-"""Of the columns with what a learner consists of."""
 CONTROLS = ("random",)
 """Replacements that others are compared with."""
 RESAMPLES = 2000

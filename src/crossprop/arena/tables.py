@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from crossprop._files import atomic_write
-from crossprop.arena.standing import LABELS, Results, Standing
+from crossprop.arena.standing import QUESTIONS, Results, Standing
 from crossprop.formats import fixed, minus_signs
 from crossprop.pages.comparisons import LEVEL
 from crossprop.plot.numbers import Sweep, setting
@@ -14,7 +14,7 @@ from crossprop.sweeps.evaluate import Comparison
 from crossprop.sweeps.store import read_store
 
 HEAD = (
-    *("stream", "learner", *LABELS, "rank", "rank low", "rank high", "mean"),
+    *("stream", "learner", *QUESTIONS, "rank", "rank low", "rank high", "mean"),
     *("percent", "percent low", "percent high", "won", "pairs", "p", "microseconds", "numbers", "settings", "setting"),
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 from crossprop import records as schema
 from crossprop.figures import TALLEST, Along, Look, Published, is_control, looks
 from crossprop.records import Variable, switches
-from crossprop.statistics import mean_interval
+from crossprop.statistics import Estimate, mean_interval
 
 if TYPE_CHECKING:
     import xarray
@@ -64,14 +64,11 @@ def _chart(records: "xarray.Dataset", variable: Variable, starts: np.ndarray) ->
     ends = np.append(starts[1:], len(step)) - 1
     seeds = int(records.sizes["seed"])
     estimate = mean_interval(_grouped(records, variable, starts, ends))
-    lines = []
     infos = schema.learner_infos(records)
-    for at, (name, look) in enumerate(looks(infos).items()):
-        line = {"name": name} | line_look(look, is_control(infos[name])) | {"mean": rounded(estimate.mean[at])}
-        if seeds > 1:
-            line |= {"low": rounded(estimate.low[at]), "high": rounded(estimate.high[at])}
-        lines.append(line)
-    marks = schema.marks(step, records.task.values) if switches(records.task.values).size else []
+    lines = [
+        estimate_line(name, Estimate(*(part[at] for part in estimate)), look, seeds, is_control(infos[name]))
+        for at, (name, look) in enumerate(looks(infos).items())
+    ]
     return {
         "variable": variable.name,
         "title": variable.title,
@@ -80,6 +77,20 @@ def _chart(records: "xarray.Dataset", variable: Variable, starts: np.ndarray) ->
         "zeros": [line["name"] for line in lines if not any(line["mean"])],
         "step": [int(at) for at in step[ends]],
         "seeds": seeds,
+    } | switch_marks(records)
+
+
+def estimate_line(name: str, estimate: Estimate, look: Look, seeds: int, control: bool = False) -> dict[str, Any]:
+    """A line of a chart, with a band if there are several seeds, as the page's script takes it."""
+    parts = estimate._fields if seeds > 1 else ("mean",)
+    return {"name": name} | line_look(look, control) | {part: rounded(getattr(estimate, part)) for part in parts}
+
+
+def switch_marks(records: "xarray.Dataset") -> dict[str, Any]:
+    """Where the task switches, and the labels of the tasks; nothing if it never does."""
+    task = records.task.values
+    marks = schema.marks(records.step.values, task) if switches(task).size else []
+    return {
         "switches": [mark.start for mark in marks if mark.start],
         "tasks": [{"label": mark.label, "at": (mark.start + mark.end) / 2} for mark in marks],
     }

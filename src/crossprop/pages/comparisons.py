@@ -1,11 +1,14 @@
 """Comparisons of learners on fresh seeds: verdicts, sentences, and cells of tables."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from crossprop import sentences
+from crossprop._files import atomic_write
 from crossprop.figures import Look
 from crossprop.formats import minus_signs, upper_first
 from crossprop.pages import charts
@@ -25,6 +28,12 @@ class Answer(NamedTuple):
     question: str
     verdict: str
     why: str
+
+
+def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:
+    """Writes `answers.json`: what the answers are `about`, then the answers."""
+    with atomic_write(path) as scratch:
+        scratch.write_text(json.dumps(about | {"answers": [each._asdict() for each in answers]}, indent=1))
 
 
 def verdict(comparison: Comparison) -> str:

@@ -1,6 +1,6 @@
 """The numbers in the plots of a sweep: scores along one or two axes, at the best values of all others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
+from crossprop.learners import Learner
 from crossprop.records import LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
-from crossprop.sweeps.grid import Grid, value_label
+from crossprop.sweeps.grid import Grid, build, value_label
 from crossprop.sweeps.labelled import labelled
+from crossprop.sweeps.spec import SweepSpec
 from crossprop.sweeps.store import read_store
 
 if TYPE_CHECKING:
@@ -101,6 +103,14 @@ def read(store: Path) -> Sweep:
     return Sweep(
         learners, evaluation, best, fresh, measure, sum(block.seconds for block in blocks), header.record_every
     )
+
+
+def best_learners(spec: SweepSpec, learners: Mapping[str, Swept]) -> dict[str, Learner]:
+    """These learners of a sweep at their best settings."""
+    return {
+        name: build(swept.choice.point, name, spec.learners[name], spec.stream, {})[0]
+        for name, swept in learners.items()
+    }
 
 
 def _best_records(swept: Swept, record_every: int, blocks: Any) -> "xarray.Dataset":

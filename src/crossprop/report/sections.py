@@ -11,7 +11,6 @@ from crossprop.pages.charts import along, curves, examples_per_point, headline
 from crossprop.papers.plans import Charts, Plan, Setting
 from crossprop.papers.story import Headline
 from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
-from crossprop.report.clouds import clouds
 from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -190,4 +189,24 @@ def _feature_maps(features: "xarray.Dataset") -> FeatureMaps:
     measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
     estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
     rows = dict(zip(map(str, features.representation.values), estimates, strict=True))
-    return FeatureMaps(features.sizes["example"], clouds(features), rows)
+    return FeatureMaps(features.sizes["example"], _clouds(features), rows)
+
+
+def _clouds(features: "xarray.Dataset") -> list[dict[str, Any]]:
+    """One map per representation: the examples at their t-SNE coordinates, grouped by label; `page.js` draws them."""
+    labels = features.label.values
+    return [
+        {
+            "representation": str(representation),
+            "groups": [
+                {
+                    "label": str(label),
+                    "x": [round(float(value), 2) for value in places[labels == label, 0]],
+                    "y": [round(float(value), 2) for value in places[labels == label, 1]],
+                }
+                for label in np.unique(labels)
+            ],
+        }
+        for representation in features.representation.values
+        for places in [features.tsne.sel(representation=representation).transpose("example", ...).values]
+    ]

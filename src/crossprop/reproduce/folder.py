@@ -16,14 +16,13 @@ from crossprop.figures import along_setting, experiment_curves
 from crossprop.pages.facts import engine_words, machine
 from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import Verdict, to_json
+from crossprop.progress import Say
 from crossprop.report import Part, Story, write_report
 from crossprop.running import run
 from crossprop.store import check_replaceable, read_records, write_records
 
 if TYPE_CHECKING:
     import xarray
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from crossprop.papers.paper import Paper, Version
 from crossprop.papers.plans import Plan
 from crossprop.papers.story import conclusions
 from crossprop.papers.verdicts import Verdict, verdicts_on
+from crossprop.progress import Say
 from crossprop.report import Part, Story
-from crossprop.reproduce.folder import Folder, Say, facts_of, mnist_or_embedded
+from crossprop.reproduce.folder import Folder, facts_of, mnist_or_embedded
 
 PAPERS: dict[str, Paper] = {
     "sutton1992": sutton1992.PAPER,

@@ -22,8 +22,9 @@ from crossprop.papers.veeriah2017.features import Mapping
 from crossprop.papers.veeriah2017.plans import PRESETS, geoff_plan, mnist_plan
 from crossprop.papers.veeriah2017.story import INTRO, LEADS, OWN, TERMS, TITLE, notes
 from crossprop.papers.verdicts import Verdict
+from crossprop.progress import Say
 from crossprop.report import Headline, Part, Story
-from crossprop.reproduce.folder import Folder, Say, facts_of, mnist_or_embedded
+from crossprop.reproduce.folder import Folder, facts_of, mnist_or_embedded
 from crossprop.streams import LabelShift
 
 if TYPE_CHECKING:

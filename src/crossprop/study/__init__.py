@@ -1,8 +1,7 @@
 """`crossprop study`: does crossprop credit or foresight help, with which optimizer and settings, and is it the right
 credit?"""
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -10,17 +9,17 @@ from typing import Literal
 
 from crossprop import _checks as check
 from crossprop._extras import require
-from crossprop._files import atomic_write, check_writable
+from crossprop._files import check_writable
 from crossprop._interrupts import interruptible
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
-from crossprop.learners import Learner
-from crossprop.pages.comparisons import Answer
+from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw
-from crossprop.plot.numbers import read
+from crossprop.plot.numbers import best_learners, read
+from crossprop.progress import Say
 from crossprop.streams import Geoff, LabelShift
 from crossprop.study.answers import Result, answers, rows_of
 from crossprop.study.columns import MAIN, Column, columns_of, spec_of
@@ -29,7 +28,6 @@ from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
 from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.grid import build
 from crossprop.sweeps.widening import ROUNDS, fill_widening
 
 STUDIES = {
@@ -40,7 +38,6 @@ STUDIES = {
 }
 STEPS, REPEATS = 4000, 5
 """Of the runs that are timed."""
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -134,18 +131,13 @@ class Study:
         learners = f"{plural(len(spec.learners), 'learner')} with {facts['hidden units']} hidden units"
         ran = f"Here: {learners} on {facts['stream']}; {facts['grid']}, then {facts['evaluation']}."
         write_study(page, title, results, costs, found, ran=ran, command=command, facts=facts, quick=self.quick)
-        with atomic_write(self.folder / "answers.json") as path:
-            summary = {"command": command, "facts": facts, "answers": [each._asdict() for each in found]}
-            path.write_text(json.dumps(summary, indent=1))
-        say(f"{self.name}: runs of {facts['time']}; the page is {self.folder / 'study.html'}")
+        write_answers(self.folder / "answers.json", found, command=command, facts=facts)
+        say(f"{self.name}: runs of {facts['time']}; the page is {page}")
         return found
 
     def _costs(self, spec: SweepSpec, main: Result) -> dict[str, Cost]:
         """Of every rule with plain steps, at its best setting; measured once."""
-        timed = {row.learner: row.swept.choice.point for row in main.rows if row.optimizer == "sgd"}
-        learners: dict[str, Learner] = {
-            name: build(point, name, spec.learners[name], spec.stream, {})[0] for name, point in timed.items()
-        }
+        learners = best_learners(spec, {row.learner: row.swept for row in main.rows if row.optimizer == "sgd"})
         steps, repeats = (60, 1) if self.quick else (STEPS, REPEATS)
         path = self.folder / "costs.json"
         return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)

@@ -1,7 +1,7 @@
 """`crossprop study credit`: how near the direction of every credit rule is to the exact meta-gradient."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +13,7 @@ from crossprop.datasets import digits, mnist5k
 from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, UnitRule
 from crossprop.network import Network
 from crossprop.pages.comparisons import VERDICTS, Answer
+from crossprop.progress import Say
 from crossprop.running import experiment
 from crossprop.statistics import Estimate, mean_interval, paired_difference
 from crossprop.store import check_replaceable, read_records, write_records
@@ -103,7 +104,7 @@ class Found(NamedTuple):
     own: "xarray.Dataset"
 
 
-def follow(version: str, seeds: int, folder: Path, say: Callable[[str], None]) -> dict[str, Found]:
+def follow(version: str, seeds: int, folder: Path, say: Say) -> dict[str, Found]:
     """Runs every setting, or reads what is in the folder already."""
     found = {}
     for name, setting in settings(version).items():

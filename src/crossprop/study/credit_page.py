@@ -1,25 +1,21 @@
 """The page, the tables and the figure of `crossprop study credit`."""
 
 import csv
-import json
 import math
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-
 from crossprop import records as schema
 from crossprop._files import atomic_write
-from crossprop._version import __version__
-from crossprop.execution import cores
 from crossprop.figures import looks
 from crossprop.formats import duration, interval, minus_signs
-from crossprop.pages.charts import line_look, rounded
-from crossprop.pages.comparisons import PILLS, QUICK, Answer
+from crossprop.pages.charts import estimate_line, switch_marks
+from crossprop.pages.comparisons import PILLS, QUICK, Answer, write_answers
+from crossprop.pages.facts import machine
 from crossprop.pages.writing import write_page
+from crossprop.progress import Say
 from crossprop.statistics import Estimate, mean_interval
 from crossprop.study.answers import BACKPROP
 from crossprop.study.credit import COSINES, Found, Row, Terms, answers, follow, rows_of, terms_of
@@ -136,24 +132,15 @@ def _sizes(found: Found) -> list[dict[str, Any]]:
 
 
 def _chart(title: str, records: "xarray.Dataset", lines: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
-    step, seeds = records.step.values, int(records.sizes["seed"])
-    shown = []
-    for name, (values, look) in lines.items():
-        estimate = mean_interval(values.transpose("seed", "step").values)
-        line = {"name": name} | line_look(look) | {"mean": rounded(estimate.mean)}
-        if seeds > 1:
-            line |= {"low": rounded(estimate.low), "high": rounded(estimate.high)}
-        shown.append(line)
-    marks = schema.marks(step, records.task.values)
+    seeds = int(records.sizes["seed"])
+    estimates = {name: mean_interval(values.transpose("seed", "step").values) for name, (values, _) in lines.items()}
     return {
         "title": title,
         "log": False,
-        "lines": shown,
-        "step": [int(at) for at in step],
+        "lines": [estimate_line(name, estimates[name], look, seeds) for name, (_, look) in lines.items()],
+        "step": [int(at) for at in records.step.values],
         "seeds": seeds,
-        "switches": [mark.start for mark in marks if mark.start],
-        "tasks": [{"label": mark.label, "at": (mark.start + mark.end) / 2} for mark in marks],
-    }
+    } | switch_marks(records)
 
 
 def write_credit_tables(rows: Sequence[Row], terms: Sequence[Terms], folder: Path) -> None:
@@ -212,9 +199,7 @@ def draw_cosines(rows: Sequence[Row], path: Path, note: str) -> None:
 SEEDS = {"quick": 2, "default": 3, "full": 10}
 
 
-def publish_credit(
-    folder: Path, title: str, version: str, seeds: int | None, say: Callable[[str], None], command: str
-) -> list[Answer]:
+def publish_credit(folder: Path, title: str, version: str, seeds: int | None, say: Say, command: str) -> list[Answer]:
     """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
     began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
     found = follow(version, seeds, folder / "records", say)
@@ -225,10 +210,7 @@ def publish_credit(
     draw_cosines(rows, figures / "cosines.png", "  (quick version)" * quick)
     facts = _facts(found, version, seeds)
     write_credit(folder / "study.html", title, found, rows, terms, told, command=command, facts=facts, quick=quick)
-    with atomic_write(folder / "answers.json") as path:
-        path.write_text(
-            json.dumps({"command": command, "facts": facts, "answers": [each._asdict() for each in told]}, indent=1)
-        )
+    write_answers(folder / "answers.json", told, command=command, facts=facts)
     say(f"credit: {duration(time.perf_counter() - began)}; the page is {folder / 'study.html'}")
     return told
 
@@ -242,7 +224,4 @@ def _facts(found: Mapping[str, Found], version: str, seeds: int) -> dict[str, st
             f"{network.hidden}, {network.outputs} outputs, {network.activation}; step sizes {step_size:g} of W and "
             f"{incoming:g} of U"
         )
-    return facts | {
-        "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
-        "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
-    }
+    return facts | machine()
