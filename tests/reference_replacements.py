@@ -48,6 +48,12 @@ class Replacement:
                     h[at][i][j] = [0.0] * len(h[at][i][j])
             else:  # h_jk
                 h[at][j] = [0.0] * len(h[at][j])
+        if at > 0 and h[at - 1] is not None:  # of the weights into j, which are k to the layer below
+            below = h[at - 1]
+            per_weight = [h_j for h_i in below for h_j in h_i] if isinstance(below[0][0], list) else below
+            for h_k in per_weight:
+                if len(h_k) == self.sizes[at]:  # projected memories mix all k
+                    h_k[j] = 0.0
         if at + 1 < len(h) and h[at + 1] is not None and isinstance(h[at + 1][0][0], list):
             h[at + 1][j] = [[0.0] * len(each) for each in h[at + 1][j]]
 

@@ -290,6 +290,10 @@ def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
         changed[2, :] |= at == 1
         assert (now == then)[~changed].all() and (now != then)[changed].all()
         assert (state.memory[at][changed] == 0).all() and (kept.memory[at][changed] != 0).any()
+    # What the layer below remembers about the weights into the replaced unit of the layer above.
+    below, before = (each.memory[0][:, others] for each in (state, kept))
+    assert (below[..., 2] == 0).all() and (before[..., 2] != 0).any()
+    assert (below[..., others] == before[..., others]).all()
     assert (state.incoming[1][2, others] == 0).all() and (state.outgoing[2] == 0).all()
     for now, then, new in zip(*map(jax.tree.leaves, (state.optimizer, kept.optimizer, fresh)), strict=True):
         if now.ndim == 2 and now.shape == (4, 4):  # into the first layer, its biases last

@@ -90,6 +90,8 @@ def _restarted(stack: Stack, work: UnitMajorState, at: int, unit: Array, mean: A
     """The state with one unit of a layer started anew."""
     top, biased, layers = at == len(work.layers) - 1, stack.whole.network.bias, list(work.layers)
     layers[at] = _with_new_part(layers[at], stack.rules[at], unit, incoming, axis=-1)
+    if at > 0:
+        layers[at - 1] = _without_unit_above(layers[at - 1], stack.rules[at - 1], unit)
     outgoing = work.outgoing
     if top:
         column = lax.dynamic_index_in_dim(outgoing, unit, axis=1, keepdims=False)
@@ -113,6 +115,15 @@ def _with_new_part(layer: Layer, rule: Any, unit: Array, values: Array, axis: in
     if memory is not None and (rule.shapes().matrices or axis == -1):
         memory = _with_part(memory, jnp.zeros((), memory.dtype), unit, axis)
     return replace(layer, weights=weights, memory=memory)
+
+
+def _without_unit_above(layer: Layer, rule: Any, unit: Array) -> Layer:
+    """A layer with nothing remembered about its weights into a unit of the layer above. Projected memories mix all
+    units there, so they stay as they are, unless there is only one."""
+    memory, above = layer.memory, rule.network.outputs
+    if memory is None or (rule.shapes().signs is not None and above > 1):
+        return layer
+    return replace(layer, memory=jnp.zeros_like(memory) if above == 1 else memory.at[unit].set(0))
 
 
 def _with_fresh_optimizers(stack: Stack, work: UnitMajorState, unit: Array, axes: dict[int, int]) -> Any:

@@ -2,7 +2,8 @@
 
 It watches the units of a hidden layer and names those that start anew. What that means is the same for all: a unit's
 incoming weights are drawn again, its outgoing weights are 0, and what the credit rule, the optimizer and the
-replacement keep about the unit and its weights is as it was before the first example.
+replacement keep about the unit and its weights is as it was before the first example. (Projected crossprop at a layer
+below mixes the weights into all units of the layer above: what it keeps about those into one of them stays.)
 """
 
 from abc import abstractmethod
