@@ -22,9 +22,9 @@ from crossprop.study import Study
 from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
 from crossprop.study.columns import columns_of, spec_of
 from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.evaluate import Comparison
+from crossprop.sweeps.evaluate import Choice, Comparison
 from crossprop.sweeps.toml import read_spec
-from crossprop.sweeps.widening import fill_widening, next_value
+from crossprop.sweeps.widening import fill_widening, next_value, widened
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -122,6 +122,15 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path):
     sweep = read(tmp_path / "store")
     assert sweep.learners["it"].choice.edges == () and len(sweep.learners["it"].grid.over["step_size"]) > 2
     assert sweep.evaluation.records["it"].sizes["seed"] == 2
+
+
+def test_a_grid_ends_before_a_value_that_the_learner_does_not_take():
+    """Where the share of units that are replaced is best at 1, a share of 10 is not tried."""
+    learner = cp.Backprop(cp.Network(4, 5), 0.1, replacement=cp.RandomReplacement())
+    axes = {"replacement.rate": [0.1, 1.0], "step_size": [0.1, 0.2]}
+    spec = SweepSpec.of({"it": learner}, cp.Tracking(inputs=4, relevant=2, steps=9), {"it": axes}, 1, 3)
+    found = widened(spec, {"it": Choice({"replacement.rate": 1.0, "step_size": 0.2}, 1.0, 0, tuple(axes))})
+    assert found == {"it": {"replacement.rate": [0.1, 1.0], "step_size": [0.1, 0.2, pytest.approx(0.4)]}}
 
 
 def test_step_sizes_around_the_best_are_tried_at_the_best_values_of_other_axes(tmp_path):

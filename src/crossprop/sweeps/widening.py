@@ -8,6 +8,7 @@ from typing import Any
 
 from crossprop.sweeps import SweepSpec, fill
 from crossprop.sweeps.evaluate import LIMITS, Choice, choose
+from crossprop.sweeps.grid import build
 
 STEP_SIZE = "step_size"
 ROUNDS = 4
@@ -27,7 +28,7 @@ def fill_widening(
     """
     for _ in range(rounds):
         best = _best(spec, on_start)
-        wider = widened(spec.over, best)
+        wider = widened(spec, best)
         if wider == spec.over:
             break
         spec = replace(spec, over=wider)
@@ -75,18 +76,28 @@ def refined(
     return finer
 
 
-def widened(over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
-    """The axes of every learner, with one value more beyond each edge that its best setting is at."""
-    wider = {name: dict(axes) for name, axes in over.items()}
+def widened(spec: SweepSpec, best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
+    """The axes of every learner, with one value more beyond each edge that its best setting is at. An axis ends before
+    a value that the learner does not take, such as a rate above 1; the best setting is then flagged as at the edge."""
+    wider = {name: dict(axes) for name, axes in spec.over.items()}
     for name, choice in best.items():
         if choice is None:
             continue
         for axis in choice.edges:
             values = wider[name][axis]
             beyond = next_value(axis, values, choice.point[axis])
-            if beyond not in values:
+            if beyond not in values and _is_possible(spec, name, choice.point | {axis: beyond}):
                 wider[name][axis] = [*values, beyond]
     return wider
+
+
+def _is_possible(spec: SweepSpec, name: str, point: dict[str, Any]) -> bool:
+    """Whether a learner of the sweep takes these values."""
+    try:
+        build(point, name, spec.learners[name], spec.stream, {})
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def next_value(axis: str, values: Sequence[Any], edge: float) -> float:
