@@ -310,6 +310,17 @@ def test_equal_errors_are_said_to_be_equal():
     assert sentence(compare(same, {"a": "b"})[0], "error") == "a's error equals b's in every seed"
 
 
+def test_seeds_that_are_equal_are_not_counted_for_either_side():
+    """As where nothing was replaced in most runs."""
+    values = {
+        name: xarray.DataArray(np.array(own), {"seed": range(4)}, ["seed"])
+        for name, own in {"a": [2.0, 2, 2, 3], "b": [2.0, 2, 2, 2]}.items()
+    }
+    there, back = compare(values, {"a": "b", "b": "a"})
+    assert "% above b's" in sentence(there, "error") and ", in 1 of 4 seeds" in sentence(there, "error")
+    assert "% below a's" in sentence(back, "error") and ", in 1 of 4 seeds" in sentence(back, "error")
+
+
 def test_a_part_has_one_thing_less():
     results = made()
     assert parts_of(results, "foresight-adam") == ["adam", "foresight"] and parts_of(results, "adam") == []

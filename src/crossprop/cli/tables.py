@@ -103,14 +103,14 @@ def _compared(answer: LearnerAnswer, sweep: SweepAnswer) -> str:
     found = answer.comparison
     if found is None or not np.isfinite(found.difference.mean):
         return f"no comparison with {found.reference}: a run diverged" if found else ""
-    mean, low, high, won, pairs = found.percent
+    mean, low, high, _, pairs = found.percent
     p = f", {p_text(found.p)}" if sweep.fresh else ""
     if mean == 0 == low == high:
         return f"the same as {found.reference}, in all {plural(pairs, 'seed')}"
     if low * high > 0:
         within = minus_signs(f"{min(abs(low), abs(high)):.1f}, {max(abs(low), abs(high)):.1f}")
-        side, seeds = ("less", won) if mean < 0 else ("more", pairs - won)
-        return f"{abs(mean):.1f}% {side} than {found.reference} [{within}], in {seeds} of {plural(pairs, 'seed')}{p}"
+        side, seeds = "less" if mean < 0 else "more", f"in {found.agreeing} of {plural(pairs, 'seed')}"
+        return f"{abs(mean):.1f}% {side} than {found.reference} [{within}], {seeds}{p}"
     within = "" if np.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
     return f"no difference from {found.reference} shown: {minus_signs(f'{mean:+.1f}%{within}')}{p}"
 

@@ -64,7 +64,7 @@ def sentence(comparison: Comparison, noun: str) -> str:
     if relative.low == relative.high == 0:
         return f"{comparison.learner}'s {noun} equals {comparison.reference}'s in every seed"
     times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
-    count = f", in {relative.won if relative.mean < 0 else relative.pairs - relative.won} of {relative.pairs} seeds"
+    count = f", in {comparison.agreeing} of {relative.pairs} seeds"
     said = sentences.ratio(noun, comparison.learner, comparison.reference, times, count)
     return f"{said}, {p_text(comparison.p)}"
 

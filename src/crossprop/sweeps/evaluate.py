@@ -49,13 +49,21 @@ class Evaluation:
 
 class Comparison(NamedTuple):
     """A learner against another: its mean with a bootstrap interval, their paired difference with Student's t
-    interval and the seeds won, and a p-value, corrected for all comparisons that were made together."""
+    interval and the seeds won, a p-value, corrected for all comparisons that were made together, and in how many seeds
+    the two are equal."""
 
     learner: str
     reference: str
     estimate: Estimate
     difference: Paired
     p: float
+    tied: int = 0
+
+    @property
+    def agreeing(self) -> int:
+        """In how many seeds the difference has the sign of the mean one."""
+        _, _, _, won, pairs = self.difference
+        return won if self.difference.mean < 0 else pairs - won - self.tied
 
     @property
     def percent(self) -> Paired:
@@ -185,7 +193,7 @@ def compare(values: "Mapping[str, xarray.DataArray]", against: Mapping[str, str]
             difference, p = paired_difference(a, b), paired_p(a, b)
         else:
             difference, p = Paired(np.nan, np.nan, np.nan, int((a < b).sum()), len(a)), 1.0
-        found.append(Comparison(learner, reference, estimate, difference, p))
+        found.append(Comparison(learner, reference, estimate, difference, p, int((a == b).sum())))
     corrected = holm(np.array([each.p for each in found]))
     return [each._replace(p=float(p)) for each, p in zip(found, corrected, strict=True)]
 
