@@ -58,11 +58,11 @@ def mnist_plan(version: Version) -> Plan:
         ADAM: Backprop(network, step_size, optimizer="adam"),
         CLIPPED: Backprop(network, step_size, optimizer=clip_weights(1.0, base="adam")),
     }
-    small, asked = version.why(), "as given on the command line"
+    small = version.why()
     embedded = "the full set is not here" if full and not data.name.startswith("mnist,") else ""
     settings = (
-        Setting("runs", str(seeds), "30", "" if seeds == 30 else small or asked),
-        Setting("tasks", str(tasks), str(TASKS), "" if tasks == TASKS else small or asked),
+        Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
+        Setting("tasks", str(tasks), str(TASKS), version.why_not(TASKS, tasks)),
         Setting("examples a task", f"{examples:,}", f"{TASK:,}", small),
         Setting("images", f"{len(data.y):,} of {data.x.shape[1]} pixels", "60,000 of 784 pixels", embedded or small),
         Setting("hidden units", f"{width} and {width // 2}, leaky ReLU", "300 and 150, leaky ReLU", small),
@@ -76,15 +76,13 @@ def mnist_plan(version: Version) -> Plan:
 
 
 def _checked(records: "xarray.Dataset") -> Runs:
-    runs = Runs(records)
-    runs.need(("error",), (ADAM, CLIPPED))
-    return runs
+    return Runs(records).need(["error"], [ADAM, CLIPPED])
 
 
 def _adam_falls(records: "xarray.Dataset") -> Judgement:
     runs = _checked(records)
-    found = permuted.loses(runs, ADAM, joint_level(1), permuted.MORE)
-    return Judgement((Part("Adam misclassifies more at the end", (found,)),), (), runs.seeds)
+    found = permuted.loses(runs, ADAM, joint_level(1), permuted.ABOVE_ZERO)
+    return Judgement((Part("Adam misclassifies more at the end", (found,)),), runs.seeds)
 
 
 def _clipping_keeps(records: "xarray.Dataset") -> Judgement:
@@ -96,13 +94,13 @@ def _clipping_keeps(records: "xarray.Dataset") -> Judgement:
         ),
         Part("without clipping it is worse at the end", (permuted.worse(runs, ADAM, CLIPPED, level),)),
     )
-    return Judgement(parts, (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _clipping_is_better(records: "xarray.Dataset") -> Judgement:
     runs = _checked(records)
     found = permuted.worse(runs, ADAM, CLIPPED, joint_level(1), "over all tasks")
-    return Judgement((Part("without clipping it misclassifies more", (found,)),), (), runs.seeds)
+    return Judgement((Part("without clipping it misclassifies more", (found,)),), runs.seeds)
 
 
 def _as_published(records: "xarray.Dataset") -> Judgement:
@@ -120,7 +118,7 @@ def _as_published(records: "xarray.Dataset") -> Judgement:
         ):
             found = rules.near(f"the accuracy of {name} in percent {words}", values, published, POINTS, level)
             parts.append(Part(f"{name} {words} is as published", (found,)))
-    return Judgement(tuple(parts), (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 CLAIMS = (

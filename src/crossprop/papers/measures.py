@@ -1,6 +1,6 @@
 """What the claims measure in records: phases of a run, and samples that pair learners over seeds or windows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from crossprop import sentences
 from crossprop.papers.verdicts import EQUAL, Bounds, CannotDecide, Finding, Number
 from crossprop.records import phase_windows, visits
-from crossprop.statistics import paired_ratio
+from crossprop.statistics import paired_difference, paired_ratio
 
 if TYPE_CHECKING:
     import xarray
@@ -45,8 +45,8 @@ class Runs:
         self.after_switch: Phase = phase_windows(task, "switch")
         self.final: Phase = self.asymptotic[-1:]
 
-    def need(self, variables: tuple[str, ...], learners: tuple[str, ...]) -> None:
-        """Raises `CannotDecide` if a variable or a learner is missing, or if a learner diverged."""
+    def need(self, variables: Sequence[str], learners: Sequence[str]) -> "Runs":
+        """Itself; raises `CannotDecide` if a variable or a learner is missing, or if a learner diverged."""
         lacking = [name for name in learners if name not in self.learners]
         lacking += [name for name in variables if name not in self.curves]
         if lacking:
@@ -54,6 +54,7 @@ class Runs:
         diverged = [f"{name} diverged in {n} of {self.seeds} runs" for name in learners if (n := self._diverged(name))]
         if diverged:
             raise CannotDecide(", ".join(diverged))
+        return self
 
     def having(self, learners: tuple[str, ...]) -> list[str]:
         """The learners that are in the records and did not diverge."""
@@ -65,6 +66,14 @@ class Runs:
     def count(self, agree: np.ndarray) -> str:
         """In how many of the paired values something is so, to be put behind a sentence."""
         return f", in {int(agree.sum())} of {agree.size} {'seeds' if self.seeds > 1 else 'windows of one run'}"
+
+    def apart(
+        self, label: str, pair: tuple[np.ndarray, np.ndarray], level: float, unit: str = "", scale: float = 1.0
+    ) -> tuple[Number, str]:
+        """The mean difference of paired values, and in how many pairs it has its sign."""
+        a, b = pair
+        number = Number.of(label, paired_difference(a, b, level), unit, scale)
+        return number, self.count(a > b if number.mean >= 0 else a < b)
 
     def curve(self, variable: str, learner: str) -> np.ndarray:
         return self.curves[variable][self.learners.index(learner)]

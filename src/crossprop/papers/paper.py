@@ -33,6 +33,10 @@ class Version:
         """Why a setting differs from the paper's; nothing in the full version."""
         return self.pick("quick version", small, "")
 
+    def why_not(self, paper: int, value: int) -> str:
+        """Why a number that the command line can give is not the paper's."""
+        return "" if value == paper else self.why() or "as given on the command line"
+
 
 @dataclass(frozen=True)
 class Paper:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EARLY, LATE = 0.2, 0.1
 FEWEST = 3
 """Tasks, so that the early and the late ones are not the same."""
-MORE = Bounds(low=0)
+ABOVE_ZERO = Bounds(low=0)
 UNIT = "percentage points"
 TASK_ERRORS = (
     "Misclassified: the share over a whole task, from its first example on. At first: the first fifth of the tasks"
@@ -80,19 +80,13 @@ def loses(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
 
 def loses_more(runs: Runs, a: str, b: str, level: float) -> Finding:
     """How much more one learner loses than another."""
-    number, count = _apart(runs, f"points lost, {a} - {b}", lost(runs, a), lost(runs, b), level)
-    return Finding(number, MORE, sentences.points(f"{a} loses {{}} than {b}", ("more", "less"), number, count))
+    number, count = runs.apart(f"points lost, {a} - {b}", (lost(runs, a), lost(runs, b)), level, UNIT)
+    return Finding(number, ABOVE_ZERO, sentences.points(f"{a} loses {{}} than {b}", ("more", "less"), number, count))
 
 
 def worse(runs: Runs, a: str, b: str, level: float, when: str = "at the end") -> Finding:
     """How much more one learner misclassifies than another, at the end or over all tasks."""
     of = at_end if when == "at the end" else lambda runs, name: 100 * runs.curve("error", name).mean(axis=1)
-    number, count = _apart(runs, f"misclassified {when}, {a} - {b}", of(runs, a), of(runs, b), level)
+    number, count = runs.apart(f"misclassified {when}, {a} - {b}", (of(runs, a), of(runs, b)), level, UNIT)
     text = f"{when} {a} misclassifies {{}} than {b}"
-    return Finding(number, MORE, sentences.points(text, ("more", "less"), number, count))
-
-
-def _apart(runs: Runs, label: str, a: np.ndarray, b: np.ndarray, level: float) -> tuple[Number, str]:
-    """A difference in points, and in how many runs it has its sign."""
-    number = Number.of(label, paired_difference(a, b, level), UNIT)
-    return number, runs.count(a > b if number.mean >= 0 else a < b)
+    return Finding(number, ABOVE_ZERO, sentences.points(text, ("more", "less"), number, count))

@@ -71,10 +71,6 @@ class Plan:
     charts: tuple[Charts, ...] = (Charts(),)
 
     @property
-    def seed_list(self) -> list[int]:
-        return list(range(self.seeds))
-
-    @property
     def observed(self) -> dict[str, Any]:
         """Arguments of `run` that only some experiments have."""
         given = {"steps": self.steps, "probes": dict(self.probes)}
@@ -82,7 +78,7 @@ class Plan:
 
     def experiment(self) -> dict[str, str]:
         """Everything that the records depend on, as their attributes say it."""
-        described = experiment(self.learners, self.stream, self.seed_list, self.record_every)
+        described = experiment(self.learners, self.stream, list(range(self.seeds)), self.record_every)
         further = {"steps": json.dumps(self.steps)} if self.steps else {}
         return described | further | ({"probes": json.dumps([*self.probes])} if self.probes else {})
 

@@ -27,6 +27,7 @@ from crossprop.papers.verdicts import (
     LESS_TIMES,
     CannotDecide,
     Claim,
+    Judge,
     Judgement,
     Part,
     Verdict,
@@ -65,7 +66,7 @@ def _unit(inputs: int) -> Network:
     return Network(inputs, hidden=(), outgoing_scale=0.0)
 
 
-def _settings(version: Version, seeds: int, *further: Setting) -> tuple[Setting, ...]:
+def _settings(seeds: int, *further: Setting) -> tuple[Setting, ...]:
     return (
         Setting("runs", str(seeds), None, "the paper does not say; several runs allow intervals"),
         Setting("inputs", "20, normal; 5 relevant, with weights +1 or −1", "20, normal; 5 relevant"),
@@ -82,11 +83,11 @@ def _errors(version: Version) -> Plan:
     learners = {name: Backprop(_unit(INPUTS), step_size) for name, step_size in lines[LMS].items()}
     for name, meta_step_size in lines[IDBD].items():
         learners[name] = Backprop(_unit(INPUTS), START, optimizer=idbd(meta_step_size))
-    small = version.why("") if version.size == "quick" else ""
     settings = _settings(
-        version,
         seeds,
-        Setting("examples", f"{burn_in:,}, then {measured:,} measured", "20,000, then 10,000 measured", small),
+        Setting(
+            "examples", f"{burn_in:,}, then {measured:,} measured", "20,000, then 10,000 measured", version.why("")
+        ),
         Setting("IDBD's step sizes at the start", f"{START:g}", f"{START:g}"),
     )
     charts = Charts(
@@ -117,7 +118,6 @@ def _fixed(version: Version) -> Plan:
     lines = {ALONE: _lines(ALONE, RELEVANT_STEP_SIZES)}
     learners = {name: Backprop(_unit(RELEVANT), step_size) for name, step_size in lines[ALONE].items()}
     settings = _settings(
-        version,
         seeds,
         Setting("irrelevant inputs", "left out", "step size 0", "the same thing, as their weights stay 0"),
     )
@@ -149,11 +149,14 @@ def step_sizes(initial: Any, state: Any) -> Any:
 def _learned(version: Version) -> Plan:
     seeds, steps = version.seeds or version.pick(2, 30, 100), version.pick(480, AFTER, AFTER)
     learner = Backprop(_unit(INPUTS), START, optimizer=idbd(LONG_META))
-    small = "quick version" if version.size == "quick" else ""
     settings = _settings(
-        version,
         seeds,
-        Setting("examples", f"{steps:,}", f"{LONG:,}", small or "the claims look at 250,000; step sizes go on falling"),
+        Setting(
+            "examples",
+            f"{steps:,}",
+            f"{LONG:,}",
+            version.why("") or "the claims look at 250,000; step sizes go on falling",
+        ),
         Setting("meta-step size", f"{LONG_META:g}", f"{LONG_META:g}"),
         Setting("step sizes at the start", f"{START:g}", f"{START:g}"),
     )
@@ -208,13 +211,13 @@ def _best(runs: Runs, line: str, settings: Sequence[float]) -> str:
     return min(there, key=lambda name: _end(runs, name).mean())
 
 
-def _error_is(line: str, settings: Sequence[float], published: float) -> Any:
+def _error_is(line: str, settings: Sequence[float], published: float) -> Judge:
     def judge(records: "xarray.Dataset") -> Judgement:
         runs = Runs(records)
         best = _best(runs, line, settings)
         label = f"{line}'s lowest error, at {best.removeprefix(line).strip()},"
         found = rules.near(label, _end(runs, best), published, WITHIN, joint_level(1))
-        return Judgement((Part(f"{line}'s lowest error is about {published:g}", (found,)),), (), runs.seeds)
+        return Judgement((Part(f"{line}'s lowest error is about {published:g}", (found,)),), runs.seeds)
 
     return judge
 
@@ -224,7 +227,7 @@ def _idbd_beats_lms(records: "xarray.Dataset") -> Judgement:
     lms, learned = _best(runs, LMS, LMS_STEP_SIZES), _best(runs, IDBD, META_STEP_SIZES)
     error = Quantity(runs, "error at the end", "error", lambda name: _end(runs, name))
     found = error.times(learned, lms, joint_level(1), LESS_TIMES)
-    return Judgement((Part("IDBD's lowest error is below LMS's", (found,)),), (), runs.seeds)
+    return Judgement((Part("IDBD's lowest error is below LMS's", (found,)),), runs.seeds)
 
 
 def _step_sizes_found(records: "xarray.Dataset") -> Judgement:
@@ -234,38 +237,17 @@ def _step_sizes_found(records: "xarray.Dataset") -> Judgement:
         raise CannotDecide("the records hold no step_sizes")
     curves, level = _by_relevance(records)["step_size"].astype(np.float64), joint_level(2)
     then = curves.isel(step=int(np.searchsorted(runs.steps, min(LONG, runs.steps[-1]))))
+    values = lambda name: then.sel(learner=name).values
+    near = lambda label, name: rules.near(label, values(name), STEP_SIZE, STEP_SIZE_WITHIN, level)
+    largest = rules.below("the largest step size of an irrelevant input", values(LARGEST), SMALL_STEP_SIZE, level)
     parts = (
-        Part(
-            "relevant inputs have step sizes near 0.13",
-            (
-                rules.near(
-                    "the mean step size of relevant inputs",
-                    then.sel(learner=MEAN).values,
-                    STEP_SIZE,
-                    STEP_SIZE_WITHIN,
-                    level,
-                ),
-            ),
-        ),
-        Part(
-            "irrelevant inputs have step sizes below 0.007",
-            (
-                rules.below(
-                    "the largest step size of an irrelevant input",
-                    then.sel(learner=LARGEST).values,
-                    SMALL_STEP_SIZE,
-                    level,
-                ),
-            ),
-        ),
+        Part("relevant inputs have step sizes near 0.13", (near("the mean step size of relevant inputs", MEAN),)),
+        Part("irrelevant inputs have step sizes below 0.007", (largest,)),
     )
-    shown = [
-        rules.near(f"step size of inputs: {name}", then.sel(learner=name).values, STEP_SIZE, STEP_SIZE_WITHIN, level)
-        for name in ("relevant, largest", "relevant, smallest")
-    ]
+    shown = [near(f"step size of inputs: {name}", name) for name in ("relevant, largest", "relevant, smallest")]
     small = curves.sel(learner=LARGEST).mean("seed").values < SMALL_STEP_SIZE
     note = f"it is so after {runs.steps[small.argmax()]:,} examples" if small.any() and not parts[1].true else ""
-    return Judgement(parts, tuple(shown), runs.seeds, note)
+    return Judgement(parts, runs.seeds, shown, note)
 
 
 def _best_fixed(records: "xarray.Dataset") -> Judgement:
@@ -275,9 +257,8 @@ def _best_fixed(records: "xarray.Dataset") -> Judgement:
         raise CannotDecide("a step size of LMS with relevant inputs alone is missing or diverged")
     ends = np.array([_end(runs, name) for name in there])
     best = np.array([*there.values()])[ends.argmin(axis=0)]
-    level = joint_level(1)
-    found = rules.near("the best fixed step size", best, STEP_SIZE, STEP_SIZE_WITHIN, level)
-    return Judgement((Part("the best fixed step size is about 0.13", (found,)),), (), runs.seeds)
+    found = rules.near("the best fixed step size", best, STEP_SIZE, STEP_SIZE_WITHIN, joint_level(1))
+    return Judgement((Part("the best fixed step size is about 0.13", (found,)),), runs.seeds)
 
 
 MEASURED = "Error: the mean squared error of the last 10,000 of 30,000 examples. "
@@ -343,10 +324,7 @@ LEADS: Leads = {
 
 def _headline(verdicts: Sequence[Verdict]) -> Headline:
     del verdicts
-    notes = {
-        MEAN: "published: 0.13",
-        LARGEST: "published: below 0.007",
-    }
+    notes = {MEAN: "published: 0.13", LARGEST: "published: below 0.007"}
     return Headline("step-sizes", "step_size", "The step sizes that IDBD learns", notes)
 
 

@@ -8,7 +8,7 @@ that there is no difference, which is one of less than `EQUAL`.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from crossprop.formats import plural
@@ -42,7 +42,11 @@ class Number:
     @classmethod
     def of(cls, label: str, paired: "Paired", unit: str = "", scale: float = 1.0) -> "Number":
         """A paired comparison as a number."""
-        return cls(label, scale * paired.mean, scale * paired.low, scale * paired.high, unit)
+        return cls(label, paired.mean, paired.low, paired.high, unit).times(scale)
+
+    def times(self, scale: float) -> "Number":
+        """The number in another unit."""
+        return replace(self, mean=scale * self.mean, low=scale * self.low, high=scale * self.high)
 
 
 @dataclass(frozen=True)
@@ -118,13 +122,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found about a claim: its parts, further findings that are shown and not counted, how many paired values
-    the numbers are means over, and what else the reason should mention."""
+    """What was found about a claim: its parts, how many paired values the numbers are means over, further findings that
+    are shown and not counted, and what else the reason should mention."""
 
-    parts: tuple[Part, ...]
-    shown: tuple[Finding, ...]
+    parts: Sequence[Part]
     pairs: int
+    shown: Sequence[Finding] = ()
     note: str = ""
+
+
+Judge = Callable[["xarray.Dataset"], Judgement]
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,7 @@ class Claim:
     experiment: str
     claim: str
     rule: str
-    judge: "Callable[[xarray.Dataset], Judgement]"
+    judge: Judge
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from crossprop.papers.verdicts import (
     CannotDecide,
     Claim,
     Finding,
+    Judge,
     Judgement,
     Number,
     Part,
@@ -39,8 +40,6 @@ from crossprop.papers.verdicts import (
 
 if TYPE_CHECKING:
     import xarray
-
-    Judge = Callable[[xarray.Dataset], Judgement]
 
 WITHIN = 0.1
 """Of a published value, as a share of it."""
@@ -74,12 +73,10 @@ def _at_end(runs: Runs, name: str) -> np.ndarray:
 
 
 def _checked(records: "xarray.Dataset", names: Sequence[str]) -> Runs:
-    runs = Runs(records)
-    runs.need(("loss",), tuple(names))
-    return runs
+    return Runs(records).need(["loss"], names)
 
 
-def _as_published(published: dict[str, float], when: str, of: Callable[[Runs, str], np.ndarray]) -> "Judge":
+def _as_published(published: dict[str, float], when: str, of: Callable[[Runs, str], np.ndarray]) -> Judge:
     def judge(records: "xarray.Dataset") -> Judgement:
         runs, level = _checked(records, [*published]), joint_level(len(published))
         parts = tuple(
@@ -89,7 +86,7 @@ def _as_published(published: dict[str, float], when: str, of: Callable[[Runs, st
             )
             for name, value in published.items()
         )
-        return Judgement(parts, (), runs.seeds)
+        return Judgement(parts, runs.seeds)
 
     return judge
 
@@ -111,7 +108,7 @@ def _larger_steps_lose_more(records: "xarray.Dataset") -> Judgement:
             ),
             Part(f"{larger} is worse than {smaller} at the end", (end.times(larger, smaller, level, MORE_TIMES),)),
         ]
-    return Judgement(tuple(parts), (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _change(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
@@ -129,7 +126,7 @@ def _loses_plasticity(records: "xarray.Dataset") -> Judgement:
     parts = tuple(
         Part(f"{name}'s error is higher at the end", (_change(runs, name, level, MORE_TIMES),)) for name in STARTS
     )
-    return Judgement(parts, (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _worse_than_linear(records: "xarray.Dataset") -> Judgement:
@@ -137,7 +134,7 @@ def _worse_than_linear(records: "xarray.Dataset") -> Judgement:
     runs, level = _checked(records, [*names, LINEAR]), joint_level(len(names))
     end = _quantity(runs, "at the end", _at_end)
     parts = tuple(Part(f"{name} is worse", (end.times(name, LINEAR, level, MORE_TIMES),)) for name in names)
-    return Judgement(parts, (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _continual_keeps_plasticity(records: "xarray.Dataset") -> Judgement:
@@ -158,15 +155,10 @@ def _continual_keeps_plasticity(records: "xarray.Dataset") -> Judgement:
         ]
     shown = [_change(runs, name, level, MORE_TIMES) for name in plain.values()]
     shown += [_change(runs, name, level, Bounds(high=KEPT)) for name in by_rate if name != best]
-    return Judgement(tuple(parts), tuple(shown), runs.seeds)
+    return Judgement(parts, runs.seeds, shown)
 
 
 # Permuted MNIST.
-
-
-def _backprop_names(runs: Runs) -> list[str]:
-    """The learners by backprop, the largest step size first."""
-    return sorted((name for name in runs.learners if name.startswith("backprop ")), key=lambda name: -_step_size(name))
 
 
 def _step_size(name: str) -> float:
@@ -174,22 +166,23 @@ def _step_size(name: str) -> float:
 
 
 def _needed(records: "xarray.Dataset", least: int) -> tuple[Runs, list[str]]:
+    """The runs, and the learners by backprop, the largest step size first."""
     runs = Runs(records)
-    names = _backprop_names(runs)
+    backprop = [name for name in runs.learners if name.startswith("backprop ")]
+    names = sorted(backprop, key=_step_size, reverse=True)
     if len(names) < least:
         raise CannotDecide("the records hold no backprop with several step sizes")
-    runs.need(("error",), tuple(names))
-    return runs, names
+    return runs.need(["error"], names), names
 
 
 def _accuracy_falls(records: "xarray.Dataset") -> Judgement:
     runs, names = _needed(records, 1)
     level = joint_level(len(names))
     parts = tuple(
-        Part(f"{name} misclassifies more at the end", (permuted.loses(runs, name, level, permuted.MORE),))
+        Part(f"{name} misclassifies more at the end", (permuted.loses(runs, name, level, permuted.ABOVE_ZERO),))
         for name in names
     )
-    return Judgement(parts, (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _larger_steps_lose_more_points(records: "xarray.Dataset") -> Judgement:
@@ -198,7 +191,7 @@ def _larger_steps_lose_more_points(records: "xarray.Dataset") -> Judgement:
     parts = tuple(
         Part(f"{a} loses more than {b}", (permuted.loses_more(runs, a, b, level),)) for a, b in pairwise(names)
     )
-    return Judgement(parts, (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _continual_loses_less(records: "xarray.Dataset") -> Judgement:
@@ -213,7 +206,7 @@ def _continual_loses_less(records: "xarray.Dataset") -> Judgement:
         Part("backprop loses more", (permuted.loses_more(runs, plain, name, level),)),
         Part("backprop is worse at the end", (permuted.worse(runs, plain, name, level),)),
     )
-    return Judgement(parts, (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 def _accuracy_as_published(records: "xarray.Dataset") -> Judgement:
@@ -225,7 +218,7 @@ def _accuracy_as_published(records: "xarray.Dataset") -> Judgement:
     for name, value in PUBLISHED_ACCURACY.items():
         label, accuracy = f"{name}'s accuracy in percent at the end", 100 - permuted.at_end(runs, name)
         parts.append(Part(f"{name} ends with {value:g}%", (rules.near(label, accuracy, value, POINTS, level),)))
-    return Judgement(tuple(parts), (), runs.seeds)
+    return Judgement(parts, runs.seeds)
 
 
 BINNED = "Errors are means over bins of 20,000 examples. At first: the first five bins; at the end: the last five. "

@@ -57,10 +57,9 @@ def _sizes(version: Version) -> tuple[int, int, int]:
 
 
 def _scr_settings(version: Version, seeds: int, steps: int) -> tuple[Setting, ...]:
-    quick = "quick version" if version.size == "quick" else ""
     return (
-        Setting("runs", str(seeds), "100", "" if seeds == 100 else version.why() or "as given on the command line"),
-        Setting("examples", f"{steps:,}", f"{STEPS:,}", quick),
+        Setting("runs", str(seeds), "100", version.why_not(100, seeds)),
+        Setting("examples", f"{steps:,}", f"{STEPS:,}", version.why("")),
         Setting("target", "100 threshold units, beta 0.7, thresholds as in the authors' code", "100 threshold units"),
         Setting("learner", "5 hidden units with biases, Kaiming-uniform weights, biases 0", "the same"),
         Setting(
@@ -179,8 +178,8 @@ def mnist_plan(version: Version) -> Plan:
     small = version.why()
     embedded = "the full set is not here" if full and data.name != "mnist" else ""
     settings = (
-        Setting("runs", str(seeds), "10", "" if seeds == 10 else small or "as given on the command line"),
-        Setting("tasks", str(tasks), f"{TASKS}", "" if tasks == TASKS else small or "as given on the command line"),
+        Setting("runs", str(seeds), "10", version.why_not(10, seeds)),
+        Setting("tasks", str(tasks), f"{TASKS}", version.why_not(TASKS, tasks)),
         Setting("examples a task", f"{examples:,}", f"{TASK:,}", embedded or small),
         Setting("pixels", str(data.x.shape[1]), "784", small),
         Setting("hidden units", f"3 layers of {width:,}, ReLU", f"3 layers of {WIDTH:,}, ReLU", small),

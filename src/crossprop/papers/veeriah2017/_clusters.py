@@ -38,8 +38,7 @@ def _cluster_by_label(features: "xarray.Dataset") -> Judgement:
         paired = paired_difference(values("neighbours", CROSSPROP), values("neighbours", BACKPROP), level)
         number = Number.of(f"neighbours, {CROSSPROP} - {BACKPROP}", paired)
         text = f"neighbours share their label {{}} often in the features of {CROSSPROP} than in those of {BACKPROP}"
-        scaled = Number(number.label, 100 * number.mean, 100 * number.low, 100 * number.high)
-        said = sentences.points(text, ("more", "less"), scaled, "")
+        said = sentences.points(text, ("more", "less"), number.times(100), "")
         return Finding(number, Bounds(-SIMILAR_NEIGHBOURS, SIMILAR_NEIGHBOURS), said)
 
     if not all(np.isfinite(values("neighbours", name)).all() for name in (BACKPROP, CROSSPROP)):
@@ -51,7 +50,7 @@ def _cluster_by_label(features: "xarray.Dataset") -> Judgement:
     shown = [mean(each, name) for each in measures for name in (present if each != "neighbours" else controls)]
     said = [f"{fixed(100 * values('neighbours', name).mean(), 0)}% with {name}" for name in controls]
     note = f"for comparison, {listed(said)}" if said else ""
-    return Judgement(tuple(parts), tuple(shown), features.sizes["example"], note)
+    return Judgement(parts, features.sizes["example"], shown, note)
 
 
 CLAIMS = (

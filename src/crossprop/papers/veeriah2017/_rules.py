@@ -51,7 +51,7 @@ def similar_to_backprop(runs: Runs) -> Judgement:
 
     parts = tuple(Part(f"{name}'s error is similar to backprop's", (compare(name),)) for name in learners)
     shown = tuple(compare(name) for name in runs.having(NOT_COUNTED["geoff"]))
-    return Judgement(parts, shown, len(loss.of("backprop")))
+    return Judgement(parts, len(loss.of("backprop")), shown)
 
 
 def similar_in_pairs(runs: Runs) -> Judgement:
@@ -61,18 +61,16 @@ def similar_in_pairs(runs: Runs) -> Judgement:
     pairs = list(combinations(learners, 2))
 
     def apart(a: str, b: str) -> Finding:
-        values = [runs.asymptote(ERROR, name) for name in (a, b)]
-        paired = paired_difference(values[0], values[1], joint_level(len(pairs)))
-        number = Number.of(f"misclassified, {a} - {b}", paired, "percentage points", 100)
-        agree = values[0] > values[1] if number.mean >= 0 else values[0] < values[1]
+        ends, level = (runs.asymptote(ERROR, a), runs.asymptote(ERROR, b)), joint_level(len(pairs))
+        number, count = runs.apart(f"misclassified, {a} - {b}", ends, level, "percentage points", 100)
         text = f"at the end of tasks {a} misclassifies {{}} than {b}"
-        said = sentences.points(text, ("more", "less"), number, runs.count(agree))
+        said = sentences.points(text, ("more", "less"), number, count)
         return Finding(number, Bounds(-SIMILAR_ERROR, SIMILAR_ERROR), said)
 
     parts = [Part(f"{a} and {b} err alike", (apart(a, b),)) for a, b in pairs]
     farthest_first = sorted(parts, key=lambda part: -abs(part.decisive.number.mean))
     shown = tuple(apart(name, "backprop") for name in runs.having(NOT_COUNTED["mnist"]))
-    return Judgement(tuple(farthest_first), shown, len(runs.asymptote(ERROR, "backprop")))
+    return Judgement(farthest_first, len(runs.asymptote(ERROR, "backprop")), shown)
 
 
 def significantly_better(runs: Runs, experiment: str, better: Sequence[str], others: Sequence[str]) -> Judgement:
@@ -86,7 +84,7 @@ def significantly_better(runs: Runs, experiment: str, better: Sequence[str], oth
     )
     controls = runs.having(NOT_COUNTED[experiment])
     shown = tuple(loss.times(better[0], name, level, LESS_TIMES) for name in controls)
-    return Judgement(parts, shown, len(loss.of(better[0])))
+    return Judgement(parts, len(loss.of(better[0])), shown)
 
 
 def least_by_far(runs: Runs, experiment: str, quantity: Quantity, rivals: Sequence[str]) -> Judgement:
@@ -104,7 +102,7 @@ def least_by_far(runs: Runs, experiment: str, quantity: Quantity, rivals: Sequen
         ]
     controls = runs.having(NOT_COUNTED[experiment])
     shown = tuple(quantity.times(name, "backprop", level, LESS_TIMES) for name in controls)
-    return Judgement(tuple(parts), shown, len(quantity.of("backprop")))
+    return Judgement(parts, len(quantity.of("backprop")), shown)
 
 
 def moves_least(runs: Runs, experiment: str) -> Judgement:
@@ -135,7 +133,7 @@ def first_in_drift(runs: Runs, experiment: str, variables: Sequence[str]) -> Jud
             findings = tuple(moved.times(a, b, level, MORE_TIMES) for a, b in orders)
             parts.append(Part(f"{name}'s {moved.noun} is {'below' if least else 'above'} every rival's", findings))
         shown += [moved.times(name, "backprop", level, MORE_TIMES) for name in runs.having(NOT_COUNTED[experiment])]
-    return Judgement(tuple(parts), tuple(shown), len(runs.end(variables[0], "backprop")))
+    return Judgement(parts, len(runs.end(variables[0], "backprop")), shown)
 
 
 def adapts_by_outgoing(runs: Runs) -> Judgement:
@@ -152,12 +150,10 @@ def adapts_by_outgoing(runs: Runs) -> Judgement:
         return Finding(number, Bounds(0.5), sentences.share(text, number, runs.count(agree)))
 
     def more(name: str, rival: str) -> Finding:
-        values = [runs.outgoing_share(each) for each in (name, rival)]
-        number = Number.of(f"share of W, {name} - {rival}", paired_difference(values[0], values[1], level))
-        agree = values[0] > values[1] if number.mean >= 0 else values[0] < values[1]
+        shares = runs.outgoing_share(name), runs.outgoing_share(rival)
+        number, count = runs.apart(f"share of W, {name} - {rival}", shares, level)
         text = f"W's share of the movement just after a switch is {{}} for {name} than for {rival}"
-        scaled = Number(number.label, 100 * number.mean, 100 * number.low, 100 * number.high)
-        said = sentences.points(text, ("greater", "smaller"), scaled, runs.count(agree))
+        said = sentences.points(text, ("greater", "smaller"), number.times(100), count)
         return Finding(number, MORE, said)
 
     parts = []
@@ -167,7 +163,7 @@ def adapts_by_outgoing(runs: Runs) -> Judgement:
             Part(f"it does so more than backprop and its variants ({name})", tuple(more(name, r) for r in BACKPROP)),
         ]
     shown = tuple(share(name) for name in (*BACKPROP, *runs.having(NOT_COUNTED["geoff"])))
-    return Judgement(tuple(parts), shown, len(runs.outgoing_share("backprop")))
+    return Judgement(parts, len(runs.outgoing_share("backprop")), shown)
 
 
 def learns_features(runs: Runs, learners: Sequence[str], variables: tuple[str, ...]) -> Judgement:
@@ -192,4 +188,4 @@ def learns_features(runs: Runs, learners: Sequence[str], variables: tuple[str, .
         for name in learners
     )
     shown = tuple(compare(name, each, place) for place in places for each in variables for name in learners)
-    return Judgement(parts, shown, len(runs.mean(variables[0], "frozen", runs.whole)))
+    return Judgement(parts, len(runs.mean(variables[0], "frozen", runs.whole)), shown)
