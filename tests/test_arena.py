@@ -194,6 +194,8 @@ def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypa
         ("evaluate = 3", 'import = ["no_such_module"]', "import: no_such_module could not be imported"),
         ("step_size = [0.01, 0.1]", "step_seize = [1]", "streams.tracking: an axis in over must be one of"),
         ("settings = 2", "settings = ", "must be a TOML file"),
+        ("evaluate = 3", "", r"my.toml has no evaluate: .* such as evaluate = 20"),
+        ("evaluate = 3", "evaluate = 1", r"evaluate in .*my.toml must be at least 2, got 1"),
         ("[streams.digits", '[streams."../digits"', "must have names that a folder can have, got '../digits'"),
     ],
 )
@@ -303,6 +305,15 @@ def test_nothing_better_than_the_reference_is_said_so():
     said = conclusions(results, answers(results))
     assert "it is the reference" in said[0] and said[2].endswith("they do not add up here.")
     assert {each.verdict for each in answers(results)[:3]} == {"nowhere"}
+
+
+def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():
+    """Not the best on the fresh seeds, which would flatter the rule."""
+    results = made(crossprop=(0.95, 0.95), adam=(0.9, 0.9))
+    tuned = {name: own | {"adam": own["adam"]._replace(mean=2.0)} for name, own in results.choices.items()}
+    infos = INFOS | {"adam": LearnerInfo("crossprop-approx", "sgd", "none")}
+    found = {each.question: each.why for each in answers(results._replace(infos=infos, choices=tuned))}
+    assert found["Where does crossprop stand?"].startswith("Crossprop is number 2 of 7")
 
 
 def test_equal_errors_are_said_to_be_equal():

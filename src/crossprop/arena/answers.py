@@ -153,7 +153,8 @@ def _add_up(results: Results) -> list[Answer]:
 
 
 def _stands(results: Results, rule: str) -> list[Answer]:
-    """The rank of a rule with the reference's optimizer and replacement, and how it compares with the reference."""
+    """The rank of a rule with the reference's optimizer and replacement, and how it compares with the reference; of
+    several such, the best on the sweep's seeds."""
     plain = results.infos[results.reference]
     mine = [
         name
@@ -162,7 +163,7 @@ def _stands(results: Results, rule: str) -> list[Answer]:
     ]
     if not mine:
         return []
-    name = min(mine, key=lambda each: float(results.overall.ranks[each].mean))
+    name = results.best_throughout(mine)
     pairs = [(stream, standing.versus[name]) for stream, standing in results.streams.items()]
     rank, place = span(*map(float, results.overall.ranks[name])), results.ranked.index(name) + 1
     effects = {"yes": "better than {} on", "no": "worse than {} on", "open": "not shown to differ from {} on"}

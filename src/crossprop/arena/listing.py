@@ -69,6 +69,9 @@ def read_listing(path: Path, streams: Sequence[str], folder: Path, **flags: Any)
             raise ValueError(f"streams in {path} must have names that a folder can have, got {name!r}")
     common = {key: value for key, value in table.items() if key in ("seeds", "evaluate", "network", "over")}
     common |= {"learners": learners} | {key: value for key, value in flags.items() if value is not None}
+    if common.get("evaluate") is None:
+        raise ValueError(f"{path} has no evaluate: give the number of fresh seeds to judge on, such as evaluate = 20")
+    check.integer(f"evaluate in {path}", common["evaluate"], low=2)
     contests = {}
     observed = {"plasticity": metrics.plasticity} if check.flag("plasticity", table.get("plasticity", True)) else {}
     for name in streams or rows:

@@ -77,6 +77,17 @@ class Results(NamedTuple):
         choices = self.choices[stream]
         return min(learners, key=lambda name: (choices[name].diverged, choices[name].mean), default=None)
 
+    def best_throughout(self, learners: Sequence[str]) -> str:
+        """Of these learners, the best on the sweep's seeds over all streams, with the reference's error as the unit of
+        each."""
+        unit = {name: choices[self.reference].mean or 1.0 for name, choices in self.choices.items()}
+
+        def place(learner: str) -> tuple[int, float]:
+            own = {name: choices[learner] for name, choices in self.choices.items()}
+            return sum(each.diverged for each in own.values()), sum(own[name].mean / unit[name] for name in own)
+
+        return min(learners, key=place)
+
     @property
     def ranked(self) -> list[str]:
         """The learners by their mean rank over all streams."""
