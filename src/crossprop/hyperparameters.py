@@ -11,6 +11,9 @@ from crossprop import _checks as check
 
 Hyperparameter = float | Array
 
+LONGEST = 0.999999
+"""The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
+
 
 def hyperparameter(**options: Any) -> Any:
     """A field for a number or a tuple of them: integers and NumPy's numbers become floats, so that 1 and 1.0 are one

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from crossprop import _checks as check
-from crossprop.hyperparameters import Hyperparameter, hyperparameter
+from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
     NetworkOptimizer,
     Optimizer,
@@ -71,9 +70,7 @@ class upgd(NetworkOptimizer):
 
     def __check_init__(self):
         check.number("sigma", self.sigma, low=0)
-        check.number("utility_decay", self.utility_decay, low=0, high=1)
-        if not check.is_traced(self.utility_decay) and np.any(np.asarray(self.utility_decay) == 1):
-            raise ValueError(f"utility_decay must be below 1, got {check.shown(self.utility_decay)}")
+        check.number("utility_decay", self.utility_decay, low=0, high=LONGEST)
         check.number("weight_decay", self.weight_decay, low=0)
         check.flag("protecting", self.protecting)
         check.flag("as_run", self.as_run)

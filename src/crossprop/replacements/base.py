@@ -15,9 +15,6 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from crossprop.network import Network, float_type
 
-LONGEST = 0.999999
-"""The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
-
 
 class Watched(NamedTuple):
     """What a replacement sees of a hidden layer at every example; units come last in every shape."""

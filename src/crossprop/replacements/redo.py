@@ -6,9 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from crossprop import _checks as check
-from crossprop.hyperparameters import Hyperparameter, hyperparameter
+from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
-from crossprop.replacements.base import LONGEST, Choice, Replacement, Watched
+from crossprop.replacements.base import Choice, Replacement, Watched
 
 
 class ReDoMemory(NamedTuple):
