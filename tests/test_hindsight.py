@@ -1,12 +1,16 @@
 """Hindsight and backprop with replay equal their equations, written out in scalars of float64."""
 
+import itertools
 import math
+from functools import partial
 
 import jax
 import numpy as np
 import pytest
 
 import crossprop as cp
+import reference
+from test_optimizers import NOISY, OPTIMIZERS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "x64")
 STEPS, DELAY = 100, 7
@@ -106,6 +110,85 @@ def test_it_equals_the_transcription_of_its_equations(rule, hidden, optimizer):
     incoming = state.incoming if isinstance(hidden, tuple) else (state.incoming,)
     for one, other in zip((*incoming, state.outgoing), expected, strict=True):
         np.testing.assert_allclose(one, np.array(other), rtol=1e-9, atol=1e-12)
+
+
+def example_of(net, x, y=None, delta=None):
+    """An example as the judges of optimizers see it, and the direction of every matrix: for a target, or the error."""
+    thetas, seen, features = net.matrices, [], [*x, 1.0]
+    for theta in thetas[:-1]:
+        seen.append(reference._layer(features, theta, reference._tanh, False))
+        features = [*seen[-1].phi, 1.0]
+    _, outputs = net.forward(x)
+    if delta is None:
+        delta = net.error(outputs, y)
+    else:  # the target for which the error is this one
+        y = [d - p for d, p in zip(delta, net.error(outputs, [0.0] * len(delta)), strict=True)]
+    directions, error = [reference._outer(features, delta)], delta
+    for at in reversed(range(len(seen))):
+        error = reference._backprop(seen[at], thetas[at + 1], error)
+        directions.insert(0, reference._outer(seen[at].x, error))
+    given = (x, y, reference._tanh, True, False)
+    return reference.Example(seen, features, outputs, delta, "softmax", given), directions
+
+
+def noise(rule, key, shapes, of_step):
+    """What the learner draws: at every example for all matrices, and then for those that move once more."""
+    for t in range(STEPS):
+        for moving in [shapes] + [shapes[:-1] if rule is cp.Hindsight else shapes] * (t >= DELAY):
+            key, own = jax.random.split(key)
+            drawn = [
+                jax.random.normal(*each)
+                for each in zip(jax.random.split(of_step(own), len(moving)), moving, strict=True)
+            ]
+            last = [None] if len(moving) < len(shapes) else [np.asarray(drawn.pop()).T]
+            yield [np.asarray(each) for each in drawn] + last
+
+
+SOME = [(cp.Hindsight, (3, 4), "smd"), (cp.Hindsight, 3, "upgd"), (cp.BackpropReplay, 3, "upgd")]
+SHARED_COUNT = ("l2_init-adam", "shrink_perturb", "clip_weights-adam")
+"""The judge's adam counts the steps of all matrices together, and hindsight takes more of some."""
+ALL = [
+    each
+    for each in itertools.product((cp.Hindsight, cp.BackpropReplay), (3, (3, 4)), OPTIMIZERS)
+    if each[0] is cp.BackpropReplay or each[2] not in SHARED_COUNT
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "hidden", "optimizer"),
+    [pytest.param(*each, marks=[pytest.mark.long] * (each not in SOME)) for each in ALL],
+)
+def test_it_equals_the_transcription_with_an_optimizer_of_the_whole_network(rule, hidden, optimizer):
+    build, judge, size = OPTIMIZERS[optimizer]
+    learner = rule(
+        cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5), size, DELAY, build, size / 2
+    )
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
+    state = learner.init(jax.random.key(1))
+    matrices = (*(state.incoming if isinstance(hidden, tuple) else (state.incoming,)), state.outgoing)
+    net = Scalars(matrices, [0.0] * len(matrices), False)
+    if optimizer in NOISY:
+        shapes = [*(each.shape for each in matrices[:-1]), state.outgoing.T.shape]
+        judge = partial(judge, noise=[*noise(rule, state.key, shapes, NOISY[optimizer])])
+    mover, errors = judge(net.matrices, [size / 2] * (len(matrices) - 1) + [size]), []
+    for t, (x_t, y_t) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
+        state, _ = learner.update(state, x[t], y[t])
+        example, directions = example_of(net, x_t, y_t)
+        errors.append(example.delta)
+        mover.move(net.matrices, directions, example)
+        if t < DELAY:
+            continue
+        if rule is cp.Hindsight:
+            example, directions = example_of(net, x[t - DELAY].tolist(), delta=errors[t - DELAY])
+            directions[-1] = None
+        else:
+            example, directions = example_of(net, x[t - DELAY].tolist(), y[t - DELAY].tolist())
+        mover.move(net.matrices, directions, example)
+    found = (*(state.incoming if isinstance(hidden, tuple) else (state.incoming,)), state.outgoing)
+    for one, other, start in zip(found, net.matrices, matrices, strict=True):
+        np.testing.assert_allclose(one, np.array(other), rtol=1e-9, atol=1e-11)
+        assert np.abs(one - start).max() > 1e-3
 
 
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])

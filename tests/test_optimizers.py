@@ -297,7 +297,6 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         (lambda: cp.Backprop(NET, 0.1, {"theta": 1}), "the name of optimizer must be one of .*, got None"),
         (lambda: cp.Backprop(NET, 0.1, {"name": "upgd", "sigma": "x"}), "optimizer 'upgd': sigma must be a number"),
         (lambda: cp.optimizers.l2_init(base={"name": "redo"}), "the name of base must be one of .*, got 'redo'"),
-        (lambda: cp.Hindsight(NET, 0.1, optimizer="idbd"), "optimizer must be .*, got idbd.*, which sees the whole"),
         (
             lambda: cp.oracle.directions(cp.Backprop(NET, 0.1, "idbd"), None, [0, 0], [0]),
             "must have an optimizer of single matrices, such as 'adam', got idbd",

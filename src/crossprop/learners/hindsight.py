@@ -16,7 +16,8 @@ from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Replaced
 from crossprop.learners.layer_update import answer
 from crossprop.learners.optimizers import Optimizer, optimizer_field
-from crossprop.learners.unit_major import Stack, to_unit_major
+from crossprop.learners.unit_major import Stack, to_state, to_unit_major
+from crossprop.learners.whole_network import learn_at_once
 from crossprop.network import Network
 from crossprop.replacements import Replacement, replacement_field
 
@@ -34,11 +35,13 @@ class LateState(NamedTuple):
     """How many examples came so far."""
     replacement: Replaced | None = None
     """What the replacement keeps, if units are replaced."""
+    key: Key[Array, ""] | None = None
+    """Of an optimizer that draws noise."""
 
     @property
     def plain(self) -> State:
         """What backprop knows of it."""
-        return State(self.incoming, self.outgoing, None, None, self.optimizer, replacement=self.replacement)
+        return State(self.incoming, self.outgoing, None, None, self.optimizer, self.key, self.replacement)
 
     @property
     def slot(self) -> Array:
@@ -51,28 +54,45 @@ class LateState(NamedTuple):
         replaced, learned, again = learned.replacement, *(each._replace(replacement=None) for each in (learned, again))
         plain: State = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
         ring = self.inputs.at[self.slot].set(x), self.kept.at[self.slot].set(kept)
-        return LateState(plain.incoming, plain.outgoing, plain.optimizer, *ring, self.seen + 1, replaced)
+        weights = plain.incoming, plain.outgoing, plain.optimizer
+        return LateState(*weights, *ring, self.seen + 1, replaced, plain.key)
 
 
-def _check(rule: Backprop, delay: int) -> None:
-    check.integer("delay", delay, low=1)
-    if rule.network_optimizer() is not None:
-        raise ValueError(
-            f"optimizer must be a name or a function for one matrix of weights, got {rule.optimizer!r}, which sees the "
-            "whole network: some steps here move a part of it"
-        )
+class _Late(Learner):
+    """What learns from every example twice: when it comes, and `delay` examples later."""
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter()
+    delay: int = eqx.field(static=True, default=100)
+    optimizer: Optimizer = optimizer_field()
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    replacement: Replacement | None = replacement_field()
+
+    def __check_init__(self):
+        self._backprop()
+        check.integer("delay", self.delay, low=1)
+
+    def _backprop(self) -> Backprop:
+        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)
+
+    def init(self, key: Key[Array, ""]) -> LateState:
+        """The state before the first example; one key gives every learner of a network the same weights."""
+        plain, sizes = self._backprop().init(key), (self.network.inputs, self.network.outputs)
+        inputs, kept = (jnp.zeros((self.delay, size), plain.outgoing.dtype) for size in sizes)
+        weights = plain.incoming, plain.outgoing, plain.optimizer
+        return LateState(*weights, inputs, kept, jnp.zeros((), jnp.int32), plain.replacement, plain.key)
+
+    @compiled_method
+    def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        """The linear outputs for one example, before any softmax."""
+        return self._backprop().predict(state.plain, x)
+
+    def weights(self, state: LateState) -> dict[str, Array]:
+        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
+        return self._backprop().weights(state.plain)
 
 
-def _initial(rule: Backprop, delay: int, key: Key[Array, ""]) -> LateState:
-    plain = rule.init(key)
-    inputs, kept = (
-        jnp.zeros((delay, size), plain.outgoing.dtype) for size in (rule.network.inputs, rule.network.outputs)
-    )
-    weights = plain.incoming, plain.outgoing, plain.optimizer
-    return LateState(*weights, inputs, kept, jnp.zeros((), jnp.int32), plain.replacement)
-
-
-class Hindsight(Learner):
+class Hindsight(_Late):
     r"""Backprop that credits every example once more, `delay` examples later, with its old error and the new weights.
 
     After the step of backprop for example $t$, with $s = t - T$:
@@ -80,8 +100,9 @@ class Hindsight(Learner):
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k(s) w_{jk} \phi'_j x_i(s)$$
 
     Weights and slopes are those of now; only the error is the old one. The outgoing weights learn from every example
-    once. What crossprop and `Foresight` estimate, credit through the outgoing weights to come, is done here by waiting.
-    It also sees every example twice; `BackpropReplay` is the control for that.
+    once, and an optimizer of `crossprop.optimizers` does not see them at the second step. What crossprop and
+    `Foresight` estimate, credit through the outgoing weights to come, is done here by waiting. It also sees every
+    example twice; `BackpropReplay` is the control for that.
 
     **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
@@ -94,28 +115,6 @@ class Hindsight(Learner):
     New here.
     """
 
-    network: Network
-    step_size: Hyperparameter = hyperparameter()
-    delay: int = eqx.field(static=True, default=100)
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
-    replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        _check(self._backprop(), self.delay)
-
-    def _backprop(self) -> Backprop:
-        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)
-
-    def init(self, key: Key[Array, ""]) -> LateState:
-        """The state before the first example; one key gives every learner of a network the same weights."""
-        return _initial(self._backprop(), self.delay, key)
-
-    @compiled_method
-    def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
-        return self._backprop().predict(state.plain, x)
-
     @compiled_method
     def update(
         self, state: LateState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
@@ -126,15 +125,15 @@ class Hindsight(Learner):
         credited = _credited(self._backprop(), learned, state.inputs[state.slot], state.kept[state.slot])
         return state.after(learned, credited, x, self.network.error(outcome.outputs, y)[1]), outcome
 
-    def weights(self, state: LateState) -> dict[str, Array]:
-        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
-        return self._backprop().weights(state.plain)
-
 
 def _credited(rule: Backprop, state: State, x: Array, delta: Array) -> State:
     """The state with incoming weights that have followed `delta`, an error at the outputs; the outgoing ones stay."""
     inputs = rule.network.with_constant(x)
     outputs = lambda incoming: answer(Stack.of(rule), to_unit_major(state._replace(incoming=incoming)), inputs)
+    if rule.network_optimizer() is not None and rule.network.sizes:
+        target = delta - rule.network.error(outputs(state.incoming), jnp.zeros_like(delta))[1]  # its error is delta now
+        work, *_ = learn_at_once(Stack.of(rule), to_unit_major(state), inputs, target, hidden_only=True)
+        return to_state(rule.network, work)
     (direction,) = jax.vjp(outputs, state.incoming)[1](delta)
     kept, outgoing_optimizer = state.optimizer
     if not isinstance(state.incoming, tuple):
@@ -150,7 +149,7 @@ def _stepped(rule: UnitRule, direction: Array, kept: Any, weights: Array) -> tup
     return weights + jnp.asarray(step), kept
 
 
-class BackpropReplay(Learner):
+class BackpropReplay(_Late):
     """Backprop on every example, then backprop on the one `delay` examples ago, with a fresh error.
 
     It is the control for `Hindsight`: it sees the same examples at the same times, but learns from both as backprop
@@ -165,28 +164,6 @@ class BackpropReplay(Learner):
     ```
     """
 
-    network: Network
-    step_size: Hyperparameter = hyperparameter()
-    delay: int = eqx.field(static=True, default=100)
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
-    replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        _check(self._backprop(), self.delay)
-
-    def _backprop(self) -> Backprop:
-        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)
-
-    def init(self, key: Key[Array, ""]) -> LateState:
-        """The state before the first example; one key gives every learner of a network the same weights."""
-        return _initial(self._backprop(), self.delay, key)
-
-    @compiled_method
-    def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
-        return self._backprop().predict(state.plain, x)
-
     @compiled_method
     def update(
         self, state: LateState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
@@ -197,7 +174,3 @@ class BackpropReplay(Learner):
         once = replace(self._backprop(), replacement=None)  # units grow older by one with every new example
         again, _ = once.update(learned._replace(replacement=None), state.inputs[state.slot], state.kept[state.slot])
         return state.after(learned, again, x, y), outcome
-
-    def weights(self, state: LateState) -> dict[str, Array]:
-        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
-        return self._backprop().weights(state.plain)

@@ -51,9 +51,10 @@ class _Example(NamedTuple):
 
 
 def learn_at_once(
-    stack: Stack, work: UnitMajorState, inputs: Any, y: Array
+    stack: Stack, work: UnitMajorState, inputs: Any, y: Array, *, hidden_only: bool = False
 ) -> tuple[UnitMajorState, Outcome, tuple[Array, ...]]:
-    """A whole update but for replacements, and the units of every hidden layer."""
+    """A whole update but for replacements, and the units of every hidden layer. With `hidden_only`, the outgoing
+    weights and what the optimizer keeps for them stay as they are."""
     activations, features = [], [inputs]
     if work.layers:
         activations, above = forward(stack, work, stack.nets[0].weigh(inputs, work.layers[0].weights))
@@ -66,22 +67,39 @@ def learn_at_once(
         layers[at], directions = directions_of(layers[at], credit, features[at])
         gradients.append(minus(reduce(add, directions)) if directions else None)
     gradients.append(minus(delta[:, None] * features[-1][None, :]))
-    weights = all_weights(stack, work)
+    weights: Any = all_weights(stack, work)
+    sizes: Any = stack.whole.step_sizes()
+    if hidden_only:
+        weights, sizes, gradients[-1] = (*weights[:-1], None), (*sizes[:-1], None), None
     key, extra = _extra_arguments(stack, work, weights, _Example(features, activations, outputs, delta, y))
     optimizer = stack.whole.network_optimizer()
     assert optimizer is not None
-    transform = optimizer(stack.whole.step_sizes())
+    transform = optimizer(sizes)
+    part = _part_of(work.optimizer, jax.eval_shape(transform.init, weights)) if hidden_only else work.optimizer
     steps: Any
-    steps, kept = transform.update(tuple(gradients), work.optimizer, weights, value=loss, **extra)
-    step = steps[-1]
+    steps, kept = transform.update(tuple(gradients), part, weights, value=loss, **extra)
+    step = jnp.zeros_like(work.outgoing) if hidden_only else steps[-1]
+    outgoing = work.outgoing if hidden_only else add(work.outgoing, step)
     for at in reversed(range(len(layers))):
         layers[at] = remember(stack.rules[at], stack.nets[at], layers[at], credits[at], step)
         move = jnp.zeros_like(layers[at].weights) if steps[at] is None else steps[at]
         layers[at] = layers[at] if steps[at] is None else replace(layers[at], weights=add(layers[at].weights, move))
         step = stack.nets[at - 1].transposed(move)
-    outgoing = add(work.outgoing, steps[-1])
+    kept = _with_part(work.optimizer, kept) if hidden_only else kept
     work = replace(work, layers=tuple(layers), outgoing=outgoing, optimizer=kept, key=key)
     return work, Outcome(loss, outputs), tuple(units.phi for units in activations)
+
+
+def _part_of(state: Any, like: Any) -> Any:
+    """An optimizer's state without the outgoing weights, which come last, from the one for all weights."""
+    leaves = dict(jax.tree.leaves_with_path(state))
+    return jax.tree.map_with_path(lambda path, _: leaves[path], like)
+
+
+def _with_part(state: Any, part: Any) -> Any:
+    """An optimizer's state for all weights with a new part."""
+    leaves = dict(jax.tree.leaves_with_path(part))
+    return jax.tree.map_with_path(leaves.get, state)
 
 
 def _extra_arguments(
@@ -131,6 +149,7 @@ def _hessian_product(
             layer if own is None else replace(layer, weights=own)
             for layer, own in zip(work.layers, incoming, strict=True)
         ]
+        outgoing = work.outgoing if outgoing is None else outgoing
         outputs = answer(stack, replace(work, layers=tuple(layers), outgoing=outgoing), example.features[0])
         loss, _ = stack.top.error(outputs, example.y)
         return loss / 2 if stack.whole.network.loss == "squared" else loss
