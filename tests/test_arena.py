@@ -12,7 +12,7 @@ import pytest
 import xarray
 
 import crossprop as cp
-from browser import Opened
+from browser import Opened, violations
 from crossprop.arena import Arena
 from crossprop.arena.answers import answers, conclusions, worth
 from crossprop.arena.listing import read_listing
@@ -92,6 +92,14 @@ def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chrom
         page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 12")
         assert page.locator(".chooser .curves").first.locator(".legendtext").all_text_contents() == ["backprop", "adam"]
         assert opened.wrong == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_serious_keeps_anyone_from_reading_the_page(arena, chromium, axe, width):
+    with Opened(chromium, arena / "arena.html", width=width) as opened:
+        assert violations(opened, axe) == []
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.long
