@@ -39,6 +39,13 @@ def test_sparse_weights_leave_every_unit_equally_many_and_at_least_one():
     assert (np.count_nonzero(narrow, axis=0) == 1).all()
 
 
+def test_biases_have_nothing_to_do_with_which_weights_are_zero():
+    incoming, _ = cp.Network(10, 1000, incoming_scale="sparse", bias=True, bias_scale=1.0).init(KEY)
+    weights, biases = np.asarray(incoming[:-1]), np.asarray(incoming[-1])
+    means = np.array([biases[own != 0].mean() for own in weights])
+    assert (np.abs(means) < 0.5).all(), means  # of about 100 biases each
+
+
 def test_weights_and_biases_as_in_pytorch_are_uniform_up_to_the_root_of_their_fan_in():
     incoming, outgoing = weights_of("pytorch", bias=True)
     for values, fan_in in ((incoming, FAN_IN), (outgoing, SIZE)):

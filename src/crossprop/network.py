@@ -15,8 +15,8 @@ from crossprop.formats import as_html
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
-SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", "pytorch", "sparse")
-PYTORCH = "pytorch"
+PYTORCH, SPARSE = "pytorch", "sparse"
+SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", PYTORCH, SPARSE)
 LEAK = 0.01
 NORM_EPSILON = 1e-5
 SPARSITY = 0.9
@@ -202,7 +202,8 @@ class Network(eqx.Module):
             weights = _by_name(scale, key, fan_in, size, gain)
         if not self.bias:
             return weights
-        bias_key = jax.random.fold_in(key, 1)
+        # JAX's split(key)[1] is fold_in(key, 1), which sparse weights have drawn their zeros with.
+        bias_key = jax.random.fold_in(key, 2 if scale == SPARSE else 1)
         if scale == PYTORCH and self.bias_scale is None:
             return jnp.concatenate([weights, _within(1 / np.sqrt(fan_in), bias_key, (1, size))])
         biases = jax.random.normal(bias_key, (1, size))
@@ -315,7 +316,7 @@ def _by_name(scheme: Scheme, key: Array, fan_in: int, size: int, gain: float) ->
         return deviation * jax.random.normal(key, (fan_in, size))
     if scheme == PYTORCH:
         return _within(deviation, key, (fan_in, size))
-    if scheme != "sparse":
+    if scheme != SPARSE:
         return _within(np.sqrt(3.0) * deviation, key, (fan_in, size))
     values_key, zeros_key = jax.random.split(key)
     values = _within(deviation, values_key, (fan_in, size))
