@@ -291,19 +291,21 @@ def test_each_question_is_answered_by_the_best_that_differs_in_it_alone():
     found = {each.question: each for each in answers(results)}
     assert found["Where does the credit matter?"].verdict == "on 1 of 2 streams"
     assert found["Where does the step matter?"].verdict == "everywhere"
-    assert found["Where does the replacement matter?"].verdict == "nowhere"
+    assert found["Where does the replacement matter?"].verdict == "better nowhere, worse on 1 of 2 streams"
     assert found["Does it matter which unit is replaced, beside one at random?"].verdict == "nowhere"
     assert "One: adam's error is 49.9% below" in found["Where does the step matter?"].why
     together = found["Do credit, step and replacement add up?"]
     assert together.verdict == "in 1 of 2 cases" and "better than its best part on One" in together.why
     stands = found["Where does foresight stand?"]
-    assert "number 4 of 7" in stands.why and "better than backprop on One" in stands.why
+    assert stands.verdict == "number 4 of 7" and "Foresight is number 4 of 7" in stands.why
+    assert "better than backprop on One" in stands.why
     assert found["Is the best learner with foresight better than the best without?"].verdict == "on 1 of 2 streams"
-    assert found["Where does crossprop stand?"].verdict == "nowhere"
+    assert found["Where does crossprop stand?"].verdict == "number 4 of 7"  # the ranks are equal
     said = conclusions(results, [*found.values()])
-    assert said[0].startswith("Of 7 learners on 2 streams, foresight-adam has the best mean rank")
-    assert said[1].startswith("The step matters everywhere (−4")
-    assert "the credit matters on One (−9.9%" in said[1] and "the replacement matters nowhere that shows" in said[1]
+    assert said[0].startswith("Of 7 learners on 2 streams, foresight-adam has the best mean rank, 1.")
+    assert ", ahead of adam, 2." in said[0]
+    assert said[1].startswith("The step helps everywhere (−4")
+    assert "the credit helps on One (−9.9%" in said[1] and "the replacement hurts on One (+10" in said[1]
     assert said[2].startswith("Several at once are better than the best part alone in 1 of 2 cases, and worse in 0")
 
 
@@ -311,8 +313,10 @@ def test_nothing_better_than_the_reference_is_said_so():
     results = made(foresight=(1.2, 1.2), crossprop=(1.2, 1.2), adam=(1.1, 1.1), continual=(1.3, 1.3), random=(1.4, 1.4),
                    foresight_adam=(1.3, 1.3))  # fmt: skip
     said = conclusions(results, answers(results))
-    assert "it is the reference" in said[0] and said[2].endswith("they do not add up here.")
-    assert {each.verdict for each in answers(results)[:3]} == {"nowhere"}
+    assert "backprop, the reference, has the best mean rank" in said[0] and "ahead of adam" in said[0]
+    assert said[2].endswith("they do not add up here.")
+    assert {each.verdict for each in answers(results)[:3]} == {"better nowhere, worse everywhere"}
+    assert "The credit makes no difference that shows" in conclusions(made(), answers(made()))[1]
 
 
 def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():

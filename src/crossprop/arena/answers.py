@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RULES = ("crossprop", "foresight")
 """How the names of credit rules begin whose place is asked for."""
-NOUN = "error"
+NOUN, NOWHERE = "error", "nowhere"
 
 
 def answers(results: Results) -> list[Answer]:
@@ -35,24 +35,38 @@ def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
 
 
 def _winner(results: Results) -> str:
-    best = results.ranked[0]
-    rank = span(*map(float, results.overall.ranks[best]))
+    best, *others = results.ranked
+    name = f"{best}, the reference," if best == results.reference else best
     first = (
-        f"Of {plural(len(results.infos), 'learner')} on {plural(len(results.streams), 'stream')}, {best} has the best "
-        f"mean rank, {rank.mean}{rank.between}"
+        f"Of {plural(len(results.infos), 'learner')} on {plural(len(results.streams), 'stream')}, {name} has the best "
+        f"mean rank, {_rank(results, best)}"
     )
+    if others:
+        level = float(results.overall.ranks[best].mean) == float(results.overall.ranks[others[0]].mean)
+        first += f", {'level with' if level else 'ahead of'} {others[0]}, {_rank(results, others[0])}"
     if best == results.reference:
-        return f"{first}, and it is the reference: nothing here does better than it throughout."
+        return f"{first}: nothing here does better than the reference throughout."
     return f"{first}; {sentence(results.overall.versus[best], 'mean error over all streams')}."
+
+
+def _rank(results: Results, learner: str) -> str:
+    """The mean rank of a learner with its interval."""
+    rank = span(*map(float, results.overall.ranks[learner]))
+    return f"{rank.mean}{rank.between}"
 
 
 def _questions_apart(results: Results) -> str:
     """What the best answer to each question alone is worth, and where."""
     words = []
     for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].difference.mean):
-        helps = [results.streams[name].title for name, each in bests(results, question) if verdict(each) == "yes"]
-        where = _all_or(helps, results) if helps else "nowhere that shows"
-        words.append(f"{QUESTIONS[question]} matters {where} ({_overall(comparison)})")
+        kinds = {"helps": "yes", "hurts": "no"}
+        found = {
+            effect: [results.streams[name].title for name, each in bests(results, question) if verdict(each) == wanted]
+            for effect, wanted in kinds.items()
+        }
+        effects = [f"{effect} {_all_or(titles, results)}" for effect, titles in found.items() if titles]
+        said = " and ".join(effects) or "makes no difference that shows"
+        words.append(f"{QUESTIONS[question]} {said} ({_overall(comparison)})")
     return upper_first(f"{'; '.join(words)}: each the best of its kind alone, against {results.reference}.")
 
 
@@ -64,7 +78,7 @@ def _together(results: Results) -> list[str]:
     worse = [(stream, each) for stream, each in pairs if verdict(each) == "no"]
     said = (
         f"Several at once are better than the best part alone in {len(better)} of {len(pairs)} cases, and worse in "
-        f"{len(worse)}"
+        f"{len(worse)} (against the part that is best on the same seeds, which favours the part)"
     )
     if not better:
         return [f"{said}: they do not add up here."]
@@ -103,7 +117,10 @@ def _chosen(results: Results, learners: Sequence[str]) -> "xarray.DataArray":
 
 def _matters(results: Results, question: str) -> Answer:
     pairs = bests(results, question)
-    return Answer(f"Where does {QUESTIONS[question]} matter?", _count(results, pairs), _by_stream(results, pairs))
+    found, worse = _count(results, pairs), _count(results, pairs, "no")
+    if worse != NOWHERE:
+        found = f"better {found}, worse {worse}"
+    return Answer(f"Where does {QUESTIONS[question]} matter?", found, _by_stream(results, pairs))
 
 
 def _which_unit(results: Results) -> list[Answer]:
@@ -165,7 +182,8 @@ def _stands(results: Results, rule: str) -> list[Answer]:
         return []
     name = results.best_throughout(mine)
     pairs = [(stream, standing.versus[name]) for stream, standing in results.streams.items()]
-    rank, place = span(*map(float, results.overall.ranks[name])), results.ranked.index(name) + 1
+    ranks = {each: float(rank.mean) for each, rank in results.overall.ranks.items()}
+    place = f"number {1 + sum(rank < ranks[name] for rank in ranks.values())} of {len(results.infos)}"
     effects = {"yes": "better than {} on", "no": "worse than {} on", "open": "not shown to differ from {} on"}
     effects["diverged"] = "with a seed that diverged on"
     kind = lambda each: verdict(each) if math.isfinite(each.difference.mean) else "diverged"
@@ -173,9 +191,9 @@ def _stands(results: Results, rule: str) -> list[Answer]:
     for wanted, effect in effects.items():
         if titles := [results.streams[stream].title for stream, each in pairs if kind(each) == wanted]:
             words.append(f"{effect.format(results.reference)} {listed(titles)}")
-    first = f"{name} is number {place} of {len(results.infos)}, with a mean rank of {rank.mean}{rank.between}"
+    first = f"{name} is {place}, with a mean rank of {_rank(results, name)}"
     why = f"{upper_first(first)}: {listed(words)}. {upper_first(sentence(results.overall.versus[name], NOUN))}."
-    return [Answer(f"Where does {rule} stand?", _count(results, pairs), why)]
+    return [Answer(f"Where does {rule} stand?", place, why)]
 
 
 def _best_with(results: Results, rule: str) -> list[Answer]:
@@ -192,11 +210,12 @@ def _best_with(results: Results, rule: str) -> list[Answer]:
     return [Answer(question, _count(results, pairs), _by_stream(results, pairs))]
 
 
-def _count(results: Results, pairs: Sequence[tuple[str, Comparison]]) -> str:
-    helps = sum(verdict(each) == "yes" for _, each in pairs)
-    if helps == len(pairs):
-        return "yes" if helps == 1 else "everywhere"
-    return f"on {helps} of {len(results.streams)} streams" if helps else "nowhere"
+def _count(results: Results, pairs: Sequence[tuple[str, Comparison]], wanted: str = "yes") -> str:
+    """On how many streams the verdict is the wanted one."""
+    count = sum(verdict(each) == wanted for _, each in pairs)
+    if count == len(pairs):
+        return "everywhere" if count > 1 or wanted != "yes" else "yes"
+    return f"on {count} of {len(results.streams)} streams" if count else NOWHERE
 
 
 def _by_stream(results: Results, pairs: Sequence[tuple[str, Comparison]]) -> str:

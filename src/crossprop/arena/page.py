@@ -104,7 +104,7 @@ def write_arena(
 def _pill(verdict: str) -> str:
     """The CSS class of an answer."""
     known = {"yes": "yes", "everywhere": "yes", "nowhere": "open", "no": "no"}
-    return known.get(verdict, "part")
+    return "no" if verdict.startswith("better nowhere") else known.get(verdict, "part")
 
 
 def _group(results: Results, group: str) -> list[str]:
