@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -446,3 +447,8 @@ def test_data_fetch_tells_where_the_files_are_and_where_they_came_from(call, no_
     assert str(no_cache / "cache" / "mnist") in answer.out and str(no_cache / name) in answer.out
     assert tree(no_cache / "cache" / "mnist") == content
     assert "here, checked by hash" in call("data", "list").out
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{shlex.quote(sys.executable)} -c 'from crossprop.cli import main; main()' run --help | true"
+    assert subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stderr == ""

@@ -1,6 +1,7 @@
 """The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `arena`, `reproduce`, `bench` and so on."""
 
 import inspect
+import os
 import shutil
 import sys
 import textwrap
@@ -62,38 +63,45 @@ DESCRIPTION = (
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point. Exits with 0 on success, 2 if the input is not valid, 130 if interrupted."""
+    """Entry point. Exits with 0 on success, 2 if the input is not valid, 130 if interrupted, 141 if
+    nobody reads the output any more."""
     words = list(sys.argv[1:] if args is None else args)
-    if words == ["--version"]:
-        sys.stdout.write(f"crossprop {__version__}\n")
-        return
-    if words == ["reproduce", "--list"]:
-        list_papers()
-        return
     try:
-        if words and words[0] in COMMANDS:
-            paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
-            command = RERUN if paper else COMMANDS[words[0]]
-            about = [f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}." for name in paper]
-            # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
-            build = partial(command.flags, *paper)
-            flags = tyro.cli(
-                build,
-                prog=" ".join(["crossprop", words[0], *paper]),
-                description=_wrapped("\n\n".join([*about, inspect.getdoc(command.flags) or ""])),
-                args=words[1 + len(paper) :],
-                config=CONFIG + command.markers,
-            )
-            with interruptible():
-                command.act(flags)
-        else:
-            tyro.cli(_all_commands(), prog="crossprop", args=words, description=_wrapped(DESCRIPTION), config=CONFIG)
+        _act(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads the output any more, as after `crossprop --help | head -3`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at the end
+        sys.exit(141)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as problem:
         sys.stderr.write(f"crossprop: {problem}\n")
         sys.exit(2)
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"crossprop: interrupted{': ' * bool(stopped.args)}{stopped}\n")
         sys.exit(130)
+
+
+def _act(words: list[str]) -> None:
+    if words == ["--version"]:
+        sys.stdout.write(f"crossprop {__version__}\n")
+    elif words == ["reproduce", "--list"]:
+        list_papers()
+    elif words and words[0] in COMMANDS:
+        paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
+        command = RERUN if paper else COMMANDS[words[0]]
+        about = [f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}." for name in paper]
+        # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
+        build = partial(command.flags, *paper)
+        flags = tyro.cli(
+            build,
+            prog=" ".join(["crossprop", words[0], *paper]),
+            description=_wrapped("\n\n".join([*about, inspect.getdoc(command.flags) or ""])),
+            args=words[1 + len(paper) :],
+            config=CONFIG + command.markers,
+        )
+        with interruptible():
+            command.act(flags)
+    else:
+        tyro.cli(_all_commands(), prog="crossprop", args=words, description=_wrapped(DESCRIPTION), config=CONFIG)
 
 
 def _wrapped(text: str) -> str:
