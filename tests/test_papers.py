@@ -158,6 +158,8 @@ def test_every_claim_has_a_rule_that_names_its_statistics(name):
         assert claim.claim.endswith(".") and "Bonferroni" in claim.rule and "{" not in claim.rule
         assert claim.experiment in PAPERS[name].plans
     assert {*PAPERS[name].leads} <= {claim.id for claim in PAPERS[name].claims}
+    for lead in PAPERS[name].leads.values():
+        assert "in part" not in lead.get(NOT_SHOWN, lead[None])
 
 
 def test_the_folder_is_the_name_of_the_paper_unless_given():

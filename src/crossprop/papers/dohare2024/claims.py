@@ -25,6 +25,7 @@ from crossprop.papers.texts import INTERVALS, STRICT
 from crossprop.papers.verdicts import (
     DOES_NOT,
     HOLDS,
+    IN_PART,
     MORE_TIMES,
     Bounds,
     CannotDecide,
@@ -309,7 +310,8 @@ LEADS: Leads = {
     "D4": {
         HOLDS: "Backprop loses plasticity: {}",
         DOES_NOT: "Backprop does not lose plasticity here: {}",
-        None: "Whether backprop loses plasticity is settled in part only: {}",
+        IN_PART: "Whether backprop loses plasticity is settled in part only: {}",
+        None: "Whether backprop loses plasticity is not settled: {}",
     },
     "D1": {
         HOLDS: "Its errors end where they were published to end: {}",
@@ -319,7 +321,8 @@ LEADS: Leads = {
     "D6": {
         HOLDS: "Continual backprop does not: {}",
         DOES_NOT: "Continual backprop does no better: {}",
-        None: "Whether continual backprop keeps it is settled in part only: {}",
+        IN_PART: "Whether continual backprop keeps it is settled in part only: {}",
+        None: "Whether continual backprop keeps it is not settled: {}",
     },
     "D7": {
         HOLDS: "On permuted MNIST backprop loses plasticity as well: {}",
@@ -329,7 +332,8 @@ LEADS: Leads = {
     "D9": {
         HOLDS: "There, too, continual backprop keeps more of it: {}",
         DOES_NOT: "There continual backprop does not keep more of it: {}",
-        None: "Whether continual backprop keeps more of it there is settled in part only: {}",
+        IN_PART: "Whether continual backprop keeps more of it there is settled in part only: {}",
+        None: "Whether continual backprop keeps more of it there is not settled: {}",
     },
 }
 
