@@ -53,7 +53,7 @@ def data_sets(quick):
     return {name: rows[:60] if quick else rows for name, rows in found.items()}
 
 
-def lived(model, examples):
+def predicted(model, examples):
     """Whether each prediction was right, and the median of the seconds per example."""
     pipeline = preprocessing.StandardScaler() | model
     right, seconds = np.zeros(len(examples), bool), np.zeros(len(examples))
@@ -68,10 +68,10 @@ def lived(model, examples):
 def measured(make, examples, seeds, step_sizes):
     half = len(examples) // 2
     grid = step_sizes if make is not hoeffding else [None]
-    tuned = {step: lived(make(step, 1000), examples[:half])[0].mean() for step in grid}
+    tuned = {step: predicted(make(step, 1000), examples[:half])[0].mean() for step in grid}
     best = max(tuned, key=tuned.__getitem__)
     at_edge = len(grid) > 1 and best in (grid[0], grid[-1])
-    runs = [lived(make(best, seed), examples) for seed in range(1 if make in (hoeffding, logistic) else seeds)]
+    runs = [predicted(make(best, seed), examples) for seed in range(1 if make in (hoeffding, logistic) else seeds)]
     scores = [right[half:].mean() for right, _ in runs]
     return np.mean(scores), np.std(scores), best, at_edge, min(seconds for _, seconds in runs)
 

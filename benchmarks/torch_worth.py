@@ -18,7 +18,6 @@ call goes on from them.
 """
 
 import argparse
-import importlib.util
 import json
 import math
 import sysconfig
@@ -30,6 +29,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch_overhead import foresight
 
 SIDES = {"backprop": (0.0, 1000.0), "foresight": (1.0, 1000.0), "foresight, horizon 100": (1.0, 100.0)}
 SIDES |= {"foresight, ahead 4, horizon 100": (4.0, 100.0)}
@@ -502,15 +502,6 @@ def table(results):
 
 
 # Are these networks those of crossprop.torch.foresight?
-
-
-def foresight():
-    """The function itself, without JAX, which the rest of the package needs."""
-    file = Path(__file__).parent.parent / "src" / "crossprop" / "torch" / "hooks.py"
-    spec = importlib.util.spec_from_file_location("hooks", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.foresight
 
 
 def check(steps=12):

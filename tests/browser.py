@@ -1,6 +1,8 @@
 """A real browser for the tests: Chromium, driven by playwright; skipped where there is none, unless it is required."""
 
+import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +11,13 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """What a page's script draws."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
 
 
 def missing(reason: str) -> None:

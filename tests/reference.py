@@ -379,3 +379,24 @@ def geoff_target(x, incoming, outgoing, beta):
         phi = [1.0 if sum(x_t[i] * u[i][j] for i in range(m)) > theta[j] else 0.0 for j in range(n)]
         targets.append(sum(phi[j] * w[j] for j in range(n)))
     return targets
+
+
+def examples(net, steps, seed=0):
+    """Normal inputs and targets; of classes, one-hot."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(steps, net.inputs)), rng.normal(size=(steps, net.outputs))
+    return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
+
+
+def by_layer(part, net):
+    """A part of a learner's state, one entry per hidden layer."""
+    if isinstance(net.hidden, tuple):
+        return [None] * len(net.hidden) if part is None else list(part)
+    return [part]
+
+
+def pairs(final, losses, judged, net):
+    """Weights, memories and losses of a learner beside those of the judge."""
+    found = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
+    found += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
+    return [*found, *zip(by_layer(final.memory, net), judged.memory, strict=True)]

@@ -13,6 +13,7 @@ from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Observers, Run
 from crossprop.execution import key_data
 from own_learners import Replay, Sizes
+from same import assert_same_records
 
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=40)
 REPLAY = Replay(Sizes(6, 1), 0.01)
@@ -29,12 +30,6 @@ pytestmark = pytest.mark.usefixtures("quick_unless_full")
 @pytest.fixture(scope="module")
 def seven():
     return run({"replay": REPLAY}, STREAM, seeds=[7], metrics=METRICS, probes=PROBES)
-
-
-def assert_same(one, other):
-    assert set(one.data_vars) == set(other.data_vars)
-    for name in one.data_vars:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 def by_hand(learner, stream, seed):
@@ -68,13 +63,13 @@ def test_run_equals_stepping_by_hand(seven):
 @pytest.mark.parametrize("seeds", [range(5, 9), [9, 7]])
 def test_seed_alone_equals_seed_among_others(seven, seeds):
     among = run({"replay": REPLAY}, STREAM, seeds=seeds, metrics=METRICS, probes=PROBES)
-    assert_same(among.sel(seed=[7]), seven)
+    assert_same_records(among.sel(seed=[7]), seven)
 
 
 def test_a_diverging_run_spoils_no_other(seven):
     pair = {"wild": Replay(Sizes(6, 1), 1e3), "replay": REPLAY}
     records = run(pair, STREAM, seeds=[6, 7], metrics=METRICS, probes=PROBES)
-    assert_same(records.sel(learner=["replay"], seed=[7]), seven)
+    assert_same_records(records.sel(learner=["replay"], seed=[7]), seven)
     assert (records.diverged_at.sel(learner="wild") > 0).all() and np.isnan(
         records.far.sel(learner="wild")[:, -1]
     ).all()

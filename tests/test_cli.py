@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from crossprop.cli import COMMANDS
 from crossprop.datasets import ARCHIVES
 from crossprop.learners import LEARNERS
 from crossprop.store import read_records, write_records
+from same import files_in
 from terminal import Answer
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -32,10 +32,6 @@ INTERVAL = r"[\d.]+ \[[\d.]+, [\d.]+\]"
 def row(answer: Answer, learner: str) -> str:
     (line,) = [line for line in answer.out.splitlines() if line.split(" ")[0] == learner]
     return line
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def refused(answer: Answer) -> str:
@@ -209,7 +205,7 @@ def test_the_same_command_again_into_the_same_folder_succeeds(call, tmp_path):
     folders = []
     for _ in range(2):
         assert call(*GEOFF, *ONE, "--out", tmp_path).code == 0
-        folders.append(tree(tmp_path))
+        folders.append(files_in(tmp_path))
     assert folders[0].keys() == folders[1].keys()
     assert {path.name for path in tmp_path.iterdir()} == {"records.zarr", "figure.png"}
 
@@ -243,10 +239,10 @@ def _nothing_runs(monkeypatch):
     ],
 )
 def test_records_of_another_experiment_are_kept_and_the_difference_named(call, kept, changed, difference):
-    before = tree(kept)
+    before = files_in(kept)
     error = refused(call(*GEOFF, *ONE, "--out", kept, *changed))
     assert difference in error and str(kept) in error
-    assert tree(kept) == before
+    assert files_in(kept) == before
 
 
 @pytest.mark.usefixtures("_nothing_runs")
@@ -264,9 +260,9 @@ def test_records_of_another_experiment_are_kept_and_the_difference_named(call, k
 )
 def test_anything_else_in_the_place_of_the_records_is_kept(call, tmp_path, spoil):
     spoil(tmp_path / "records.zarr")
-    before = tree(tmp_path)
+    before = files_in(tmp_path)
     assert "records.zarr" in refused(call(*GEOFF, *ONE, "--out", tmp_path))
-    assert tree(tmp_path) == before
+    assert files_in(tmp_path) == before
 
 
 @pytest.mark.usefixtures("_nothing_runs")
@@ -275,7 +271,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_pat
     (tmp_path / "file").write_text("mine")
     error = refused(call(*GEOFF, "--out", tmp_path / under))
     assert f"out must be a folder that can be written to, got '{tmp_path / under}'" in error
-    assert tree(tmp_path) == {"file": b"mine"}
+    assert files_in(tmp_path) == {"file": b"mine"}
 
 
 # Input that does not fit
@@ -313,7 +309,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_pat
 def test_input_that_does_not_fit_is_named_and_nothing_is_written(call, tmp_path, words, expected):
     error = refused(call(*GEOFF, *ONE, "--out", tmp_path / "out", *words))
     assert re.search(expected, error, re.MULTILINE)
-    assert not tree(tmp_path)
+    assert not files_in(tmp_path)
 
 
 def test_a_flag_does_not_change_what_a_name_says(call):
@@ -431,7 +427,7 @@ def test_data_fetch_from_a_wrong_folder_is_refused(call, no_cache, source, expec
     (no_cache / "empty").mkdir()
     error = refused(call("data", "fetch", "mnist", "--source", no_cache / source))
     assert expected in error and str(no_cache / source) in error
-    assert not tree(no_cache)
+    assert not files_in(no_cache)
 
 
 @pytest.mark.parametrize("name", ["mine", "[mine]", "[/mine]"])
@@ -445,7 +441,7 @@ def test_data_fetch_tells_where_the_files_are_and_where_they_came_from(call, no_
     answer = call("data", "fetch", "mnist", "--source", no_cache / name)
     assert (answer.code, answer.err) == (0, "")
     assert str(no_cache / "cache" / "mnist") in answer.out and str(no_cache / name) in answer.out
-    assert tree(no_cache / "cache" / "mnist") == content
+    assert files_in(no_cache / "cache" / "mnist") == content
     assert "here, checked by hash" in call("data", "list").out
 
 

@@ -16,7 +16,6 @@ import dask
 import jax
 import numpy as np
 import pytest
-import xarray
 from distributed import Client, LocalCluster, get_worker
 
 import crossprop as cp
@@ -24,6 +23,7 @@ import crossprop.cli
 from crossprop.execution import Plan
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.workers import OtherCode, Workers
+from same import assert_same_sweeps
 from slow import Slow, most_at_a_time, told
 
 NET = cp.Network(inputs=6, hidden=8)
@@ -45,12 +45,6 @@ def blocks(stream, settings, seeds):
     grid = {"step_size": np.linspace(0.01, 0.1, settings)}
     spec = SweepSpec.of(LEARNERS, stream, grid, seeds, record_every=20)
     return BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.plan)
-
-
-def assert_same(some, others):
-    assert list(some) == list(others)
-    for name, records in some.items():
-        xarray.testing.assert_identical(records, others[name])
 
 
 def until(condition, seconds=20):
@@ -114,8 +108,8 @@ def test_records_are_those_of_a_local_sweep_and_workers_keep_to_their_threads(ma
     for worker, threads in zip(machines.workers, (1, 2), strict=True):
         assert most_at_a_time(told(stream.log, worker.pid)) == threads
     assert not told(stream.log, os.getpid())
-    assert_same(records, sweep(None, stream, settings=8, seeds=4))
-    assert_same(records, cp.open_sweep(tmp_path / "store"))
+    assert_same_sweeps(records, sweep(None, stream, settings=8, seeds=4))
+    assert_same_sweeps(records, cp.open_sweep(tmp_path / "store"))
 
 
 @pytest.mark.usefixtures("x64")
@@ -125,7 +119,7 @@ def test_float64_and_data_go_to_the_workers_and_a_client_that_is_given_stays_ope
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "50 kB"}):
         records = sweep(machines.client, stream, settings=1)
     assert records["backprop"].loss.dtype == np.float64 and machines.client.status == "running"
-    assert_same(records, sweep(None, stream, settings=1))
+    assert_same_sweeps(records, sweep(None, stream, settings=1))
 
 
 def test_few_blocks_are_under_way_at_a_time(machines, stream, monkeypatch):
@@ -301,7 +295,7 @@ def test_a_worker_with_other_code_is_left_out_and_no_number_changes(stream, monk
             records = sweep(client, stream, settings=6)
     assert {str(each.message).split()[2] for each in warned} == set(wrong)
     if not all_of_them:
-        assert_same(records, sweep(None, stream, settings=6))
+        assert_same_sweeps(records, sweep(None, stream, settings=6))
 
 
 @pytest.mark.long
@@ -331,7 +325,7 @@ def test_a_worker_of_another_version_that_joins_midway_is_left_out_with_one_warn
     reason = f"it has crossprop 9.9, and this process has {cp.__version__}"
     assert [str(each.message) for each in warned] == [f"the worker {newcomer} of the cluster is left out: {reason}"]
     assert "end" not in told(stream.log, joined[0].pid)
-    assert_same(records, sweep(None, stream, settings=30))
+    assert_same_sweeps(records, sweep(None, stream, settings=30))
 
 
 # The last test: it costs a worker.
@@ -360,5 +354,5 @@ def test_the_blocks_of_a_worker_killed_at_work_are_run_again_and_no_number_chang
     ends = [told(stream.log, worker.pid).count("end") for worker in (lost, left)]
     assert ends[0] < 60 <= sum(ends)
     assert len(list((tmp_path / "store" / "blocks").iterdir())) == 30
-    assert_same(records, sweep(None, stream, settings=30))
-    assert_same(records, cp.open_sweep(tmp_path / "store"))
+    assert_same_sweeps(records, sweep(None, stream, settings=30))
+    assert_same_sweeps(records, cp.open_sweep(tmp_path / "store"))

@@ -22,9 +22,11 @@ from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, kernel, scan
 from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Run, Session
+from crossprop.engines.segments import plain_numbers
 from crossprop.execution import key_data
 from own_learners import Replay
 from own_streams import Noise
+from same import assert_same_records, assert_same_states
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")
 
@@ -38,23 +40,6 @@ LEARNERS = {
 }
 RULES = {name: LEARNERS[name] for name in ("crossprop", "momentum")}
 run = partial(cp.run, record_every=50, progress=False)
-
-
-def plain(leaf):
-    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-
-
-def assert_same_states(one, other):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for leaf, expected in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert leaf.dtype == expected.dtype
-        np.testing.assert_array_equal(plain(leaf), plain(expected))
-
-
-def assert_same_records(one, other):
-    assert set(one.data_vars) == set(other.data_vars)
-    for name in one.data_vars:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 def assert_half_and_half_equals_whole(learners, stream, **options):
@@ -91,7 +76,7 @@ def test_the_last_states_are_those_of_a_loop_of_update():
         for x, y in zip(examples.x[:40], examples.y[:40], strict=True):
             state, _ = learner.update(state, x, y)
         close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6)
-        jax.tree.map(lambda one, other: close(plain(one), plain(other)), states[name][4], state)  # noqa: B023
+        jax.tree.map(lambda one, other: close(plain_numbers(one), plain_numbers(other)), states[name][4], state)  # noqa: B023
 
 
 def test_a_start_on_another_stream_equals_a_loop_of_update():

@@ -110,36 +110,26 @@ def compare(rule, layers, row, hyperparameters):
         options |= {"layers": layers} | further
         if rule.startswith("crossprop"):
             options["memory_step_size"] = memory_step_size
-    learner, (x, y) = build(net, **options), examples(net, seed=net.outputs)
+    learner, (x, y) = build(net, **options), reference.examples(net, STEPS, seed=net.outputs)
     tolerances = {jnp.float64: 1e-9} | ({} if isinstance(hidden, tuple) else {jnp.float32: 1e-3})
     start, lived = live(learner, drawn(learner, seed=net.outputs), x, y, tuple(tolerances))
     structure.pop("outputs")
     judged = reference.live(
         rule.removesuffix("-projected"),
         **structure,
-        incoming=by_layer(start.incoming, net),
+        incoming=reference.by_layer(start.incoming, net),
         outgoing=start.outgoing,
         x=x,
         y=y,
-        signs=None if start.signs is None else by_layer(start.signs, net),
+        signs=None if start.signs is None else reference.by_layer(start.signs, net),
         **options,
     )
     assert all(np.isfinite(values).all() for values in (judged.loss, judged.outgoing, *judged.incoming)), row
     for (dtype, tolerance), (final, losses) in zip(tolerances.items(), lived, strict=True):
         assert final.outgoing.dtype == losses.dtype == dtype
-        pairs = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
-        pairs += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
-        pairs += zip(by_layer(final.memory, net), judged.memory, strict=True)
-        for one, other in pairs:
+        for one, other in reference.pairs(final, losses, judged, net):
             assert (one is None) == (other is None), row
             assert one is None or distance(one, other) < tolerance, (row, dtype)
-
-
-def by_layer(part, net):
-    """A part of the state, one entry per hidden layer."""
-    if isinstance(net.hidden, tuple):
-        return [None] * len(net.hidden) if part is None else list(part)
-    return [part]
 
 
 def drawn(learner, seed):
@@ -167,13 +157,6 @@ def live(learner, weights, x, y, dtypes):
 
     start = learner.init(jax.random.key(0))._replace(**weights)
     return start, [in_precision(dtype) for dtype in dtypes]
-
-
-def examples(net, seed):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(STEPS, net.inputs))
-    y = rng.normal(size=(STEPS, net.outputs))
-    return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
 
 
 def distance(one, other):
@@ -217,7 +200,7 @@ def test_deep_backprop_is_the_gradient(activation, loss, layer_norm):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_foresight_that_looks_nowhere_ahead_is_backprop_bit_for_bit(hidden, optimizer):
     net = cp.Network(INPUTS, hidden, 3, "relu", "softmax", bias=True, layer_norm=True)
-    (x, y), options = examples(net, seed=0), {"step_size": 0.01, "optimizer": optimizer}
+    (x, y), options = reference.examples(net, STEPS, seed=0), {"step_size": 0.01, "optimizer": optimizer}
     lives = []
     for learner in (cp.Backprop(net, **options), cp.Foresight(net, ahead=0.0, **options)):
         state, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
@@ -230,9 +213,9 @@ def test_one_hidden_layer_in_a_tuple_is_one_hidden_layer(rule):
     (build, _, (hyperparameters, *_)), lives = RULES[rule], []
     for hidden in (4, (4,)):
         net = cp.Network(INPUTS, hidden, 3, bias=True)
-        learner, (x, y) = build(net, step_size=0.01, **hyperparameters), examples(net, seed=0)
+        learner, (x, y) = build(net, step_size=0.01, **hyperparameters), reference.examples(net, STEPS, seed=0)
         state, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
-        parts = [by_layer(part, net) for part in (state.incoming, state.memory, state.signs)]
+        parts = [reference.by_layer(part, net) for part in (state.incoming, state.memory, state.signs)]
         lives.append((parts, state.outgoing, outcomes))
     assert isinstance(state.incoming, tuple)
     jax.tree.map(np.testing.assert_array_equal, *lives)
@@ -258,10 +241,13 @@ def test_exact_crossprop_credits_an_example_with_the_way_that_outgoing_weights_w
     """
     alpha, still = 0.05, 1e-300  # too small a step to change a number of ordinary size
     net = cp.Network(INPUTS, hidden, 3)
-    learner, (x, y) = cp.Crossprop(net, alpha, incoming_step_size=still, optimizer=meter), examples(net, seed=1)
+    learner, (x, y) = (
+        cp.Crossprop(net, alpha, incoming_step_size=still, optimizer=meter),
+        reference.examples(net, STEPS, seed=1),
+    )
     start, [(final, _)] = live(learner, drawn(learner, seed=0), x, y, (jnp.float64,))
     jax.tree.map(np.testing.assert_array_equal, start.incoming, final.incoming)
-    *below, top = (np.asarray(matrix) for matrix in by_layer(start.incoming, net))
+    *below, top = (np.asarray(matrix) for matrix in reference.by_layer(start.incoming, net))
     for matrix in below:
         x = np.tanh(x @ matrix)
     phi, outgoing, delta = np.tanh(x @ top), np.asarray(start.outgoing), np.zeros_like(y)
@@ -275,5 +261,5 @@ def test_exact_crossprop_credits_an_example_with_the_way_that_outgoing_weights_w
             ahead += discount[:, None] * alpha * np.outer(phi[t], delta[t])
             discount *= 1 - alpha * phi[t] ** 2
         summed += np.outer(x[s], (1 - phi[s] ** 2) * (ahead @ delta[s]))
-    total = np.asarray(by_layer(final.optimizer[0], net)[-1])
+    total = np.asarray(reference.by_layer(final.optimizer[0], net)[-1])
     assert distance(-total, summed) < 1e-9

@@ -9,6 +9,7 @@ import pytest
 
 import crossprop as cp
 from crossprop import execution
+from same import assert_same_records
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 NET = cp.Network(inputs=4, hidden=5)
@@ -34,26 +35,20 @@ def stream_of(items, **options):
     return cp.Iterator(items, inputs=4, outputs=1, **options)
 
 
-def assert_same(one, other):
-    assert set(one.data_vars) == set(other.data_vars)
-    for name in one.data_vars:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-
-
 def test_every_learner_and_seed_sees_the_same_examples_in_one_pass():
     taken = []
     records = cp.run(PAIR, stream_of(pairs(taken=taken)), seeds=[1, 5], record_every=32)
     assert len(taken) == 100 and records.step.values.tolist() == [32, 64, 96, 100]
-    assert_same(records, cp.run(PAIR, cp.Arrays(X, Y), seeds=[1, 5], record_every=32))
+    assert_same_records(records, cp.run(PAIR, cp.Arrays(X, Y), seeds=[1, 5], record_every=32))
     alone = cp.run(PAIR["crossprop"], stream_of(pairs()), seeds=[5], record_every=32)
-    assert_same(alone, records.sel(learner=["crossprop"], seed=[5]))
+    assert_same_records(alone, records.sel(learner=["crossprop"], seed=[5]))
 
 
 @pytest.mark.parametrize(("given", "steps"), [({"steps": 50}, None), ({}, 50), ({"steps": 80}, 50)])
 def test_steps_end_the_run_before_the_iterable(given, steps):
     records = cp.run(PAIR["backprop"], stream_of(pairs(), **given), seeds=1, steps=steps, record_every=16)
     assert records.step.values.tolist() == [16, 32, 48, 50]
-    assert_same(records, cp.run(PAIR["backprop"], cp.Arrays(X[:50], Y[:50]), seeds=1, record_every=16))
+    assert_same_records(records, cp.run(PAIR["backprop"], cp.Arrays(X[:50], Y[:50]), seeds=1, record_every=16))
 
 
 def test_an_endless_iterable_is_read_no_further_than_needed():
@@ -81,7 +76,7 @@ def test_classes_become_one_hot():
     labels = np.arange(100) % 3
     pairs = ((x.tolist(), int(label)) for x, label in zip(X, labels, strict=True))
     records = cp.run(learner, cp.Iterator(pairs, inputs=4, classes=3), seeds=1, record_every=32)
-    assert_same(records, cp.run(learner, cp.Arrays(X, labels), seeds=1, record_every=32))
+    assert_same_records(records, cp.run(learner, cp.Arrays(X, labels), seeds=1, record_every=32))
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ from crossprop.network import LOSSES
 from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.specification import build
 from crossprop.sweeps.toml import read_spec
+from same import assert_same_states
 from test_continuing import advanced, session
-from test_equations import RULES, by_layer, covering, distance, live
+from test_equations import RULES, covering, distance, live
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 INPUTS, STEPS = 2, 20
@@ -133,26 +134,23 @@ def compare(row):
         options["incoming_step_size"] = (size / 2, 2 * size)[: len(hidden)]
     if further is not None:
         options |= {"layers": layers} | further
-    learner, (x, y) = build(net, optimizer=optimizer, **options), examples(net)
+    learner, (x, y) = build(net, optimizer=optimizer, **options), reference.examples(net, STEPS, seed=1)
     start, [(final, losses)] = live(learner, {}, x, y, (jnp.float64,))
     if row["optimizer"] in NOISY:
-        moving = [] if rule == "frozen" else by_layer(start.incoming, net)
+        moving = [] if rule == "frozen" else reference.by_layer(start.incoming, net)
         judge = partial(judge, noise=noise(start, moving, NOISY[row["optimizer"]]))
     judged = reference.live(
         rule.removesuffix("-projected"),
         **structure,
-        incoming=by_layer(start.incoming, net),
+        incoming=reference.by_layer(start.incoming, net),
         outgoing=start.outgoing,
         x=x,
         y=y,
-        signs=None if start.signs is None else by_layer(start.signs, net),
+        signs=None if start.signs is None else reference.by_layer(start.signs, net),
         network_optimizer=judge,
         **options,
     )
-    pairs = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
-    pairs += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
-    pairs += zip(by_layer(final.memory, net), judged.memory, strict=True)
-    for one, other in pairs:
+    for one, other in reference.pairs(final, losses, judged, net):
         assert (one is None) == (other is None), row
         assert one is None or (np.isfinite(other).all() and distance(one, other) < 1e-9), row
     nothing_to_learn = net.loss == "softmax" and net.outputs == 1
@@ -169,12 +167,6 @@ def noise(start, moving, of_step):
         drawn = [np.asarray(jax.random.normal(each, shape)) for each, shape in zip(keys, shapes, strict=True)]
         found.append([*drawn[:-1], drawn[-1].T])
     return found
-
-
-def examples(net):
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(STEPS, net.inputs)), rng.normal(size=(STEPS, net.outputs))
-    return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
 
 
 def test_idbd_tracks_far_better_than_the_best_constant_step_size():
@@ -344,10 +336,6 @@ NOISY_LEARNER = cp.Foresight(cp.Network(20, (3, 2)), 0.01, optimizer=cp.optimize
 SHORT = cp.Geoff(examples=40)
 
 
-def same(one, other):
-    jax.tree.map(np.testing.assert_array_equal, *(jax.tree.map(plain_numbers, each) for each in (one, other)))
-
-
 def test_a_learner_with_a_key_gives_the_same_bits_alone_among_others_swept_resumed_and_saved(tmp_path):
     call = partial(cp.run, stream=SHORT, record_every=20, return_states=True)
     alone, whole = call(NOISY_LEARNER, seeds=[2])
@@ -356,7 +344,7 @@ def test_a_learner_with_a_key_gives_the_same_bits_alone_among_others_swept_resum
     }
     among, states = call(others, seeds=[0, 2, 5])
     np.testing.assert_array_equal(among.loss.sel(learner="foresight", seed=2), alone.loss[0, 0])
-    same(states["foresight"][2], whole["foresight"][2])
+    assert_same_states(states["foresight"][2], whole["foresight"][2])
     assert not np.array_equal(among.loss[0], among.loss[1]) and not np.array_equal(among.loss[0, 0], among.loss[0, 2])
 
     swept = cp.sweep(NOISY_LEARNER, SHORT, {"optimizer.sigma": [0.0, 0.2]}, seeds=[1, 2], record_every=20)
@@ -366,17 +354,17 @@ def test_a_learner_with_a_key_gives_the_same_bits_alone_among_others_swept_resum
     cp.save(tmp_path / "half.npz", NOISY_LEARNER, half["foresight"][2])
     learner, state = cp.load(tmp_path / "half.npz")
     assert learner == NOISY_LEARNER
-    same(state, half["foresight"][2])
+    assert_same_states(state, half["foresight"][2])
     rest, last = call(NOISY_LEARNER, seeds=[2], start=half)
     np.testing.assert_array_equal(rest.loss[0, 0], alone.loss[0, 0, 3:])
-    same(last["foresight"][2], whole["foresight"][2])
+    assert_same_states(last["foresight"][2], whole["foresight"][2])
 
 
 def test_a_snapshot_of_a_learner_with_a_key_goes_on_as_the_run_did():
     whole, first, restored = (session(scan, replace(NOISY_LEARNER, network=cp.Network(6, 3))) for _ in range(3))
     advanced(first, 1)
     restored.restore(first.snapshot(), 40)
-    same(advanced(restored, 1).states(), advanced(whole, 2).states())
+    assert_same_states(advanced(restored, 1).states(), advanced(whole, 2).states())
 
 
 def test_update_by_update_is_the_run():

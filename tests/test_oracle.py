@@ -19,12 +19,6 @@ def few_programs_at_a_time():
     oracle._window.clear_cache()
 
 
-def examples(net, seed=0):
-    rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(STEPS, net.inputs)), rng.normal(size=(STEPS, net.outputs))
-    return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
-
-
 def matrices(state):
     return [np.asarray(matrix) for matrix in oracle._matrices(state)]
 
@@ -61,7 +55,7 @@ def test_the_meta_gradient_is_the_slope_of_the_loss_with_the_whole_past_replayed
     hidden, optimizer, activation, loss, bias, layer_norm
 ):
     net = cp.Network(2, hidden, 2, activation, loss, bias, layer_norm=layer_norm)
-    learner, (x, y) = cp.Frozen(net, 0.1, optimizer=optimizer), examples(net)
+    learner, (x, y) = cp.Frozen(net, 0.1, optimizer=optimizer), reference.examples(net, STEPS)
     state = learner.init(jax.random.key(0))
     options = {"activation": activation, "loss": loss, "bias": bias, "layer_norm": layer_norm, "optimizer": optimizer}
 
@@ -80,7 +74,7 @@ def test_the_meta_gradient_is_the_slope_of_the_loss_with_the_whole_past_replayed
 @pytest.mark.usefixtures("x64")
 def test_the_meta_gradient_follows_the_incoming_weights_that_the_learner_had(hidden):
     net = cp.Network(2, hidden, 2)
-    learner, (x, y) = cp.Crossprop(net, 0.1, eta=0.5, incoming_step_size=0.3), examples(net)
+    learner, (x, y) = cp.Crossprop(net, 0.1, eta=0.5, incoming_step_size=0.3), reference.examples(net, STEPS)
     start = state = learner.init(jax.random.key(1))
     past = []
     for each in zip(x, y, strict=True):
@@ -106,7 +100,7 @@ def test_the_meta_gradient_follows_the_incoming_weights_that_the_learner_had(hid
 def test_with_one_hidden_unit_crossprop_sum_is_the_meta_gradient():
     """There is no other unit whose weights it could leave out."""
     net = cp.Network(3, 1, 2)
-    learner, (x, y) = cp.CrosspropSum(net, 0.1), examples(net)
+    learner, (x, y) = cp.CrosspropSum(net, 0.1), reference.examples(net, STEPS)
     found = oracle.directions(learner, learner.init(jax.random.key(0)), x, y)
     np.testing.assert_allclose(found.learner[0], found.whole[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found.own, found.memory[0], rtol=1e-12, atol=1e-12)

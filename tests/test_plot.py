@@ -1,14 +1,12 @@
 """The plots of a sweep: files that are there, numbers that are the sweep's, and a page that works in a browser."""
 
-import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import crossprop as cp
-from browser import Opened, violations
+from browser import Opened, data_of, violations
 from crossprop.cli import main
 from crossprop.plot import plot
 from crossprop.plot.findings import conclusions
@@ -37,12 +35,6 @@ def plots(store, tmp_path_factory):
     return folder
 
 
-def data_of(page: Path):
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
-    assert found
-    return json.loads(found[1])
-
-
 def test_along_an_axis_stands_the_best_of_the_others(store):
     swept = read(store).learners["crossprop"]
     records = cp.open_sweep(store)["crossprop"]
@@ -68,7 +60,7 @@ def test_the_page_has_the_numbers_and_flags_edges_and_divergence(plots, store):
     chosen = cp.open_evaluation(store).chosen
     flags = [f"edge: {', '.join(each.edges)}" for each in chosen.values() if each.edges]
     assert all(flag in page for flag in flags) and "3 fresh seeds" in page
-    data = data_of(plots / "sweep.html")
+    data = data_of((plots / "sweep.html").read_text())
     assert [line["name"] for line in data["lines"][0]["lines"]] == list(LEARNERS)
     assert data["lines"][0]["lines"][0]["diverged"] == [2]
     assert [line["name"] for line in data["lines"][1]["lines"]] == ["eta = 0", "eta = 0.5"]

@@ -111,7 +111,7 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), rng.normal(size=(STEPS, 2))
     first = learner.init(jax.random.key(3))
-    final, losses = lived(learner, first, x, y)
+    final, losses = live(learner, first, x, y)
     constants = {name: getattr(replacement, name) for name in replacement.__dataclass_fields__}
     replaced = transcription(net.sizes, bias, given_draws(learner, first), **constants)
     judged = reference.live(
@@ -119,33 +119,24 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
         activation="tanh",
         loss="squared",
         bias=bias,
-        incoming=by_layer(first.incoming, net),
+        incoming=reference.by_layer(first.incoming, net),
         outgoing=first.outgoing,
         x=x,
         y=y,
         step_size=0.01,
         **({"optimizer": optimizer} if judge is None else {"network_optimizer": judge}),
-        signs=None if first.signs is None else by_layer(first.signs, net),
+        signs=None if first.signs is None else reference.by_layer(first.signs, net),
         replace=replaced,
         **OPTIONS.get(rule.removesuffix("-projected"), {}),
     )
     assert replaced.count > 20, replaced.count
-    pairs = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
-    pairs += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
-    pairs += zip(by_layer(final.memory, net), judged.memory, strict=True)
-    for one, other in pairs:
+    for one, other in reference.pairs(final, losses, judged, net):
         assert (one is None) == (other is None)
         assert one is None or np.linalg.norm(one - other) <= 1e-9 * np.linalg.norm(other)
 
 
-def by_layer(part, net):
-    if isinstance(net.hidden, tuple):
-        return [None] * len(net.hidden) if part is None else list(part)
-    return [part]
-
-
 @jax.jit
-def lived(learner, state, x, y):
+def live(learner, state, x, y):
     def example(state, xy):
         state, outcome = learner.update(state, *xy)
         return state, outcome.loss
@@ -229,7 +220,7 @@ def test_saved_and_loaded_it_goes_on_with_its_random_numbers(learner, together, 
 def test_a_run_equals_its_updates_one_by_one(learner, together):
     """In another program, whose sums may be in another order."""
     sample = STREAM.sample(cp.keys(1)[0])
-    final, losses = lived(learner, learner.init(cp.keys(1)[1]), sample.x.astype(np.float32), sample.y)
+    final, losses = live(learner, learner.init(cp.keys(1)[1]), sample.x.astype(np.float32), sample.y)
     np.testing.assert_allclose(losses[:7].mean(), together[0].loss.sel(seed=1)[0, 0], rtol=1e-5)
     np.testing.assert_allclose(final.replacement.memory[0].age, together[1]["it"][1].replacement.memory[0].age)
 
@@ -281,8 +272,8 @@ def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
     plain = dataclasses.replace(learner, replacement=None)
     x, y = np.random.default_rng(0).normal(size=(5, 3)), np.random.default_rng(1).normal(size=(5, 2))
     first = learner.init(jax.random.key(0))
-    kept, _ = lived(plain, first._replace(replacement=None), x, y)
-    state, _ = lived(learner, first, x, y)
+    kept, _ = live(plain, first._replace(replacement=None), x, y)
+    state, _ = live(learner, first, x, y)
     fresh, others = first.optimizer, np.array([0, 1, 3])
     for at, (now, then) in enumerate(zip(state.incoming, kept.incoming, strict=True)):
         changed = np.zeros(now.shape, bool)
@@ -329,7 +320,7 @@ def test_sizes_of_weights_are_means_without_biases(inputs, hidden, outputs):
     """Summed in blocks, whatever is left over."""
     learner = cp.Frozen(cp.Network(inputs, hidden, outputs, bias=True), 0.0001, replacement=Sizes())
     state = learner.init(SEED)
-    final, _ = lived(learner, state, np.zeros((1, inputs)), np.zeros((1, outputs)))
+    final, _ = live(learner, state, np.zeros((1, inputs)), np.zeros((1, outputs)))
     matrices = [np.asarray(each) for each in (*final.incoming, final.outgoing)]
     for at, (incoming_size, outgoing_size) in enumerate(final.replacement.memory):
         np.testing.assert_allclose(incoming_size, np.abs(matrices[at][:-1]).mean(axis=0), rtol=1e-5)
@@ -430,6 +421,6 @@ def test_records_name_the_replacement():
 def test_learners_with_a_delay_replace_units_too(build):
     """Units grow older by one with every example, though it is learned from twice."""
     learner = build(NET, 0.05, delay=3, replacement=EAGER["continual"])
-    final, _ = lived(learner, learner.init(SEED), np.ones((30, 3)), np.ones((30, 2)))
+    final, _ = live(learner, learner.init(SEED), np.ones((30, 3)), np.ones((30, 2)))
     ages = np.asarray(final.replacement.memory.turnover.age)
     assert ages.max() == 30 and ages.min() < 30

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import itertools
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 import xarray
 
-from browser import LINES, Opened, violations
+from browser import LINES, Opened, data_of, violations
 from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
@@ -135,12 +134,6 @@ def written(folder: Path, **changes: Any) -> str:
 def own(page: str) -> str:
     """The page without the library in it."""
     return page[: page.index('<script type="application/json"')]
-
-
-def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found
-    return json.loads(found[1])
 
 
 def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import crossprop as cp
 from crossprop.learners import LEARNERS
 from own_learner import Replay
+from same import assert_same_states
 
 LEARNERS.pop("replay", None)  # which the import has registered: tests beside these count the learners
 
@@ -60,21 +61,13 @@ class Odd(cp.Learner):
         return {}
 
 
-def assert_same(one, other):
-    plain = lambda leaf: jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert a.dtype == b.dtype
-        np.testing.assert_array_equal(plain(a), plain(b))
-
-
 def test_any_state_and_fields_of_many_types_come_back(tmp_path):
     learner = Odd(3)
     state = learner.init(jax.random.key(7))
     cp.save(tmp_path / "odd", learner, state)
     loaded, again = cp.load(tmp_path / "odd", squash=jnp.tanh)
     assert loaded == learner and type(loaded.network) is Sizes
-    assert_same(again, state)
+    assert_same_states(again, state)
     assert again["keys"].dtype == state["keys"].dtype
     with pytest.raises(ValueError, match=r"odd cannot be loaded: .* squash was jax.numpy:tanh: give it as squash="):
         cp.load(tmp_path / "odd")
@@ -85,8 +78,8 @@ def test_a_saved_learner_with_a_key_goes_on_as_if_nothing_happened(tmp_path):
     state, _ = cp.live(learner, learner.init(jax.random.key(0)), rows[:10, 1:], rows[:10, 0])
     cp.save(tmp_path / "replay", learner, state)
     loaded, again = cp.load(tmp_path / "replay")
-    assert_same(again, state)
-    assert_same(
+    assert_same_states(again, state)
+    assert_same_states(
         cp.live(loaded, again, rows[10:, 1:], rows[10:, 0]), cp.live(learner, state, rows[10:, 1:], rows[10:, 0])
     )
 
@@ -162,7 +155,7 @@ def test_damage_anywhere_in_a_file_is_an_error_that_names_it(tmp_path):
             message = str(problem)
         else:  # a byte that says nothing, such as a date
             assert loaded == learner
-            assert_same(state, learner.init(jax.random.key(0)))
+            assert_same_states(state, learner.init(jax.random.key(0)))
         assert "hurt.cp" in message or not message
 
 

@@ -25,6 +25,7 @@ from crossprop.execution import CellResult
 from crossprop.sweeps.netcdf import DamagedBlock, read_block, read_records
 from crossprop.sweeps.status import status
 from crossprop.sweeps.store import read_store
+from same import assert_same_sweeps, files_in
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -39,16 +40,6 @@ SWEEP = sys.modules["crossprop.sweeps"]
 
 def sweep(store, learners=LEARNERS, stream=STREAM, over=GRID, seeds=2, record_every=20):
     return cp.sweep(learners, stream, over=over, seeds=seeds, record_every=record_every, store=store)
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def assert_same(some, others):
-    assert list(some) == list(others)
-    for name, records in some.items():
-        xarray.testing.assert_identical(records, others[name])
 
 
 @pytest.fixture
@@ -75,8 +66,8 @@ def filled(tmp_path_factory):
 
 def test_a_store_holds_what_memory_holds(filled):
     folder, records = filled
-    assert_same(records, sweep(None))
-    assert_same(records, cp.open_sweep(folder))
+    assert_same_sweeps(records, sweep(None))
+    assert_same_sweeps(records, cp.open_sweep(folder))
 
 
 def test_a_block_opens_with_plain_xarray(filled):
@@ -105,14 +96,14 @@ def test_all_kinds_of_values_are_coordinates_of_a_block(tmp_path):
         assert (
             block["network.bias"].item() is True and block["network.hidden"] == 4 and np.isnan(block.incoming_step_size)
         )
-    assert_same(records, cp.open_sweep(tmp_path))
+    assert_same_sweeps(records, cp.open_sweep(tmp_path))
 
 
 @pytest.mark.usefixtures("x64")
 def test_with_x64_on_a_store_holds_float64_and_will_not_mix(tmp_path, filled):
     records = sweep(tmp_path, over={}, seeds=1)
     assert cp.open_sweep(tmp_path)["backprop"].loss.dtype == np.float64
-    assert_same(records, cp.open_sweep(tmp_path))
+    assert_same_sweeps(records, cp.open_sweep(tmp_path))
     with pytest.raises(ValueError, match="float_type is 'float32' there and 'float64' here"):
         sweep(filled[0])
 
@@ -131,9 +122,9 @@ def test_a_block_can_be_sent_to_another_process_and_run_there(filled):
 
 def test_what_is_done_is_not_run_again(filled, ran):
     folder, records = filled
-    before = tree(folder)
-    assert_same(sweep(folder), records)
-    assert not ran and tree(folder).keys() == before.keys()
+    before = files_in(folder)
+    assert_same_sweeps(sweep(folder), records)
+    assert not ran and files_in(folder).keys() == before.keys()
 
 
 def test_a_block_that_is_gone_is_run_again_and_it_alone(tmp_path, filled, ran):
@@ -142,18 +133,18 @@ def test_a_block_that_is_gone_is_run_again_and_it_alone(tmp_path, filled, ran):
         expected = [(block.step_size.item(), block["network.outgoing_scale"].item(), seed) for seed in (0, 1)]
     gone.unlink()
     ran.clear()
-    assert_same(sweep(tmp_path), filled[1])
+    assert_same_sweeps(sweep(tmp_path), filled[1])
     assert ran == expected
 
 
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
     sweep(tmp_path, over={})
-    before = tree(tmp_path).keys()
+    before = files_in(tmp_path).keys()
     (tmp_path / "blocks" / ".0-0.nc.part").write_text("half")
     (tmp_path / ".store.json.part").write_text("half")
     assert cp.open_sweep(tmp_path)
     sweep(tmp_path, over={})
-    assert tree(tmp_path).keys() == before
+    assert files_in(tmp_path).keys() == before
 
 
 def test_more_seeds_values_axes_and_learners_extend_a_store(tmp_path, ran):
@@ -167,7 +158,7 @@ def test_more_seeds_values_axes_and_learners_extend_a_store(tmp_path, ran):
     over = {"backprop": GRID}
     records = sweep(tmp_path, more, over=over)
     assert sorted(ran) == [(0.01, 0, 0), (0.01, 0, 1), (0.02, 1, 0), (0.02, 1, 1), (0.1, 0, 0), (0.1, 0, 1)]
-    assert_same(records, sweep(None, more, over=over))
+    assert_same_sweeps(records, sweep(None, more, over=over))
 
 
 def test_all_that_was_ever_run_is_there_and_the_rest_is_nan(tmp_path):
@@ -214,12 +205,12 @@ def test_all_that_was_ever_run_is_there_and_the_rest_is_nan(tmp_path):
     ],
 )
 def test_another_sweep_is_refused_and_the_difference_named(filled, asked, difference):
-    folder, before = filled[0], tree(filled[0])
+    folder, before = filled[0], files_in(filled[0])
     with pytest.raises(ValueError, match=difference) as caught:
         sweep(folder, **asked)
     assert str(folder) in str(caught.value)
-    assert tree(folder).keys() == before.keys()
-    assert tree(folder)["store.json"] == before["store.json"]
+    assert files_in(folder).keys() == before.keys()
+    assert files_in(folder)["store.json"] == before["store.json"]
 
 
 def test_what_is_or_was_an_axis_may_differ(tmp_path, ran):
@@ -245,7 +236,7 @@ def test_an_optimizer_without_a_name_is_kept(tmp_path, ran, optimizer):
     learners = {"backprop": cp.Backprop(NET, 0.01, optimizer=optimizer)}
     records = sweep(tmp_path / "store", learners, over={}, seeds=1)
     ran.clear()
-    assert_same(sweep(tmp_path / "store", learners, over={}, seeds=1), records)
+    assert_same_sweeps(sweep(tmp_path / "store", learners, over={}, seeds=1), records)
     assert not ran
 
 
@@ -303,19 +294,19 @@ def test_what_is_no_block_of_the_store_is_left_out_put_aside_and_run_again(copie
     store, blocks, records = copied
     damage(store, blocks)
     ran.clear()
-    before = tree(store / "blocks")
+    before = files_in(store / "blocks")
     for read in (cp.open_sweep, status):
         with pytest.warns(UserWarning, match="left out, because they are not whole or not of this store") as told:
             there = read(store)
         assert len(told) == 1 and str(told[0].message).count(str(store / "blocks")) == files
     assert there.learners[0].missing == lost
     with pytest.warns(UserWarning, match=f"files were put aside in {store / 'damaged'}") as told:
-        assert_same(sweep(store), records)
+        assert_same_sweeps(sweep(store), records)
     assert len(told) == 1 and len(ran) == lost
-    aside = tree(store / "damaged")
+    aside = files_in(store / "damaged")
     assert len(aside) == files and all(before[name] == content for name, content in aside.items())
-    assert_same(cp.open_sweep(store), records)
-    assert_same(sweep(store), records)
+    assert_same_sweeps(cp.open_sweep(store), records)
+    assert_same_sweeps(sweep(store), records)
 
 
 def test_every_flipped_bit_of_a_block_is_noticed(copied):
@@ -346,7 +337,7 @@ def test_without_store_json_blocks_are_found_again_but_never_taken_for_others(co
     with jax.enable_x64(True), pytest.raises(ValueError, match="float_type is 'float32' there and 'float64' here"):
         sweep(store)
     ran.clear()
-    assert_same(sweep(store), records)
+    assert_same_sweeps(sweep(store), records)
     assert not ran
 
 
@@ -424,7 +415,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(tmp_path, filled,
     with pytest.raises(SystemExit):
         cp.cli.main(["sweep", "--stream", "geoff", "--learners", "frozen", "--store", "kept"])
     assert capsys.readouterr().err == "crossprop: interrupted: kept\n"
-    assert_same(sweep(tmp_path), filled[1])
+    assert_same_sweeps(sweep(tmp_path), filled[1])
 
 
 def interrupted_by(text):
@@ -434,7 +425,7 @@ def interrupted_by(text):
 def test_a_disk_that_fills_is_told_and_what_was_written_before_stays(tmp_path):
     """No file may grow past 16 KiB: the blocks of two seeds fit, that of thirty-two does not."""
     before = sweep(tmp_path, record_every=1)
-    files = tree(tmp_path)
+    files = files_in(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, limits[1]))
     try:
@@ -445,13 +436,13 @@ def test_a_disk_that_fills_is_told_and_what_was_written_before_stays(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.errno == errno.EFBIG and str(tmp_path / "blocks") in str(caught.value)
-    after = tree(tmp_path)
+    after = files_in(tmp_path)
     assert after.keys() == files.keys() and all(after[name] == files[name] for name in files if "blocks" in name)
     there = cp.open_sweep(tmp_path)["backprop"]
     assert (
         there.sel(seed=[0, 1]).equals(before["backprop"]) and (there.diverged_at.sel(seed=slice(2, None)) == -2).all()
     )
-    assert_same(sweep(tmp_path, record_every=1, seeds=34), sweep(None, record_every=1, seeds=34))
+    assert_same_sweeps(sweep(tmp_path, record_every=1, seeds=34), sweep(None, record_every=1, seeds=34))
 
 
 def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
@@ -499,14 +490,14 @@ def test_a_second_process_is_told_and_spoils_nothing(tmp_path, capsys):
     command = [sys.executable, "-c", HOLDING, str(tmp_path)]
     first = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=QUICK)
     assert first.stdout is not None and first.stdout.readline() == "writing\n"
-    before = tree(tmp_path)
+    before = files_in(tmp_path)
     assert any(name.endswith(".part") for name in before)
     with pytest.raises(BlockingIOError, match=f"{tmp_path} is being written to by process {first.pid} on "):
         sweep(tmp_path)
     assert status(tmp_path).learners == [("backprop", 0, 2, 0, None)]
     cp.cli.main(["status", str(tmp_path)])
     assert f"Running now: process {first.pid} on " in capsys.readouterr().out
-    assert tree(tmp_path) == before
+    assert files_in(tmp_path) == before
     first.communicate("go\n", timeout=60)
     assert first.returncode == 0 and status(tmp_path) == ([("backprop", 2, 0, 0, 0)], None)
     assert sorted(path.suffix for path in (tmp_path / "blocks").iterdir()) == [".nc"]
@@ -600,8 +591,8 @@ def test_a_sweep_killed_at_random_moments_ends_bit_equal_to_one_never_killed(tmp
     assert told["kills"] >= kills and told["midway"] >= kills // 4 and told["left"] > 0, told
     assert told["twice"] == 0
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert tree(killed).keys() == tree(whole).keys() and len(tree(killed)) == 122
-    assert_same(cp.open_sweep(killed), cp.open_sweep(whole))
+    assert files_in(killed).keys() == files_in(whole).keys() and len(files_in(killed)) == 122
+    assert_same_sweeps(cp.open_sweep(killed), cp.open_sweep(whole))
     runs = [(block.identity, seed) for block in read_store(killed)[1] for seed in block.seeds.tolist()]
     assert len(runs) == len(set(runs)) == 240
     assert (cp.open_sweep(killed)["backprop"].diverged_at == -1).all()

@@ -1,7 +1,7 @@
 """Foresight on PyTorch networks: gradients by hand, the same runs as ours, and what users do to their networks."""
 
 import copy
-import importlib.util
+import importlib
 import io
 import os
 import subprocess
@@ -317,14 +317,10 @@ def test_a_step_that_mixed_precision_skips_is_none():
 
 
 @pytest.mark.long
-def test_networks_of_the_comparison_are_plain_ones_with_foresight():
+def test_networks_of_the_comparison_are_plain_ones_with_foresight(monkeypatch):
     """`benchmarks/torch_worth.py` trains many networks side by side, with foresight in a form of its own."""
-    file = Path(__file__).parent.parent / "benchmarks" / "torch_worth.py"
-    spec = importlib.util.spec_from_file_location("torch_worth", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    differences = module.check(steps=4)
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
+    differences = importlib.import_module("torch_worth").check(steps=4)
     assert len(differences) == 6 and max(differences.values()) < 1e-10
 
 
