@@ -82,7 +82,7 @@ def number(
 
 
 def _check_precision(name: str, value: float) -> None:
-    """Numbers that float32 makes 0 or infinite would be other numbers without a word."""
+    """A ValueError for a number that float32 would silently round to 0 or infinity."""
     limits = jnp.finfo(jax.dtypes.canonicalize_dtype(float))
     if 0 < abs(value) < float(limits.tiny) or abs(value) > float(limits.max):
         becomes = "0" if abs(value) < 1 else "infinite"

@@ -52,7 +52,7 @@ def check() -> None:
 
 
 def handled() -> None:
-    """An interrupt so far was acted upon: a server that was told to stop has stopped."""
+    """Forgets interrupts that were acted upon, as by a server that has stopped."""
     _pending.clear()
 
 

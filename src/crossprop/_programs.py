@@ -1,8 +1,8 @@
-"""Compiled programs are let go before a process has too many of them.
+"""Compiled programs are freed before a process has too many of them.
 
 JAX keeps every program that it compiled. Each takes memory maps, of which Linux allows a process 65,530, and some
 megabytes of memory: a few hundred shapes of networks in one process would be its end. So they are counted, and all are
-let go when there are many. What is still needed is compiled again, mostly from the cache on disk.
+freed when there are many. What is still needed is compiled again, mostly from the cache on disk.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ MOST = 384
 
 _lock = threading.Lock()
 _compiled: list[None] = []
-"""An entry for each program since they were let go: a list, to which all threads can append."""
+"""An entry for each program since they were last freed: a list, to which all threads can append."""
 
 
 def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
@@ -30,8 +30,8 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 
 
 def make_room() -> bool:
-    """Lets all compiled programs go if there are many, and says whether. Those that run in other threads stay until
-    they are done."""
+    """Frees all compiled programs if there are many, and says whether it did. Those that run in other threads stay
+    until they are done."""
     if len(_compiled) < MOST or not _lock.acquire(blocking=False):
         return False
     try:

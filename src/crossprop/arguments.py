@@ -91,7 +91,7 @@ def checked_seeds(seeds: Any) -> list[int]:
 
 
 def check_count(name: str, count: int) -> None:
-    """So many runs fit into memory, even if each keeps next to nothing."""
+    """A ValueError if the bookkeeping of this many runs alone does not fit into memory."""
     check_memory(f"{name}: {count:,} runs", count * BYTES_PER_RUN)
 
 

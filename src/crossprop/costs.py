@@ -50,7 +50,7 @@ def measure_costs(
     least = dict.fromkeys(learners, float("inf"))
     for _ in range(repeats):
         least = {name: min(least[name], seconds(learner)) for name, learner in learners.items()}
-    return {name: Cost(1e6 * least[name] / steps, _numbers(learner)) for name, learner in learners.items()}
+    return {name: Cost(1e6 * least[name] / steps, numbers_in_state(learner)) for name, learner in learners.items()}
 
 
 def kept_costs(
@@ -78,5 +78,6 @@ def kept_costs(
     return costs
 
 
-def _numbers(learner: Learner) -> int:
+def numbers_in_state(learner: Learner) -> int:
+    """How many numbers a learner keeps."""
     return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(learner.init, jax.random.key(0))))

@@ -29,13 +29,13 @@ from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
 SECONDS_TO_INTERRUPT = 0.2
-"""An interrupt that Python lost is noticed after at most so many."""
+"""Seconds between checks for an interrupt that Python lost."""
 ITERATOR_SEGMENT = 1024
 """Examples of an iterator that all runs go through before the next ones are taken."""
 MOST_CACHED = 2**30
 """Bytes of compiled programs on disk; beyond, those that were used longest ago are removed."""
 LONG = 30
-"""Seconds from which on a command announces its work with an estimate."""
+"""Seconds; a command that takes longer prints an estimate first."""
 
 
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
@@ -83,7 +83,7 @@ class Plan(NamedTuple):
 
 
 class CellResult(NamedTuple):
-    """What came of a cell: its records, the steps it took in all, and its last state if that was asked for."""
+    """The result of a cell: its records, its number of steps, and its last state if the plan returns states."""
 
     run: RunResult
     steps: int
@@ -91,7 +91,7 @@ class CellResult(NamedTuple):
 
 
 class DevicePool:
-    """Where runs go side by side: a batch to each of so many threads of a CPU, two to every other device."""
+    """Where batches run in parallel: one per thread of a CPU, or two per device elsewhere."""
 
     def __init__(self, threads: int | None = None):
         places = devices()
@@ -147,11 +147,11 @@ class Executor:
         self.keys = key_data({cell.seed for cell in cells})
         self.pool = pool or DevicePool()
         self.stop = threading.Event()
-        # What the caller set with JAX's context managers holds for its own thread alone; the workers are told.
+        # JAX's context managers hold for the caller's thread alone, so that workers have to set it again.
         self.x64 = jax.config.values["jax_enable_x64"]
 
     def results(self) -> Generator[tuple[int, CellResult], None, None]:
-        """Each cell's number and what came of it, as they get done."""
+        """Each cell's number and result, as they finish."""
         use_compilation_cache()
         batches = _batches(self.cells, self.engines, self.plan, self.pool.count)
         iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
@@ -196,7 +196,7 @@ class Executor:
         steps = _stop_of(self.cells[batch[0]].stream, self.plan)
         assert steps is not None
         while session.step < steps:
-            # Segments end at multiples of their length, so that a run which is taken up again is cut as before.
+            # Segments end at multiples of their length, so that a resumed run is cut as before.
             count = min(session.segment - session.step % session.segment, steps - session.step)
             self._advance(session, batch, count)
             if self.checkpoints is not None:
@@ -274,7 +274,8 @@ def devices() -> list[Any]:
 def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan, structures_at_a_time: int) -> list[list[int]]:
     """The cells' numbers, those of one structure together, as many to a batch as their engine takes.
 
-    Structures take turns, so many at a time: each has a program of its own, and one core compiles one program.
+    Structures take turns, `structures_at_a_time` of them: each has a program of its own, and a core compiles one at a
+    time.
     """
     batches: dict[Any, list[list[int]]] = {}
     widths: dict[Any, int] = {}
@@ -296,7 +297,7 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan, structur
 
 
 class _Sources:
-    """The examples of each stream and seed: made once, lent to all cells, let go after the last of them."""
+    """The examples of each stream and seed: made once, shared by all cells, dropped after the last."""
 
     def __init__(self, cells: Sequence[Cell], data: dict[int, np.ndarray]):
         self.data = data

@@ -24,7 +24,7 @@ def decimals(width: float, digits: int = 2) -> int:
 
 
 def fixed(value: float, places: int) -> str:
-    """A number with so many decimals, a typographic minus sign, and commas between thousands."""
+    """A number with `places` decimals, a typographic minus sign, and commas between thousands."""
     text = f"{value:.3g}" if places > 6 else f"{value:,.{places}f}"
     return minus_signs(text.removeprefix("-") if not text.strip("-0.,") else text)
 

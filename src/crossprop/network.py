@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
 from crossprop.formats import as_html
+from crossprop.hyperparameters import Name
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
@@ -25,12 +26,7 @@ GAINS = {"relu": np.sqrt(2.0), "leaky_relu": np.sqrt(2.0 / (1 + LEAK**2)), "tanh
 """Kaiming's factor for each activation; 1 for the others and for the output layer."""
 
 
-@jax.tree_util.register_static
-class Scheme(str):
-    """Initial weights by name: a string that JAX takes for structure, not for a number."""
-
-
-Scale = float | Array | Scheme
+Scale = float | Array | Name
 
 
 class Normalization(NamedTuple):
@@ -54,11 +50,11 @@ def _sizes(hidden: Any) -> Any:
 
 
 def _scale(value: Any) -> Any:
-    """Numbers and arrays as they are, names as schemes, lists as tuples."""
+    """Numbers and arrays as they are, strings as names, lists as tuples."""
     if isinstance(value, list | tuple):
         return tuple(_scale(each) for each in value)
     if isinstance(value, str):
-        return Scheme(value)
+        return Name(value)
     return value if isinstance(value, jax.Array) else check.plain(value)
 
 
@@ -186,14 +182,14 @@ class Network(eqx.Module):
         fan_in = (self.inputs, *self.sizes)[layer]
         gain = GAINS.get(self.activation, 1.0)
         if scheme is not None:
-            weights = _by_name(Scheme(scheme), key, fan_in, 1, gain)
+            weights = _by_name(Name(scheme), key, fan_in, 1, gain)
             return jnp.concatenate([weights, jnp.zeros((int(self.bias), 1), weights.dtype)])[:, 0]
         scale = self.incoming_scale[layer] if isinstance(self.incoming_scale, tuple) else self.incoming_scale
         return self._initial(key, fan_in, 1, scale, gain)[:, 0]
 
     def _initial(self, key: Array, fan_in: int, size: int, scale: Scale, gain: float) -> Array:
         """The initial weights of one layer, its biases in the last row."""
-        if not isinstance(scale, Scheme):
+        if not isinstance(scale, Name):
             weights = scale * jax.random.normal(key, (fan_in + self.bias, size))
             if not self.bias or self.bias_scale is None:
                 return weights
@@ -310,7 +306,7 @@ def activation_and_slope(activation: str, z: Array) -> tuple[Array, Array]:
             return z, jnp.ones_like(z)
 
 
-def _by_name(scheme: Scheme, key: Array, fan_in: int, size: int, gain: float) -> Array:
+def _by_name(scheme: Name, key: Array, fan_in: int, size: int, gain: float) -> Array:
     deviation = (gain if scheme.startswith("kaiming") else 1.0) / np.sqrt(fan_in)
     if scheme in ("kaiming", "lecun"):
         return deviation * jax.random.normal(key, (fan_in, size))

@@ -174,11 +174,11 @@ def run(
             f"checkpoint={str(checkpoint)!r}", {"learners": named, "stream": stream, "observers": observers._asdict()}
         )
     with (
-        _listener(progress, jobs, None if stop is None else stop - first) as hear,
+        _listener(progress, jobs, None if stop is None else stop - first) as on_progress,
         open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
         closing(
             Executor(
-                cells, [engines[name] for name, _ in jobs], plan, on_progress=hear, checkpoints=checkpoints
+                cells, [engines[name] for name, _ in jobs], plan, on_progress=on_progress, checkpoints=checkpoints
             ).results()
         ) as done,
     ):

@@ -42,7 +42,7 @@ def _text(value: float, places: int) -> str:
 
 
 def ratio(noun: str, a: str, b: str, times: Estimated, count: str = "", equal: float = 0.0) -> str:
-    """A ratio of `a` to `b`: in percent above or below, or as so many times if it is 2 or more.
+    """A ratio of `a` to `b`: in percent above or below, or in times if it is 2 or more.
 
     If its interval excludes differences of `equal` or more, it says that they are within that of each other.
     """

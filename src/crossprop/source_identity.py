@@ -115,7 +115,7 @@ def _module_of(value: Any) -> str:
 
 
 class _Walk:
-    """One pass over all that a value consists of, which feeds a hash. What was visited before is told by its number."""
+    """One pass over all that a value consists of, which feeds a hash. What was seen before is hashed as its number."""
 
     def __init__(self, roots: set[str]):
         self.roots = roots
@@ -218,7 +218,7 @@ class _Walk:
             self.found.update(hashlib.sha256(np.ascontiguousarray(array).data).digest())
 
     def _is_known(self, module: str) -> bool:
-        """Whether what a module defines is told by its name; that of an installed package also by its version."""
+        """Whether what a module defines is hashed by name alone; of an installed package, also by version."""
         top = _top(module)
         if top in LIBRARIES or (top in sys.stdlib_module_names and top != "__main__"):
             return True

@@ -27,7 +27,7 @@ from crossprop.progress import Say
 from crossprop.sweeps.widening import fill_widening
 
 ROUNDS = 3
-"""A grid is widened at most so many times."""
+"""Most times that a grid is widened."""
 RESOLUTION = 1.3
 """Step sizes around the best are at most this factor apart in the end."""
 STEPS, REPEATS = 6000, 3
@@ -106,10 +106,10 @@ class Arena:
             spec = contest.spec
             assert spec.store is not None
             say(f"{name}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
-            hear = lambda runs, seconds, name=name: say(
+            announce = lambda runs, seconds, name=name: say(
                 f"{name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip()
             )
-            fill_widening(spec, hear, 0 if self.quick else ROUNDS, None if self.quick else RESOLUTION)
+            fill_widening(spec, announce, 0 if self.quick else ROUNDS, None if self.quick else RESOLUTION)
             sweeps[name] = read(spec.store)
             costs[name] = self._costs(name, contest, sweeps[name])
         results = results_of(listing.reference, titles, sweeps, costs)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import xarray
 
 RULES = ("crossprop", "foresight")
-"""How the names of credit rules begin whose place is asked for."""
+"""Prefixes of the credit rules whose rank is among the answers."""
 NOUN, NOWHERE = "error", "nowhere"
 
 

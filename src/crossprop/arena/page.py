@@ -31,7 +31,7 @@ GROUPS = {
 FEATURES = ("plasticity", "dead_units", "effective_rank", "weight_size")
 """What is shown over time besides the error."""
 PARTS = 10
-"""A stream without switches of task is divided into so many parts of equal length."""
+"""Parts of equal length that a stream without task switches is divided into."""
 
 
 class Row(NamedTuple):

@@ -11,7 +11,7 @@ from crossprop import _checks as check
 from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop.bench.floors import measure_ceilings
-from crossprop.bench.output import print_machine, print_workload, say, write_json
+from crossprop.bench.output import print_machine, print_workload, say, write_results
 from crossprop.bench.peers import RECORD_EVERY
 from crossprop.bench.timing import Row, time_workload
 from crossprop.bench.workloads import MAX_STEPS, WORKLOADS, Scale
@@ -71,7 +71,7 @@ class Benchmark:
             timed = time_workload(name, workload.cases(scale), engines, self.repeats, ceilings)
             print_workload(console, workload.title, timed, self.quick)
             rows += timed
-            write_json(self.out / "bench.json", rows, ceilings, command, self.quick)
+            write_results(self.out / "bench.json", rows, ceilings, command, self.quick)
         lacking = missing("matplotlib")
         drawn = not lacking and charts.draw_bars(self.out / "bench.png", rows, self.quick)
         say(console, f"Wrote bench.json{' and bench.png' * drawn} to {self.out}.")

@@ -136,7 +136,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write_json(path: Path, rows: Sequence[Row], ceilings: Ceilings, command: str, quick: bool) -> None:
+def write_results(path: Path, rows: Sequence[Row], ceilings: Ceilings, command: str, quick: bool) -> None:
     packages = {name: version(name) for name in ("jax", "jaxlib", "numpy")}
     content = {
         "schema": 2,

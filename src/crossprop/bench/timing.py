@@ -17,6 +17,7 @@ import numpy as np
 from crossprop.bench.floors import Ceilings, floor
 from crossprop.bench.peers import RECORD_EVERY, Limit
 from crossprop.bench.workloads import SEEDS, Case
+from crossprop.costs import numbers_in_state
 from crossprop.execution import keys
 from crossprop.learners import Learner
 from crossprop.progress import bar
@@ -105,7 +106,7 @@ def part(case: Case, contender: str) -> tuple[int, int]:
     """How many runs and steps of a case a contender is timed on: all of them, unless it is slow."""
     limit = _limit(case, contender)
     runs = int(min(case.runs, limit.runs))
-    affordable = max(2 * RECORD_EVERY, limit.updates / runs / _state_size(case))
+    affordable = max(2 * RECORD_EVERY, limit.updates / runs / max(map(numbers_in_state, case.learners.values())))
     steps = min(case.stream.steps, limit.steps, affordable)
     return runs, int(steps // RECORD_EVERY) * RECORD_EVERY
 
@@ -116,12 +117,6 @@ def _limit(case: Case, contender: str) -> Limit:
         peer = case.peers[contender]
         return (gpu and peer.gpu_limit) or peer.limit
     return GPU_ENGINE_LIMITS.get(contender, Limit()) if gpu else Limit()
-
-
-def _state_size(case: Case) -> int:
-    """The most numbers in a state of the case's learners."""
-    states = [jax.eval_shape(learner.init, jax.random.key(0)) for learner in case.learners.values()]
-    return max(sum(leaf.size for leaf in jax.tree.leaves(state)) for state in states)
 
 
 def prepare(case: Case, contender: str, runs: int, steps: int) -> Callable[[], Any]:

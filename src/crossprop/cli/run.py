@@ -71,11 +71,11 @@ def run_experiment(flags: Run) -> None:
     began = time.perf_counter()
     with bar(flags.stream, len(learners) * flags.seeds * steps) as advance:
 
-        def hear(event: ProgressEvent) -> None:
+        def on_event(event: ProgressEvent) -> None:
             advance(event.steps)
-            clock.hear(event)
+            clock.add(event)
 
-        records = run(learners, stream, flags.seeds, record_every, engine, progress=hear, steps=flags.steps)
+        records = run(learners, stream, flags.seeds, record_every, engine, progress=on_event, steps=flags.steps)
     seconds = time.perf_counter() - began
     console.print(results(records, clock))
     total = clock.total_steps()

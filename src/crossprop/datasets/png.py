@@ -1,4 +1,4 @@
-"""A reader of plain PNG images, for data sets that come as such."""
+"""A reader of plain PNG images, for data sets that come as PNG files."""
 
 import struct
 import zlib

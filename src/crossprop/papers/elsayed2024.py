@@ -37,7 +37,7 @@ PUBLISHED_END = {ADAM: 82.75, CLIPPED: 90.82}
 PUBLISHED_MEAN = {ADAM: 85.45, CLIPPED: 90.76}
 """Accuracies in percent over the last ten tasks, and over all, in the authors' logs."""
 POINTS, KEPT = 1.0, 1.0
-"""A published accuracy is met, and plasticity kept, within so many points."""
+"""A published accuracy is met, and plasticity kept, within this many points."""
 
 
 @cache

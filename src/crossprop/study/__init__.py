@@ -97,13 +97,15 @@ class Study:
             specs = {name: self._spec(column, file, name) for name, column in columns.items()}
         check_writable("out", self.folder)
         results: dict[str, Result] = {}
-        hear = lambda runs, seconds: say(f"{self.name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip())
+        announce = lambda runs, seconds: say(
+            f"{self.name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip()
+        )
         for name, spec in specs.items():
             say(
                 f"{self.name}, {columns[name].title}: tuning {len(spec.learners)} learners, then running the best "
                 f"setting of each on {spec.evaluate} fresh seeds"
             )
-            fill_widening(spec, hear, rounds=0 if self.quick else ROUNDS)
+            fill_widening(spec, announce, rounds=0 if self.quick else ROUNDS)
             assert spec.store is not None
             sweep = read(spec.store)
             results[name] = Result(columns[name].title, sweep, rows_of(sweep))

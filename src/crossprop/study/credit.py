@@ -122,8 +122,8 @@ def follow(version: str, seeds: int, folder: Path, say: Say) -> dict[str, Found]
 def _followed(
     path: Path, setting: Setting, learners: Mapping[str, UnitRule], seeds: int, along: UnitRule | None
 ) -> "xarray.Dataset":
-    asked = experiment(learners, setting.stream, list(range(seeds)), setting.record_every)
-    check_replaceable(path, asked | {"along": json.dumps(along and configuration(along))})
+    described = experiment(learners, setting.stream, list(range(seeds)), setting.record_every)
+    check_replaceable(path, described | {"along": json.dumps(along and configuration(along))})
     if not path.exists():
         write_records(path, oracle.follow(learners, setting.stream, seeds, setting.record_every, along=along))
     return read_records(path)

@@ -53,7 +53,7 @@ class Block(NamedTuple):
 
 
 class BlockResult(NamedTuple):
-    """What came of a block: `records (seeds, windows, ...)`, `diverged_at (seeds,)`, and what they were made with."""
+    """The result of a block: `records (seeds, windows, ...)`, `diverged_at (seeds,)`, and what they were made with."""
 
     records: dict[str, np.ndarray]
     diverged_at: np.ndarray

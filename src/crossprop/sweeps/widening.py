@@ -12,7 +12,7 @@ from crossprop.sweeps.grid import build
 
 STEP_SIZE = "step_size"
 ROUNDS = 4
-"""A grid is widened at most so many times; a best setting that is at the edge even then is flagged."""
+"""Most times that a grid is widened; a best setting that is at the edge even then is flagged."""
 
 
 def fill_widening(
