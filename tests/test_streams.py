@@ -1,6 +1,7 @@
 """The streams: GEOFF and its target network, label shifts, a user's arrays, and the contract that all of them keep."""
 
 import inspect
+import itertools
 import re
 import string
 import subprocess
@@ -512,6 +513,8 @@ def spoilt(values, value):
         (NUMBERS, LABELS, 2, r"^classes must be at least 3, got 2$"),
         (NUMBERS, LABELS, 0, r"^classes must be .* got 0$"),
         (NUMBERS, LABELS, 3.0, r"^classes must be .* got 3.0 with y of int64$"),
+        (NUMBERS, LABELS, range(10**12), r"^classes: 1,000,000,000,000 labels would take .* of memory, and "),
+        (NUMBERS, LABELS, itertools.count(), r"^classes must be a list of the labels in y, got count\(0\) with"),
         (NUMBERS, NUMBERS[:, 0], 3, r"^classes .* got 3 with y of float64$"),
         (NUMBERS[:0], LABELS[:0], None, r"^x must be .* got shape \(0, 4\)"),
         (NUMBERS[None], NUMBERS, None, r"^x must be .* got shape \(1, 7, 4\)"),

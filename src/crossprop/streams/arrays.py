@@ -11,12 +11,16 @@ from jaxtyping import Array, Key
 
 from crossprop import _checks as check
 from crossprop import _files as files
+from crossprop._memory import check_memory
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream
 
 KINDS = ("regression", "classification")
 FEW = 1000
 """Integers with at most so many different values from 0 on are taken for classes."""
+
+BYTES_PER_LABEL = 100
+"""Of a label and its place among the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +151,11 @@ def _as_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, Any]:
         if classes is not None:
             check.integer("classes", classes, low=largest + 1)
         return y, int(classes or largest + 1)
-    if isinstance(classes, int | str) or not (classes is None or np.iterable(classes)):
+    is_list = np.iterable(classes) and hasattr(classes, "__len__") and not isinstance(classes, str)
+    if classes is not None and not is_list:
         raise TypeError(f"classes must be a list of the labels in y, got {check.shown(classes)} with y of {y.dtype}")
+    if classes is not None:
+        check_memory(f"classes: {check.length(classes):,} labels", check.length(classes) * BYTES_PER_LABEL)
     labels = np.unique(y) if classes is None else check.array("classes", list(classes)).ravel()
     place = {label: at for at, label in enumerate(labels.tolist())}
     if len(place) < len(labels) or not len(labels):
