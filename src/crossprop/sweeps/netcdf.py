@@ -40,7 +40,8 @@ def file_name(identity: str, seeds: Any) -> str:
 def write_block(path: Path, block: Block, result: BlockResult, seconds: float, store: str) -> None:
     from scipy.io import netcdf_file
 
-    with netcdf_file(path, "w") as file:
+    with BytesIO() as contents:
+        file = netcdf_file(contents, "w")
         file.crc32 = UNKNOWN
         file.createDimension("seed", len(block.seeds))
         file.createDimension("step", len(result.step))
@@ -61,10 +62,11 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float, s
         file.seconds = np.float64(seconds)
         for name in MADE_WITH:
             setattr(file, name, result.made_with[name])
-    with path.open("r+b") as file:
-        place, checksum = _checksum(file.read())
-        file.seek(place)
-        file.write(checksum)
+        file.flush()
+        data = bytearray(contents.getvalue())
+    place, checksum = _checksum(data)
+    data[place : place + len(checksum)] = checksum
+    path.write_bytes(data)
 
 
 def _put(file: "netcdf_file", name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
@@ -85,7 +87,7 @@ def _put_scalar(file: "netcdf_file", name: str, value: Any) -> None:
         _put(file, name, np.array(value, np.float64), ())
 
 
-def _checksum(data: bytes) -> tuple[int, bytes]:
+def _checksum(data: bytes | bytearray) -> tuple[int, bytes]:
     """Where the checksum of a file is, and what it must be."""
     place = data.index(CHECKSUM) + len(CHECKSUM)
     whole = memoryview(data)
