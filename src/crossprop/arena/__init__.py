@@ -134,7 +134,7 @@ class Arena:
             self.folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=self.quick
         )
         write_answers(self.folder / "answers.json", found, command=command, facts=facts, conclusions=said)
-        say(f"Runs of {facts['time']}; the page is {self.folder / 'arena.html'}")
+        say(f"The runs took {facts['time']}. The page is {self.folder / 'arena.html'}.")
         return found
 
     def _facts(self, contests: dict[str, Contest], sweeps: dict[str, Sweep]) -> dict[str, str]:

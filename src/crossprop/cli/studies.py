@@ -10,6 +10,7 @@ from rich.table import Table
 
 from crossprop.arena import Arena
 from crossprop.bench import Benchmark
+from crossprop.formats import upper_first
 from crossprop.pages.comparisons import Answer
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
@@ -38,7 +39,7 @@ def _print_answers(answers: Sequence[Answer], quick: bool) -> None:
             "and its seeds too few to answer these questions."
         )
     for question, verdict, why in answers:
-        _wrap(f"\n{question} {verdict}.\n{why}")
+        _wrap(f"\n{question} {upper_first(verdict)}.\n{why}")
 
 
 def run_reproduction(reproduction: Reproduction | Rerun) -> None:
