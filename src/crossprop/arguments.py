@@ -95,6 +95,13 @@ def check_count(name: str, count: int) -> None:
     check_memory(f"{name}: {count:,} runs", count * BYTES_PER_RUN)
 
 
+def checked_steps(steps: Any, stream: Stream) -> int | None:
+    """The number of steps of a run, at most those of the stream; an endless stream needs one."""
+    if steps is None and stream.steps is None:
+        raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+    return None if steps is None else check.integer("steps", steps, low=1, high=stream.steps)
+
+
 def check_steps(steps: int, record_every: int) -> None:
     """Engines count steps and windows in 32 bits."""
     if steps + record_every > MOST_STEPS and record_every < steps:

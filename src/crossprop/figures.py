@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop import records as schema
+from crossprop.formats import plural
 from crossprop.records import LearnerInfo, Mark
 from crossprop.statistics import Estimate, mean_interval
 
@@ -109,7 +110,7 @@ def curves(records: "xarray.Dataset", path: str | Path, note: str = "") -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False)
     seeds = records.sizes["seed"]
     band = "mean and 95% bootstrap band" if seeds > 1 else "one run"
-    figure.suptitle(f"{note}{': ' * bool(note)}{band}, {seeds} seed{'s' * (seeds > 1)}", fontsize=10, color="#555555")
+    figure.suptitle(f"{note}{': ' * bool(note)}{band}, {plural(seeds, 'seed')}", fontsize=10, color="#555555")
     figure.savefig(path, dpi=150)
 
 

@@ -35,15 +35,16 @@ import optax
 from jaxtyping import Array, Float
 
 from crossprop import _checks as check
+from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
 from crossprop.engines.recorder import window_ends
 from crossprop.execution import keys
-from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.base import State, UnitRule
 from crossprop.learners.calling import check_state
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples
 from crossprop.records import info_coordinates, learner_info
-from crossprop.running import check_fit, checked_learners, checked_seeds, experiment, provenance
+from crossprop.running import experiment, provenance
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
@@ -154,10 +155,7 @@ def follow(
     check_fit(named, stream)
     if isinstance(stream, IteratorStream):
         raise TypeError("stream must be one that can be dealt again for every learner, not a crossprop.Iterator")
-    if steps is not None:
-        check.integer("steps", steps, low=1, high=stream.steps)
-    elif stream.steps is None:
-        raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+    steps = checked_steps(steps, stream)
     if along is not None:
         _check_learner("along", along)
     for name, learner in named.items():
@@ -167,7 +165,9 @@ def follow(
             raise ValueError(
                 f"learners[{name!r}].network must be the network of along, {along.network!r}, got {learner.network!r}"
             )
-    _check_depths(named)
+    depths = {name: len(learner.network.sizes) for name, learner in named.items()}
+    if len(set(depths.values())) > 1:
+        raise ValueError(f"learners must have as many hidden layers as each other, got {depths}")
     count = int(steps or stream.steps or 0)
     rows: list[dict[str, np.ndarray]] = []
     for seed in chosen:
@@ -391,12 +391,6 @@ def _check_learner(name: str, learner: Any) -> None:
         raise ValueError(f"{name} must keep its units, got replacement={learner.replacement!r}")
     if learner.network_optimizer() is not None:
         raise ValueError(f"{name} must have an optimizer of single matrices, such as 'adam', got {learner.optimizer!r}")
-
-
-def _check_depths(learners: Mapping[str, Learner]) -> None:
-    depths = {name: len(np.atleast_1d(np.asarray(learner.network.hidden))) for name, learner in learners.items()}
-    if len(set(depths.values())) > 1:
-        raise ValueError(f"learners must have as many hidden layers as each other, got {depths}")
 
 
 def _check_memory(learner: UnitRule, limit: float, examples: int = 0) -> None:

@@ -22,6 +22,7 @@ from crossprop.arguments import (
     checked_observers,
     checked_seeds,
     checked_start,
+    checked_steps,
 )
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
@@ -165,8 +166,8 @@ def run(
     cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
     if checkpoint is not None and isinstance(stream, IteratorStream):
         raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
-    asked = experiment(named, stream, chosen, plan.record_every)
-    call = asked | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
+    described = experiment(named, stream, chosen, plan.record_every)
+    call = described | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
     call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
     if checkpoint is not None:
         call["start"] = _fingerprint(states)
@@ -183,7 +184,7 @@ def run(
         ) as done,
     ):
         results = {jobs[number]: result for number, result in done}
-    records = _records(results, named, stream, chosen, plan, asked | provenance(engines))
+    records = _records(results, named, stream, chosen, plan, described | provenance(engines))
     if not return_states:
         return records
     last = {name: {seed: results[name, seed].state for seed in chosen} for name in named}
@@ -192,10 +193,8 @@ def run(
 
 def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
     """The step to stop at, None if only the stream knows, and the one to begin with."""
-    if steps is not None:
-        steps = check.integer("steps", steps, low=1, high=stream.steps)
-    elif stream.steps is None and not isinstance(stream, IteratorStream):
-        raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+    if steps is not None or not isinstance(stream, IteratorStream):
+        steps = checked_steps(steps, stream)
     first = 0
     if isinstance(start, States) and not isinstance(stream, IteratorStream) and _is_same(start.stream, stream):
         first = start.steps if stream.steps is None or start.steps < stream.steps else 0

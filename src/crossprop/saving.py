@@ -52,11 +52,12 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
         if header["schema"] == 1:
             header, arrays = _from_schema_1(header, arrays)
         learner = _built("learner", header["learner"], functions)
-        template = _named_leaves(jax.eval_shape(learner.init, jax.random.key(0)))
+        blank = jax.eval_shape(learner.init, jax.random.key(0))
+        template = _named_leaves(blank)
         if {*arrays} != {*template}:
             raise ValueError(f"it holds another state than its learner has: {sorted(arrays)}, not {sorted(template)}")
         leaves = [_restored(arrays[name], header["keys"].get(name), leaf) for name, leaf in template.items()]
-        state = jax.tree.unflatten(jax.tree.structure(jax.eval_shape(learner.init, jax.random.key(0))), leaves)
+        state = jax.tree.unflatten(jax.tree.structure(blank), leaves)
         check_state(learner, state)
     except Exception as problem:  # a damaged header can make a learner fail in any way
         raise ValueError(f"{path} cannot be loaded: {problem}") from problem

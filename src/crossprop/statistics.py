@@ -37,6 +37,11 @@ def mean_interval(values: np.ndarray, axis: int = 0, level: float = 0.95, resamp
     return Estimate(mean, low, high)
 
 
+def finite_mean_interval(values: np.ndarray) -> Estimate:
+    """`mean_interval` of one value per run; infinite, without an interval, if a run diverged."""
+    return mean_interval(values) if np.isfinite(values).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
+
+
 class Paired(NamedTuple):
     """A comparison of two learners over paired runs: a mean with its interval, and in how many pairs `a` is lower."""
 

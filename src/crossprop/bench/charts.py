@@ -8,6 +8,7 @@ import numpy as np
 
 from crossprop.bench.output import QUICK, number
 from crossprop.bench.timing import Row
+from crossprop.formats import plural
 
 INK, FAINT = "#333333", "#777777"
 ENGINE, PEER = "#08519c", "#b9c7d6"
@@ -54,8 +55,7 @@ def _draw_panel(axes: Any, rows: Sequence[Row]) -> None:
     axes.set_yticks([*ticks], [*ticks.values()], fontsize=8, color=INK)
     _style(axes)
     case = rows[0].case
-    runs = f"{case.runs:,} run{'s' * (case.runs > 1)}"
-    axes.set_title(f"{rows[0].workload}: {case.size}, {runs}", fontsize=10, loc="left", color=INK)
+    axes.set_title(f"{rows[0].workload}: {case.size}, {plural(case.runs, 'run')}", fontsize=10, loc="left", color=INK)
 
 
 def _draw_bar(axes: Any, place: float, left: float, row: Row) -> None:

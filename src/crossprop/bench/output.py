@@ -17,6 +17,7 @@ from crossprop.bench.floors import Ceilings
 from crossprop.bench.peers import RECORD_EVERY
 from crossprop.bench.timing import Row
 from crossprop.execution import cores
+from crossprop.formats import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,8 +114,8 @@ def notes(rows: Sequence[Row]) -> list[str]:
     cases: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.seconds and row.is_part:
-            runs = f"{row.runs:,} run{'s' * (row.runs > 1)} x {row.steps:,} steps"
-            cases[f"{row.contender}: timed on {runs}, and scaled"].append(row.case.name)
+            timed = f"{plural(row.runs, 'run')} x {row.steps:,} steps"
+            cases[f"{row.contender}: timed on {timed}, and scaled"].append(row.case.name)
         if row.reason:
             cases[f"{row.contender}: not timed, {row.reason}"].append(row.case.name)
         if row.contender == "auto" and row.engine:

@@ -9,6 +9,7 @@ from crossprop.formats import duration, interval, listed, plural, upper_first
 from crossprop.pages.facts import described, machine
 from crossprop.plot.numbers import Sweep, setting, value_text
 from crossprop.statistics import mean_interval, paired_ratio
+from crossprop.sweeps.evaluate import paired_values
 
 OTHERS = 6
 """With how many others the best learner is compared in words."""
@@ -59,12 +60,11 @@ def _against(sweep: Sweep, name: str, best: str) -> str:
     values = sweep.evaluation.values()
     if name not in values or best not in values:
         return ""
-    common = sorted(set(values[name].seed.values.tolist()) & set(values[best].seed.values.tolist()))
-    a, b = (values[each].sel(seed=common).values for each in (name, best))
-    if len(common) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
+    a, b = paired_values(values[name], values[best])
+    if len(a) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
         return ""
     times = paired_ratio(a, b)
-    count = f", in {int((a > b).sum() if times.mean >= 1 else (a < b).sum())} of {len(common)} seeds"
+    count = f", in {int((a > b).sum() if times.mean >= 1 else (a < b).sum())} of {len(a)} seeds"
     return upper_first(sentences.ratio(sweep.measure, name, best, times, count)) + "."
 
 

@@ -1,7 +1,6 @@
 """The numbers in the plots of a sweep: scores along one or two axes, at the best values of all others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ from crossprop.records import LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.sweeps.grid import Grid, build, value_label
-from crossprop.sweeps.labelled import labelled
+from crossprop.sweeps.labelled import labelled_at
 from crossprop.sweeps.spec import SweepSpec
 from crossprop.sweeps.store import read_store
 
@@ -96,7 +95,7 @@ def read(store: Path) -> Sweep:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
     evaluation = evaluated([swept.grid for swept in learners.values()], header.record_every, blocks)
     fresh = evaluation.records.keys() == learners.keys()
-    own = [_best_records(swept, header.record_every, blocks) for swept in learners.values()]
+    own = [labelled_at(each.choice.point, each.grid, header.record_every, blocks) for each in learners.values()]
     best = _joined(list(evaluation.records.values()) if fresh else own)
     best = best.assign_coords(schema.info_coordinates({name: swept.info for name, swept in learners.items()}))
     measure = schema.VARIABLES[str(next(iter(learners.values())).scores.name)].title
@@ -111,11 +110,6 @@ def best_learners(spec: SweepSpec, learners: Mapping[str, Swept]) -> dict[str, L
         name: build(swept.choice.point, name, spec.learners[name], spec.stream, {})[0]
         for name, swept in learners.items()
     }
-
-
-def _best_records(swept: Swept, record_every: int, blocks: Any) -> "xarray.Dataset":
-    alone = replace(swept.grid, over={axis: [value] for axis, value in swept.choice.point.items()})
-    return labelled(alone, record_every, blocks).squeeze(list(alone.over))
 
 
 def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":

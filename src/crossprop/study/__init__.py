@@ -148,15 +148,14 @@ class Study:
         stream, network = spec.stream, next(iter(spec.learners.values())).network
         swept = [each for result in results.values() for each in result.sweep.learners.values()]
         assert isinstance(stream, Geoff | LabelShift)
-        seeds = len(swept[0].grid.seeds)
         reduced = "" if self.full else "; --full has larger networks, longer tasks and wider grids"
         return {
             "version": self._version + reduced,
             "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {stream.steps // len(stream.tasks):,} examples "
             "per task",
             "hidden units": " and ".join(map(str, network.sizes)),
-            "grid": f"{sum(len(each.grid.points) for each in swept):,} settings in total, {seeds} "
-            f"seed{'s' * (seeds > 1)} each",
+            "grid": f"{sum(len(each.grid.points) for each in swept):,} settings in total, "
+            f"{plural(len(swept[0].grid.seeds), 'seed')} each",
             "evaluation": f"{results[MAIN].sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
             "time": duration(sum(result.sweep.seconds for result in results.values())),
         } | machine()

@@ -10,7 +10,7 @@ from crossprop.formats import listed, upper_first
 from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence, sentence_list, verdict
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
-from crossprop.statistics import Estimate, mean_interval
+from crossprop.statistics import Estimate, finite_mean_interval
 from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
 from crossprop.sweeps.evaluate import Comparison, compare
 
@@ -71,8 +71,8 @@ def rows_of(sweep: Sweep) -> list[Row]:
     optimizers = [info.optimizer for info in infos.values()]
     rows = []
     for name, info in sorted(infos.items(), key=lambda item: optimizers.index(item[1].optimizer)):
-        estimates = {phase: _estimate(own[name].values) for phase, own in values.items()}
-        drift = _estimate(evaluation.records[name].incoming_drift.isel(step=-1).values)
+        estimates = {phase: finite_mean_interval(own[name].values) for phase, own in values.items()}
+        drift = finite_mean_interval(evaluation.records[name].incoming_drift.isel(step=-1).values)
         rows.append(Row(name, info.rule, info.optimizer, sweep.learners[name], estimates, versus[name], drift))
     return rows
 
@@ -93,10 +93,6 @@ def _comparisons(
             for each in compare(own, against):
                 versus[each.learner].setdefault(reference, {})[phase] = each
     return versus
-
-
-def _estimate(values: np.ndarray) -> Estimate:
-    return mean_interval(values) if np.isfinite(values).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
 
 
 def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[Answer]:

@@ -23,7 +23,7 @@ from crossprop.sweeps.evaluate import compare as compare
 from crossprop.sweeps.evaluate import evaluation_blocks
 from crossprop.sweeps.evaluate import open_evaluation as open_evaluation
 from crossprop.sweeps.grid import logspace as logspace
-from crossprop.sweeps.labelled import labelled, widened
+from crossprop.sweeps.labelled import extended, labelled
 from crossprop.sweeps.spec import SweepSpec as SweepSpec
 from crossprop.sweeps.store import KEPT, Folder, Memory, open_for_writing, read_store
 from crossprop.sweeps.workers import Workers
@@ -90,7 +90,7 @@ def sweep(
 def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
     """All that is in a store, as `sweep` returns it. What is not there yet is NaN, and its `diverged_at` -2."""
     header, blocks = read_store(Path(store))
-    return {grid.name: labelled(widened(grid, blocks), header.record_every, blocks) for grid in header.grids}
+    return {grid.name: labelled(extended(grid, blocks), header.record_every, blocks) for grid in header.grids}
 
 
 @interruptible()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop.records import NONE, LearnerInfo, learner_info
-from crossprop.statistics import Estimate, mean_interval
+from crossprop.statistics import Estimate, finite_mean_interval
 from crossprop.sweeps.blocks import StoredBlock
 from crossprop.sweeps.evaluate import Choice, Comparison, choose, compare, evaluated, scores
 from crossprop.sweeps.grid import Grid
@@ -110,12 +110,11 @@ def _answer(
     diverged_at = [
         at for block in blocks if block.identity in grid.points for at in block.diverged_at.tolist() if at >= 0
     ]
-    finite = np.isfinite(values).all()
     return LearnerAnswer(
         grid.name,
         choice,
         tuple(axis for axis, each in grid.over.items() if len(each) > 1),
-        mean_interval(values) if finite else Estimate(*np.array([np.inf, np.nan, np.nan])),
+        finite_mean_interval(values),
         len(values),
         backprop_at(grid.learner | choice.point),
         comparison,

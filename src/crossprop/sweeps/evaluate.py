@@ -9,10 +9,10 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop.records import measure, phase_weights
-from crossprop.statistics import Estimate, Paired, holm, mean_interval, paired_difference, paired_p
+from crossprop.statistics import Estimate, Paired, finite_mean_interval, holm, paired_difference, paired_p
 from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
 from crossprop.sweeps.grid import Grid, value_labels
-from crossprop.sweeps.labelled import NOT_RUN, labelled
+from crossprop.sweeps.labelled import NOT_RUN, labelled_at
 from crossprop.sweeps.store import read_store
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ def evaluated(grids: Sequence[Grid], record_every: int, stored: Sequence[StoredB
     for grid in grids:
         if (choice := choose(grid, stored)) is None:
             continue
-        alone = replace(grid, over={axis: [value] for axis, value in choice.point.items()}, seeds=grid.evaluation)
-        fresh = labelled(alone, record_every, stored).squeeze(list(alone.over))
+        fresh = labelled_at(choice.point, replace(grid, seeds=grid.evaluation), record_every, stored)
         fresh = fresh.isel(seed=np.flatnonzero(fresh.diverged_at.values != NOT_RUN))
         if fresh.sizes["seed"]:
             chosen[grid.name], records[grid.name] = choice, fresh
@@ -187,17 +186,17 @@ def compare(values: "Mapping[str, xarray.DataArray]", against: Mapping[str, str]
     for learner, reference in against.items():
         check.choice("a learner in against", learner, values)
         check.choice("a reference in against", reference, values)
-        a, b = _paired(values[learner], values[reference])
-        estimate = mean_interval(a) if np.isfinite(a).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
+        a, b = paired_values(values[learner], values[reference])
         if len(a) and np.isfinite(a).all() and np.isfinite(b).all():
             difference, p = paired_difference(a, b), paired_p(a, b)
         else:
             difference, p = Paired(np.nan, np.nan, np.nan, int((a < b).sum()), len(a)), 1.0
-        found.append(Comparison(learner, reference, estimate, difference, p, int((a == b).sum())))
+        found.append(Comparison(learner, reference, finite_mean_interval(a), difference, p, int((a == b).sum())))
     corrected = holm(np.array([each.p for each in found]))
     return [each._replace(p=float(p)) for each, p in zip(found, corrected, strict=True)]
 
 
-def _paired(a: "xarray.DataArray", b: "xarray.DataArray") -> tuple[np.ndarray, np.ndarray]:
+def paired_values(a: "xarray.DataArray", b: "xarray.DataArray") -> tuple[np.ndarray, np.ndarray]:
+    """The values of the seeds that both have."""
     common = sorted(set(a.seed.values.tolist()) & set(b.seed.values.tolist()))
     return a.sel(seed=common).values, b.sel(seed=common).values

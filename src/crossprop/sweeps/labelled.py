@@ -55,6 +55,14 @@ def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "x
     )
 
 
+def labelled_at(
+    point: dict[str, Any], grid: Grid, record_every: int, stored: Sequence[StoredBlock]
+) -> "xarray.Dataset":
+    """The records at one point of a grid, with dims `seed` and `step`."""
+    alone = replace(grid, over={axis: [value] for axis, value in point.items()})
+    return labelled(alone, record_every, stored).squeeze(list(alone.over))
+
+
 def _gathered(
     grid: Grid, step: np.ndarray, stored: Sequence[StoredBlock]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -88,7 +96,7 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, dict | list) or (isinstance(value, list) and all(type(each) is int for each in value))
 
 
-def widened(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
+def extended(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
     """The grid of the last call, extended by everything else that the store holds."""
     rest = {name: value for name, value in grid.about({}).items() if name != "setting"}
     mine = [block for block in stored if block.about == rest | {"setting": block.setting}]
@@ -96,11 +104,11 @@ def widened(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
     for field, value in grid.base.items():
         if not _is_plain(value) and field not in grid.over:
             continue
-        asked = grid.over.get(field, [plain_value(value)])
+        own = grid.over.get(field, [plain_value(value)])
         there = [block.setting.get(field, value) for block in mine]
-        found = {plain_value(each) for each in there if _is_plain(each)}.difference(asked)
+        found = {plain_value(each) for each in there if _is_plain(each)}.difference(own)
         if found or field in grid.over:
-            over[field] = asked + sorted(found, key=lambda each: (each is None, isinstance(each, tuple), each))
+            over[field] = own + sorted(found, key=lambda each: (each is None, isinstance(each, tuple), each))
     seeds = {seed for block in mine for seed in block.seeds.tolist()}.difference(grid.evaluation)
     order = [*grid.over, *(axis for axis in over if axis not in grid.over)]
     return replace(

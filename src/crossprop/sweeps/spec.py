@@ -1,4 +1,4 @@
-"""A sweep as it is asked for: learners, a stream, a grid, seeds, and what to record."""
+"""What a sweep runs: learners, a stream, a grid, seeds, and what to record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from crossprop.arguments import (
     checked_learners,
     checked_observers,
     checked_seeds,
+    checked_steps,
 )
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
@@ -60,10 +61,7 @@ class SweepSpec:
         check_fit({}, self.stream)
         if isinstance(self.stream, IteratorStream):
             raise ValueError("stream must be one that can be dealt again, got a crossprop.Iterator, which has one pass")
-        if self.steps is not None:
-            check.integer("steps", self.steps, low=1, high=self.stream.steps)
-        elif self.stream.steps is None:
-            raise ValueError("steps must be given for an endless stream, such as steps=10_000, got None")
+        checked_steps(self.steps, self.stream)
         check_steps(self.steps or self.stream.steps or 0, self.record_every)
         if self.evaluate is not None:
             check.integer("evaluate", self.evaluate, low=1, high=2**32 - 1 - max(self.seeds))

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop.engines.segments import plain_numbers
+
 Check = Callable[[Any], None]
 
 
@@ -40,11 +42,6 @@ def named(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path) or "it": leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def _plain(leaf: Any) -> np.ndarray:
-    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-
 def require_same(one: Any, other: Any, what: str) -> None:
     for name, a, b in _pairs(one, other, what):
         require(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), f"{what} differ: {name} {a} and {b}")
@@ -66,7 +63,7 @@ def _pairs(one: Any, other: Any, what: str) -> Iterator[tuple[str, np.ndarray, n
     require(jax.tree.structure(one) == jax.tree.structure(other), f"{what} differ in structure")
     for (name, a), b in zip(leaves.items(), others, strict=True):
         require(np.shape(a) == np.shape(b), f"{what} differ: {name} has shapes {np.shape(a)} and {np.shape(b)}")
-        yield name, _plain(a), _plain(b)
+        yield name, np.asarray(plain_numbers(a)), np.asarray(plain_numbers(b))
 
 
 def require_floats(name: str, value: Any, shape: tuple[int, ...] | None) -> None:

@@ -40,7 +40,7 @@ def foresight(
     - `horizon`: over how many steps of the optimizer past steps fade, at least 1.
     - `layers`: names of layers as `model.named_modules()` gives them; None is all that can take part.
 
-    Steps are those of any `torch.optim.Optimizer`, heard through PyTorch's own hooks; weights that are changed in
+    Steps are those of any `torch.optim.Optimizer`, observed through PyTorch's own hooks; weights that are changed in
     another way are not followed.
 
     **Returns:** a `Foresight`, with `layers`, `skipped`, `remove()`, `state_dict()` and `load_state_dict()`.
@@ -340,7 +340,7 @@ _hooks: list[Any] = []
 
 
 def _listen(foresight: Foresight) -> None:
-    """From now on the foresight hears of every step of every optimizer."""
+    """Registers for every step of every optimizer, from now on."""
     _LIVE.add(foresight)
     if not _hooks:
         _hooks.append(register_optimizer_step_pre_hook(_before_step))
