@@ -93,9 +93,12 @@ def test_paired_p_agrees_with_scipy_and_with_the_interval():
         assert (p < 0.05) == (not low < 0 < high)
 
 
-def test_paired_p_knows_the_certain_cases():
-    ones = np.ones(4)
-    assert paired_p(ones, ones) == 1 and paired_p(ones, ones + 1) == 0 and paired_p(ones[:1], ones[:1] + 1) == 1
+def test_paired_p_of_equal_differences_is_that_of_the_sign_test():
+    """Two seeds that differ by the same share of examples prove nothing."""
+    ones, few = np.ones(4), np.array([0.3, 0.1])
+    assert paired_p(ones, ones) == 1 and paired_p(ones[:1], ones[:1] + 1) == 1
+    assert paired_p(ones, ones + 1) == 1 / 8 and paired_p(few, few - 0.1) == 1 / 2
+    assert paired_p(np.ones(20), np.zeros(20)) < 1e-5
 
 
 def test_holm_gives_the_textbooks_numbers():

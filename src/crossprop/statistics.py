@@ -6,6 +6,9 @@ import numpy as np
 
 from crossprop import _checks as check
 
+EQUAL = 1e-9
+"""Differences whose spread is at most this share of their mean are equal but for rounding."""
+
 
 class Estimate(NamedTuple):
     """A mean with its interval, which is NaN for a single value."""
@@ -81,7 +84,9 @@ def paired_difference(a: np.ndarray, b: np.ndarray | float, level: float = 0.95)
 def paired_p(a: np.ndarray, b: np.ndarray) -> float:
     """The two-sided p-value of Student's paired t-test, which is 1 for a single pair.
 
-    It is below 0.05 exactly if the 95% interval of `paired_difference` excludes 0.
+    It is below 0.05 exactly if the 95% interval of `paired_difference` excludes 0. Where all differences are equal, as
+    those of a few shares of misclassified examples can be, Student's t has no spread to go by, and the p-value is that
+    of the sign test: 1/2 for two pairs.
     """
     from scipy.special import stdtr
 
@@ -89,7 +94,9 @@ def paired_p(a: np.ndarray, b: np.ndarray) -> float:
     if pairs < 2 or mean == 0:
         return 1.0
     spread = np.std(np.asarray(a, np.float64) - b, ddof=1)
-    return float(2 * stdtr(pairs - 1, -abs(mean) / spread * np.sqrt(pairs))) if spread else 0.0
+    if spread <= EQUAL * abs(mean):
+        return 2.0 ** (1 - pairs)
+    return float(2 * stdtr(pairs - 1, -abs(mean) / spread * np.sqrt(pairs)))
 
 
 def holm(p: np.ndarray) -> np.ndarray:
