@@ -365,6 +365,13 @@ def test_a_learner_that_diverged_is_last_and_not_compared():
     assert "better than backprop on One and with a seed that diverged on Two" in found["Where does foresight stand?"]
 
 
+def test_without_a_reference_to_compare_with_nothing_is_said_overall():
+    """Where the reference diverged on a stream, that stream would count as no error at all."""
+    results = made(backprop=(1, np.inf), adam=(0.5, 0.6))
+    assert np.isnan(results.overall.values["adam"]).all() and results.overall.versus["adam"].p == 1
+    assert results.streams["one"].versus["adam"].p < 0.05
+
+
 def test_error_per_task_is_the_mean_over_each_visit():
     task = np.array([0, 0, 1, 1, 1, 0])
     loss = xarray.DataArray(np.arange(6.0)[None, None], dims=("learner", "seed", "step"))

@@ -130,10 +130,11 @@ def _common(values: Values) -> dict[str, np.ndarray]:
 
 def relative_mean(streams: Mapping[str, Values], reference: str) -> "dict[str, xarray.DataArray]":
     """One number per seed for every learner: the mean over streams of its error, with the reference's mean there as the
-    unit."""
+    unit. They are NaN if there is no such unit, as where the reference diverged."""
     total: dict[str, xarray.DataArray] = {}
     for values in streams.values():
-        unit = float(values[reference].mean()) * len(streams)
+        mean = float(values[reference].mean())
+        unit = mean * len(streams) if 0 < mean < np.inf else np.nan
         for name, own in values.items():
             total[name] = total[name] + own / unit if name in total else own / unit
     return total
