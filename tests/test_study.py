@@ -24,7 +24,7 @@ from crossprop.study.columns import columns_of, spec_of
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.evaluate import Choice, Comparison
 from crossprop.sweeps.toml import read_spec
-from crossprop.sweeps.widening import fill_widening, next_value, widened
+from crossprop.sweeps.widening import fill_widening, next_value, refined, widened
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -151,6 +151,13 @@ def test_step_sizes_around_the_best_are_tried_at_the_best_values_of_other_axes(t
     runs = np.isfinite(cp.open_sweep(tmp_path / "store")["it"].loss.isel(step=0)).sum(["seed"]).values
     assert (runs > 0).sum() == 9 + 2 and found.choice.point["step_size"] in (2**-9, 2**-6, 2**-3)
     assert cp.open_evaluation(tmp_path / "store").records["it"].sizes["seed"] == 2
+
+
+def test_a_grid_without_step_sizes_stays_as_it_is():
+    over = {"it": {"eta": [0, 0.5]}, "other": {"step_size": [0.1, 1.0]}}
+    best = {"it": Choice({"eta": 0}, 1.0, 0, ()), "other": Choice({"step_size": 0.1}, 1.0, 0, ())}
+    found = refined(over, best, 1.3)
+    assert found["it"] == over["it"] and found["other"]["step_size"] == pytest.approx([0.1, 0.1**0.5, 1.0])
 
 
 def test_the_columns_of_the_deep_study():

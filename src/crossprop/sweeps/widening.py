@@ -63,7 +63,8 @@ def refined(
     finer = {name: dict(axes) for name, axes in over.items()}
     for name, choice in best.items():
         values = over[name].get(STEP_SIZE, ())
-        if choice is None or not all(isinstance(value, int | float) and value > 0 for value in values):
+        numbers = all(isinstance(value, int | float) and value > 0 for value in values)
+        if choice is None or not values or not numbers:
             continue
         ordered = sorted(values)
         place = ordered.index(choice.point[STEP_SIZE])
