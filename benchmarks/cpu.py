@@ -69,6 +69,7 @@ def chunked_step(block):
     x, labels = examples(2 * block)
     x, y = jnp.asarray(x), jnp.eye(10)[labels]
     work = chunked._apart(APPROX, to_unit_major(APPROX.init(cp.keys(0)[1])))
+    weights = work.layers[0].weights
     few, given = x[:block], x[:block, :1] + jnp.arange(1024.0)
     advance = partial(chunked._advance, block, APPROX)
     whole = jax.jit(lambda work, x, y: advance(work, Rows(x, y, 0, block, 0)))
@@ -77,9 +78,9 @@ def chunked_step(block):
     drift = jax.jit(lambda u: jnp.sqrt(jnp.vdot(u - 1, u - 1)))
     parts = {
         "whole without drift": microseconds_per_step(block, whole, work, x, y),
-        "X U": microseconds_per_step(block, weigh, work.incoming, few),
-        "U + X^T B": microseconds_per_step(block, rebuild, work.incoming, few, given),
-        "drift": microseconds_per_step(block, drift, work.incoming),
+        "X U": microseconds_per_step(block, weigh, weights, few),
+        "U + X^T B": microseconds_per_step(block, rebuild, weights, few, given),
+        "drift": microseconds_per_step(block, drift, weights),
     }
     print(
         f"chunked, us per step in a block of {block}:",
