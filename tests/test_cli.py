@@ -448,3 +448,18 @@ def test_data_fetch_tells_where_the_files_are_and_where_they_came_from(call, no_
 def test_a_reader_that_leaves_early_is_no_error():
     command = f"{shlex.quote(sys.executable)} -c 'from crossprop.cli import main; main()' run --help | true"
     assert subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["reproduce", "suton1992"], "sutton1992"),
+        (["reproduce", "geof"], "geoff"),
+        (["run", "geoff", "--optimizer", "upgdd"], "upgd"),
+        (["run", "geoff", "--activation", "tahn"], "tanh"),
+    ],
+)
+def test_a_mistyped_name_is_told_with_the_one_that_was_meant(words, meant, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cp.cli.main(words)
+    assert f"did you mean '{meant}'?" in " ".join(capsys.readouterr().err.split())

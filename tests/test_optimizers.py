@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +14,8 @@ import pytest
 import crossprop as cp
 import reference
 import reference_optimizers as judges
-from crossprop.cli.flags import ExperimentFlags
 from crossprop.engines import scan
 from crossprop.engines.segments import plain_numbers
-from crossprop.learners.optimizers import NAMES
 from crossprop.network import LOSSES
 from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.specification import build
@@ -267,7 +264,6 @@ def test_flags_choose_an_optimizer_and_its_hyperparameters():
     flags = {"optimizer": "idbd", "optimizer.meta_step_size": 0.2}
     built = build({"stream": "geoff", "learners": ["backprop", "crossprop"]}, flags)
     assert [each.optimizer for each in built.learners.values()] == [cp.optimizers.idbd(0.2)] * 2
-    assert get_args(get_args(get_type_hints(ExperimentFlags)["optimizer"])[0]) == NAMES
 
 
 def test_a_list_of_optimizers_makes_a_learner_of_each():
@@ -309,7 +305,7 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         ),
         (
             lambda: build({"stream": "geoff", "learners": ["backprop"]}, {"optimizer.theta": 1}),
-            "optimizer.theta needs a name for optimizer, got 1 alone",
+            "optimizer.theta needs optimizer, the name of one that has it, got 1 alone",
         ),
         (
             lambda: cp.sweep(

@@ -153,7 +153,7 @@ def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:
         if dot:
             table = found.get(part)
             if table is None:
-                raise ValueError(f"{name} needs a name for {part}, got {value!r} alone")
+                raise ValueError(f"{name} needs {part}, the name of one that has it, got {value!r} alone")
             found[part] = (table if isinstance(table, dict) else {"name": table}) | {field: value}
     return found
 

@@ -19,6 +19,7 @@ from tyro.conf import (
     subcommand,
 )
 
+from crossprop import _checks as check
 from crossprop._interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.arena import Arena
@@ -29,6 +30,7 @@ from crossprop.cli.run import Run, run_experiment
 from crossprop.cli.studies import list_papers, run_arena, run_benchmark, run_reproduction, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
+from crossprop.reproduce.veeriah2017 import PARTS
 from crossprop.study import Study
 
 
@@ -86,6 +88,8 @@ def _act(words: list[str]) -> None:
     elif words == ["reproduce", "--list"]:
         list_papers()
     elif words and words[0] in COMMANDS:
+        if words[0] == "reproduce" and words[1:] and not words[1].startswith("-"):
+            check.choice("what to reproduce", words[1], [*PAPERS, *PARTS])
         paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
         command = RERUN if paper else COMMANDS[words[0]]
         about = [f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}." for name in paper]

@@ -1,13 +1,15 @@
 """Flags that `crossprop run` and `crossprop sweep` share, and what they describe."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
 from crossprop import _checks as check
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
+from crossprop.learners.optimizers import NAMES
+from crossprop.network import ACTIVATIONS
 from crossprop.replacements import replacement_names
 from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
@@ -16,11 +18,12 @@ STREAM_HELP = (
     f"One of {', '.join(STREAMS)} (crossprop data list tells which data sets are here), or a stream that an imported "
     "module registers."
 )
-OptimizerName = Literal[
-    "sgd", "momentum", "rmsprop", "adam",
-    "idbd", "autostep", "smd", "upgd", "l2_init", "shrink_perturb", "clip_weights", "obgd",
-]  # fmt: skip
 PREFIXES = ("network.", "stream.")
+ACTIVATION_HELP = f"Activation of the hidden units: one of {', '.join(ACTIVATIONS)}; unset, tanh."
+OPTIMIZER_HELP = (
+    f"Optimizer of the learners that do not have one by name: one of {', '.join(NAMES)}; unset, sgd. "
+    "--set optimizer.NAME=VALUE sets a hyperparameter of it."
+)
 REPLACEMENT_HELP = (
     f"Which units are replaced: one of {', '.join(replacement_names())}; unset, none. --set replacement.NAME=VALUE "
     "sets a hyperparameter of it."
@@ -46,17 +49,14 @@ class ExperimentFlags:
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
     hidden: Annotated[tuple[int, ...] | None, arg(metavar="INT [INT ...]")] = None
     """Number of hidden units, or of the units of each hidden layer: --hidden 256 256; unset, 500."""
-    activation: Literal["tanh", "sigmoid", "relu", "leaky_relu", "linear"] | None = None
-    """Activation of the hidden units; unset, tanh."""
+    activation: Annotated[str | None, arg(metavar="NAME", help=ACTIVATION_HELP)] = None
     bias: bool | None = None
     """Add a constant input and a constant feature."""
     step_size: float | None = None
     """Step size of every learner; unset, 0.0005."""
     incoming_step_size: float | None = None
     """Step size of the incoming weights; unset, that of the learner."""
-    optimizer: OptimizerName | None = None
-    """Optimizer of the learners that do not have one by name; unset, sgd. --set optimizer.NAME=VALUE sets a
-    hyperparameter of it."""
+    optimizer: Annotated[str | None, arg(metavar="NAME", help=OPTIMIZER_HELP)] = None
     replacement: Annotated[str | None, arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
     eta: float | None = None
     """Mix of crossprop (0) and backprop (1), for crossprop and crossprop-approx; unset, 0."""
