@@ -16,8 +16,9 @@ from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
 from crossprop.papers.veeriah2017.plans import geoff_plan
-from crossprop.papers.verdicts import VERDICTS, Number, Verdict
+from crossprop.papers.verdicts import Number, Verdict
 from crossprop.report import Headline, Part, Setting, Story, write_report
+from crossprop.report.sections import PILLS
 
 EVIL = "<img src=x onerror=alert(1)>"
 ENDING = "</script><script>alert(2)</script><!-- "
@@ -83,7 +84,7 @@ def verdict_of(id: str, experiment: str, at: int) -> Verdict:
         experiment,
         f"claim {id}: crossprop reaches an asymptotic error similar to backprop's",
         f"rule {id}: the 95% interval of the paired relative difference lies within 10% in every task",
-        VERDICTS[at % len(VERDICTS)],
+        [*PILLS][at % len(PILLS)],
         f"quote {id}: the difference is 12% in task A.",
         f"Why {id}: the difference is 12% in task A and smaller than 10% in tasks B and C.",
         (f"part of {id}: no (crossprop minus backprop)",),

@@ -12,7 +12,7 @@ from browser import Opened
 from crossprop import oracle
 from crossprop.cli import main
 from crossprop.study import Study
-from crossprop.study.credit import COSINES, Found, answers, rows_of, settings, terms_of
+from crossprop.study.credit import COSINES, Found, answers, cosine_rows, settings, terms_of
 from crossprop.study.credit_page import write_credit, write_credit_tables
 
 RULES = ["backprop", "crossprop", "crossprop-sum", "foresight"]
@@ -45,7 +45,7 @@ def found():
 
 
 def test_rows_are_means_over_the_run_for_every_rule_and_layer(found):
-    rows = rows_of(found)
+    rows = cosine_rows(found)
     assert len(rows) == (4 + 2) * 1 + (4 + 2) * 3
     (row,) = [
         row
@@ -77,7 +77,7 @@ def test_answers_follow_the_numbers(found):
 
 
 def test_the_page_and_the_tables_have_every_rule(found, tmp_path):
-    rows, terms, told = rows_of(found), terms_of(found), answers(found)
+    rows, terms, told = cosine_rows(found), terms_of(found), answers(found)
     write_credit_tables(rows, terms, tmp_path)
     table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert len(table) == len(rows) and float(table[0]["whole mean"]) == pytest.approx(rows[0].cosines["whole"].mean)

@@ -12,7 +12,7 @@ from crossprop.arena.tables import mean_cost, short_difference
 from crossprop.figures import looks
 from crossprop.formats import fixed, interval
 from crossprop.pages import charts
-from crossprop.pages.comparisons import NOTHING, QUICK, Answer, Cell, cell, forest_mark
+from crossprop.pages.comparisons import NOTHING, QUICK, Answer, TableCell, forest_mark, table_cell
 from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.numbers import Sweep
@@ -34,16 +34,16 @@ PARTS = 10
 """Parts of equal length that a stream without task switches is divided into."""
 
 
-class Row(NamedTuple):
+class RankRow(NamedTuple):
     """A learner in the table of ranks."""
 
     learner: str
     parts: tuple[str, ...]
     """Credit, step and replacement."""
     rank: str
-    overall: Cell
+    overall: TableCell
     cost: str
-    streams: list[tuple[str, str, Cell]]
+    streams: list[tuple[str, str, TableCell]]
     """On every stream the rank, the difference in short, and in full."""
 
 
@@ -150,7 +150,7 @@ def _scatter(results: Results) -> dict[str, Any]:
     }
 
 
-def _row(results: Results, learner: str) -> Row:
+def _row(results: Results, learner: str) -> RankRow:
     rule, optimizer, replacement = results.infos[learner]
     rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
     streams = [
@@ -158,7 +158,7 @@ def _row(results: Results, learner: str) -> Row:
         for each in results.streams.values()
     ]
     times = mean_cost(results, learner) / mean_cost(results, results.reference)
-    return Row(
+    return RankRow(
         learner,
         (rule, optimizer, *([replacement] if replacement != schema.NONE else [])),
         f"{rank} [{low}, {high}]",
@@ -168,11 +168,11 @@ def _row(results: Results, learner: str) -> Row:
     )
 
 
-def _cell(standing: Standing, learner: str) -> Cell:
-    return cell(standing.versus[learner]) if learner in standing.versus else Cell("reference", "", "")
+def _cell(standing: Standing, learner: str) -> TableCell:
+    return table_cell(standing.versus[learner]) if learner in standing.versus else TableCell("reference", "", "")
 
 
-def _errors(results: Results, stream: str) -> list[tuple[str, str, str, Cell, float, int]]:
+def _errors(results: Results, stream: str) -> list[tuple[str, str, str, TableCell, float, int]]:
     """For every learner by rank: its name, rank, error, difference, and what a step costs."""
     standing = results.streams[stream]
     ordered = sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean))

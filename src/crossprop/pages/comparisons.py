@@ -74,7 +74,7 @@ def sentence_list(comparisons: Sequence[Comparison], noun: str) -> str:
     return upper_first("; ".join(sentence(each, noun) for each in comparisons)) + "."
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A comparison in a table: the difference in percent, the CSS class of its pill, and seeds won with p-value."""
 
     text: str
@@ -82,14 +82,14 @@ class Cell(NamedTuple):
     note: str
 
 
-def cell(comparison: Comparison) -> Cell:
+def table_cell(comparison: Comparison) -> TableCell:
     """The cell of a comparison."""
     mean, low, high, won, pairs = comparison.percent
     if not np.isfinite(mean):
-        return Cell("", "", "diverged")
+        return TableCell("", "", "diverged")
     pill = {"yes": "yes", "no": "no", "open": ""}[verdict(comparison)]
     text = minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]")
-    return Cell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")
+    return TableCell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")
 
 
 def forest_mark(comparison: Comparison, group: str, look: Look, control: bool) -> dict[str, Any] | None:

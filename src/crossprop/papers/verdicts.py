@@ -22,7 +22,6 @@ HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold",
 CANNOT = "cannot be decided here"
 EQUAL = 0.01
 """A difference of less than 1% counts as none."""
-VERDICTS = (HOLDS, IN_PART, DOES_NOT, NOT_SHOWN, CANNOT)
 
 
 class CannotDecide(Exception):

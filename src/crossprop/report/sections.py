@@ -62,7 +62,7 @@ class ShownClaim(NamedTuple):
     verdict: Verdict
 
 
-class Experiment(NamedTuple):
+class ExperimentSection(NamedTuple):
     """The section of a part: how it was run, and its charts."""
 
     part: Part
@@ -104,7 +104,7 @@ class Sections(NamedTuple):
     tally: list[tuple[str, str, int]]
     """How many claims have each verdict: the verdict, the CSS class of its pill, the count."""
     headline: dict[str, Any] | None
-    experiments: list[Experiment]
+    experiments: list[ExperimentSection]
     features: FeatureMaps | None
 
     @property
@@ -146,7 +146,7 @@ def sections_of(
     )
 
 
-def _headline(wanted: Headline | None, experiments: Sequence[Experiment]) -> dict[str, Any] | None:
+def _headline(wanted: Headline | None, experiments: Sequence[ExperimentSection]) -> dict[str, Any] | None:
     """The chart at the top, or None if the report has no such part."""
     if wanted is None:
         return None
@@ -160,14 +160,14 @@ def _headline(wanted: Headline | None, experiments: Sequence[Experiment]) -> dic
     return next((headline(chart, wanted.notes) for chart in charts if chart["variable"] == wanted.variable), None)
 
 
-def _experiment(part: Part) -> Experiment:
+def _experiment(part: Part) -> ExperimentSection:
     records = part.records
     drawn = [wanted for wanted in part.charts if wanted.along is None]
     diverged = {}
     if "diverged_at" in records:
         counts = (records.diverged_at >= 0).sum("seed").transpose("learner")
         diverged = dict(zip(map(str, records.learner.values), counts.values.tolist(), strict=True))
-    return Experiment(
+    return ExperimentSection(
         part,
         learners=records.sizes["learner"],
         seeds=records.sizes["seed"],

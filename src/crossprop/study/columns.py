@@ -24,7 +24,7 @@ class Column(NamedTuple):
     """Patterns of names."""
 
 
-CONTROLS = ("hindsight-*", "backprop-replay-*")
+DELAYED = ("hindsight-*", "backprop-replay-*")
 SAME_AT_ONE_LAYER = ("foresight-top-*",)
 ESSENTIAL = ("backprop-{}", "foresight-{}", "crossprop-{}", "crossprop-projected-{}", "frozen-{}")
 """The learners of the column without a switch, each with sgd and with adam."""
@@ -43,9 +43,9 @@ def columns_of(name: str, file: Path) -> dict[str, Column]:
         return {MAIN: Column(f"{len(tasks)} tasks", {}), ONE_TASK: one_task}
     return {
         MAIN: Column(f"{len(hidden)} hidden layers, tanh", {}),
-        RELU: Column(f"{len(hidden)} hidden layers, relu", {"network": {"activation": "relu"}}, _without(*CONTROLS)),
+        RELU: Column(f"{len(hidden)} hidden layers, relu", {"network": {"activation": "relu"}}, _without(*DELAYED)),
         SHALLOW: Column(
-            "1 hidden layer, tanh", {"network": {"hidden": hidden[:1]}}, _without(*CONTROLS, *SAME_AT_ONE_LAYER)
+            "1 hidden layer, tanh", {"network": {"hidden": hidden[:1]}}, _without(*DELAYED, *SAME_AT_ONE_LAYER)
         ),
         ONE_TASK: one_task._replace(title=f"{len(hidden)} hidden layers, tanh, one task, no switch"),
     }

@@ -139,7 +139,7 @@ COSINES = {
 """The columns of the tables: a variable of the oracle, and the part of the meta-gradient."""
 
 
-class Row(NamedTuple):
+class CosineRow(NamedTuple):
     """A rule in a setting: cosines of its direction with parts of the meta-gradient, means over a run."""
 
     setting: str
@@ -151,10 +151,12 @@ class Row(NamedTuple):
     """By column of `COSINES`, with intervals over seeds."""
 
 
-def rows_of(found: Mapping[str, Found]) -> list[Row]:
+def cosine_rows(found: Mapping[str, Found]) -> list[CosineRow]:
     """Every rule in every setting, for all layers together and for each."""
     return [
-        Row(each.setting.title, run, rule, layer, {name: _estimate(records, rule, layer, name) for name in COSINES})
+        CosineRow(
+            each.setting.title, run, rule, layer, {name: _estimate(records, rule, layer, name) for name in COSINES}
+        )
         for each in found.values()
         for run, records in (("backprop's", each.along), ("its own", each.own))
         for layer in map(str, records.layer.values)

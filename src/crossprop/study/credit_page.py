@@ -18,7 +18,7 @@ from crossprop.pages.writing import write_page
 from crossprop.progress import Say
 from crossprop.statistics import Estimate, mean_interval
 from crossprop.study.answers import BACKPROP
-from crossprop.study.credit import COSINES, Found, Row, Terms, answers, follow, rows_of, terms_of
+from crossprop.study.credit import COSINES, CosineRow, Found, Terms, answers, cosine_rows, follow, terms_of
 
 if TYPE_CHECKING:
     import xarray
@@ -55,7 +55,7 @@ def write_credit(
     path: Path,
     title: str,
     found: Mapping[str, Found],
-    rows: Sequence[Row],
+    rows: Sequence[CosineRow],
     terms: Sequence[Terms],
     answers: Sequence[Answer],
     *,
@@ -96,7 +96,7 @@ def write_credit(
     )
 
 
-def _tables(rows: Sequence[Row], found: Found) -> list[dict[str, Any]]:
+def _tables(rows: Sequence[CosineRow], found: Found) -> list[dict[str, Any]]:
     """The cosines along backprop's run and on own runs; in a deep network also those of each layer."""
     layers = [str(layer) for layer in found.along.layer.values[1:]] if found.along.sizes["layer"] > 2 else []
     tables = []
@@ -143,7 +143,7 @@ def _chart(title: str, records: "xarray.Dataset", lines: Mapping[str, tuple[Any,
     } | switch_marks(records)
 
 
-def write_credit_tables(rows: Sequence[Row], terms: Sequence[Terms], folder: Path) -> None:
+def write_credit_tables(rows: Sequence[CosineRow], terms: Sequence[Terms], folder: Path) -> None:
     """Writes `table.csv` and `terms.csv` with every number, and `table.md` to read."""
     with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -160,7 +160,7 @@ def write_credit_tables(rows: Sequence[Row], terms: Sequence[Terms], folder: Pat
         path.write_text(_markdown(rows))
 
 
-def _markdown(rows: Sequence[Row]) -> str:
+def _markdown(rows: Sequence[CosineRow]) -> str:
     """One row per rule and setting, all layers together, along backprop's run."""
     lines = [f"| setting | rule | {' | '.join(COLUMNS.values())} |", f"|---|---|{'---|' * len(COLUMNS)}"]
     for row in rows:
@@ -171,7 +171,7 @@ def _markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw_cosines(rows: Sequence[Row], path: Path, note: str) -> None:
+def draw_cosines(rows: Sequence[CosineRow], path: Path, note: str) -> None:
     """Draws the cosine of every rule with the meta-gradient and with its memory part, one panel per setting."""
     from matplotlib.figure import Figure
 
@@ -203,7 +203,7 @@ def publish_credit(folder: Path, title: str, version: str, seeds: int | None, sa
     """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
     began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
     found = follow(version, seeds, folder / "records", say)
-    rows, terms, told = rows_of(found), terms_of(found), answers(found)
+    rows, terms, told = cosine_rows(found), terms_of(found), answers(found)
     write_credit_tables(rows, terms, folder)
     figures = folder / "figures"
     figures.mkdir(exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 from crossprop.costs import Cost
 from crossprop.figures import CONTROLS, LOOKS
 from crossprop.formats import interval, upper_first
-from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, Answer, Cell, cell, forest_mark
+from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, Answer, TableCell, forest_mark, table_cell
 from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings, pictures_of, write
@@ -15,7 +15,7 @@ from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, FROZEN, Result, Row, conclusions
 
 OTHER_RULE = ("#6a51a3", "-")
-NO_SWITCH = Cell("", "", "no switch")
+NO_SWITCH = TableCell("", "", "no switch")
 
 
 def write_study(
@@ -93,11 +93,12 @@ def _means(row: Row) -> list[str]:
     return [interval(*map(float, estimate)) if estimate else "" for estimate in estimates]
 
 
-def _versus(rows: Sequence[Row], reference: str) -> dict[str, list[Cell]]:
+def _versus(rows: Sequence[Row], reference: str) -> dict[str, list[TableCell]]:
     """The comparisons with a reference by learner, one for each phase."""
     return {
         row.learner: [
-            cell(row.versus[reference][phase]) if phase in row.versus[reference] else NO_SWITCH for phase in PHASES
+            table_cell(row.versus[reference][phase]) if phase in row.versus[reference] else NO_SWITCH
+            for phase in PHASES
         ]
         for row in rows
         if reference in row.versus
