@@ -169,12 +169,16 @@ def test_the_folder_is_the_name_of_the_paper_unless_given():
 # Sutton (1992).
 
 
-def errors(lms=3.5, idbd=1.5, **options):
-    """Records in which both lines have their lowest error in the middle of their grids."""
+def errors(lms=3.5, idbd=1.5, best=None, **options):
+    """Records in which both lines have their lowest error in the middle of their grids, or at the place `best`."""
     values = {}
     for line, grid, lowest in (("LMS", sutton1992.LMS_STEP_SIZES, lms), ("IDBD", sutton1992.META_STEP_SIZES, idbd)):
         for at, setting in enumerate(grid):
-            values[f"{line} {setting:g}"] = [9.0, 9.0, lowest + 0.3 * abs(at - len(grid) // 2)]
+            values[f"{line} {setting:g}"] = [
+                9.0,
+                9.0,
+                lowest + 0.3 * abs(at - (len(grid) // 2 if best is None else best)),
+            ]
     return made_records(values, [10_000, 20_000, 30_000], **options)
 
 
@@ -231,6 +235,13 @@ def test_rules_of_sutton1992(id, records, expected):
 def test_error_is_that_of_the_last_window_at_the_best_step_size():
     found = decided("sutton1992", errors=errors(lms=3.42))["S1"]
     assert found.numbers[0].mean == pytest.approx(3.42, abs=0.03) and "published 3.5" in found.why
+
+
+def test_a_best_setting_at_the_edge_of_its_grid_is_said_to_be_there():
+    inside, outside = (decided("sutton1992", errors=errors(best=best)) for best in (None, 9))
+    for id, lines in {"S1": ["LMS"], "S2": ["IDBD"], "S3": ["LMS", "IDBD"]}.items():
+        assert "edge" not in inside[id].why
+        assert all(f"the best setting of {line} is at the edge of those tried" in outside[id].why for line in lines)
 
 
 def test_step_sizes_are_judged_after_250000_examples_and_what_comes_later_is_said():

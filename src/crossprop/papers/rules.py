@@ -1,5 +1,7 @@
 """Rules that claims of several papers use."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from crossprop import sentences
@@ -22,6 +24,11 @@ def below(label: str, values: np.ndarray, bound: float, level: float) -> Finding
     """The mean over seeds is below a bound."""
     number = mean_of(label, values, level)
     return Finding(number, Bounds(high=bound), f"{said(number)}, where below {bound:g} is claimed")
+
+
+def edge_note(what: str, best: object, tried: Sequence[object]) -> str:
+    """What to say of a best setting that is the first or the last of those tried, in their order; else nothing."""
+    return f"{what} is at the edge of those tried" if best in (tried[0], tried[-1]) else ""
 
 
 def said(number: Number) -> str:

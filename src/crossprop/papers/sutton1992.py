@@ -211,13 +211,18 @@ def _best(runs: Runs, line: str, settings: Sequence[float]) -> str:
     return min(there, key=lambda name: _end(runs, name).mean())
 
 
+def _edge_note(line: str, settings: Sequence[float], best: str) -> str:
+    return rules.edge_note(f"the best setting of {line}", best, [*_lines(line, settings)])
+
+
 def _error_is(line: str, settings: Sequence[float], published: float) -> Judge:
     def judge(records: "xarray.Dataset") -> Judgement:
         runs = Runs(records)
         best = _best(runs, line, settings)
         label = f"{line}'s lowest error, at {best.removeprefix(line).strip()},"
         found = rules.near(label, _end(runs, best), published, WITHIN, joint_level(1))
-        return Judgement((Part(f"{line}'s lowest error is about {published:g}", (found,)),), runs.seeds)
+        note = _edge_note(line, settings, best)
+        return Judgement((Part(f"{line}'s lowest error is about {published:g}", (found,)),), runs.seeds, note=note)
 
     return judge
 
@@ -227,7 +232,9 @@ def _idbd_beats_lms(records: "xarray.Dataset") -> Judgement:
     lms, learned = _best(runs, LMS, LMS_STEP_SIZES), _best(runs, IDBD, META_STEP_SIZES)
     error = Quantity(runs, "error at the end", "error", lambda name: _end(runs, name))
     found = error.times(learned, lms, joint_level(1), LESS_TIMES)
-    return Judgement((Part("IDBD's lowest error is below LMS's", (found,)),), runs.seeds)
+    edges = (_edge_note(LMS, LMS_STEP_SIZES, lms), _edge_note(IDBD, META_STEP_SIZES, learned))
+    part = Part("IDBD's lowest error is below LMS's", (found,))
+    return Judgement((part,), runs.seeds, note="; ".join(filter(None, edges)))
 
 
 def _step_sizes_found(records: "xarray.Dataset") -> Judgement:

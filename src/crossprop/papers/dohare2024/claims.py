@@ -156,7 +156,7 @@ def _continual_keeps_plasticity(records: "xarray.Dataset") -> Judgement:
         ]
     shown = [_change(runs, name, level, MORE_TIMES) for name in plain.values()]
     shown += [_change(runs, name, level, Bounds(high=KEPT)) for name in by_rate if name != best]
-    return Judgement(parts, runs.seeds, shown)
+    return Judgement(parts, runs.seeds, shown, rules.edge_note("the best rate for ReLU", best, by_rate))
 
 
 # Permuted MNIST.
