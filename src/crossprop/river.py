@@ -3,6 +3,8 @@
 Features may come, go and change their order, and labels may appear at any time: the network grows. It is given inputs
 for twice as many features, or outputs for twice as many labels, when it has too few, so that it is seldom compiled
 anew. An input that no feature has yet is 0, and an output that no label has yet has a probability of 0.
+(Optimizers that move weights without a gradient, such as `clip_weights` at once and weight decay in time, let such
+outputs take part in learning; only labels that were seen are ever predicted.)
 """
 
 import math
