@@ -13,11 +13,11 @@ from jaxtyping import Array, Float
 
 from crossprop.learners import Outcome
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+AnyMetric = TypeVar("AnyMetric", bound=Callable[..., Any])
 LEAST_LOSS = 1e-8
 
 
-def after_learning(metric: Function) -> Function:
+def after_learning(metric: AnyMetric) -> AnyMetric:
     """Decorator for a metric that also sees the outcome of the same example after learning from it."""
     setattr(metric, "after_learning", True)  # noqa: B010, an attribute that functions do not declare
     return metric

@@ -45,7 +45,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
         return state, Outcome(*outcomes)
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
-    state, outcomes = _compiled_pass(learner)(learner, state, *padded, len(x))
+    state, outcomes = _compiled_pass(tuple(compiler_options(learner).items()))(learner, state, *padded, len(x))
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
 
@@ -77,12 +77,8 @@ class _Outcomes(NamedTuple):
         return _Outcomes(self.loss.at[at].set(outcome.loss), self.outputs.at[at].set(outcome.outputs))
 
 
-def _compiled_pass(learner: Learner) -> Any:
-    return _make_pass(tuple(compiler_options(learner).items()))
-
-
 @cache
-def _make_pass(options: tuple[tuple[str, bool | int], ...]) -> Any:
+def _compiled_pass(options: tuple[tuple[str, bool | int], ...]) -> Any:
     return jax.jit(_pass, compiler_options=dict(options))
 
 

@@ -135,15 +135,12 @@ def _as_sweep(learners: dict[str, Learner], runs: int) -> tuple[dict[str, Learne
     """Learners and seeds that make `runs` runs: with many, several step sizes of each learner share the seeds."""
     if runs % SEEDS:
         return learners, runs
+    slower = lambda learner, share: eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * share)
     return {
-        f"{name}, {number}": _slower(learner, 1 - number / runs)
+        f"{name}, {number}": slower(learner, 1 - number / runs)
         for name, learner in learners.items()
         for number in range(runs // SEEDS)
     }, SEEDS
-
-
-def _slower(learner: Any, share: float) -> Learner:
-    return eqx.tree_at(lambda it: it.step_size, learner, learner.step_size * share)
 
 
 def _floor(case: Case, steps: int, ceilings: Ceilings) -> float | None:

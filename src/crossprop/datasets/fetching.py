@@ -46,10 +46,6 @@ class Origin(NamedTuple):
         return self.program is None or shutil.which(self.program) is not None
 
 
-def _own_name(name: str) -> Iterable[str]:
-    return (name,)
-
-
 @dataclass(eq=False)
 class Archive:
     """The files of a data set, by name with their SHA-256."""
@@ -60,7 +56,7 @@ class Archive:
     largest: int
     """Bytes of the largest file; no more is read of any."""
     origins: tuple[Origin, ...]
-    spellings: Callable[[str], Iterable[str]] = _own_name
+    spellings: Callable[[str], Iterable[str]] = lambda name: [name]
     """Names that a file may have in a folder."""
     as_kept: Callable[[bytes], bytes] = bytes
     """The part of a file that is kept and hashed."""

@@ -34,6 +34,7 @@ def draw(sweep: Sweep, folder: Path) -> list[Path]:
 def _learners(sweep: Sweep, path: Path) -> None:
     """A line for every learner along its first axis; with many learners, one panel per optimizer."""
     panels = groups(sweep)
+    along = next(swept.axes[0] for swept in sweep.learners.values() if swept.axes)
     figure, places = _panels(len(panels), most=4)
     for axes, (title, names) in zip(places, panels.items(), strict=True):
         look, ticks = looks(infos(sweep, names)), {}
@@ -44,7 +45,7 @@ def _learners(sweep: Sweep, path: Path) -> None:
             colour, style = look[name]
             drawn = {"color": colour, "linestyle": style, "label": name} | line_style(swept.info)
             ticks |= _line(axes, swept, swept.axes[:1], (), drawn)
-        _finish(axes, title, sweep.measure, _first(sweep), ticks)
+        _finish(axes, title, sweep.measure, along, ticks)
         axes.legend(frameon=False, fontsize=7.5, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     _title(figure, "the best over all other axes at each value,\nmean and 95% bootstrap band; × at the top: diverged")
     figure.savefig(path, dpi=150)
@@ -121,10 +122,6 @@ def _panels(count: int, most: int) -> tuple[Any, list[Any]]:
     for spare in places[count:]:
         spare.set_visible(False)
     return figure, places[:count]
-
-
-def _first(sweep: Sweep) -> str:
-    return next(swept.axes[0] for swept in sweep.learners.values() if swept.axes)
 
 
 def _finish(axes: Any, title: str, measure: str, along: str, ticks: dict[float, str]) -> None:

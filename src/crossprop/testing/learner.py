@@ -113,7 +113,9 @@ def _weights(learner: Learner) -> None:
 def _compiled(learner: Learner) -> None:
     """`init`, `update` and `predict` can be compiled by `jax.jit`, with the learner as an argument."""
     (x, y), state = _examples(learner, 1), _state(learner)
-    require_close(jax.jit(_first_state)(learner, jax.random.key(0)), state, "init compiled and not")
+    require_close(
+        jax.jit(lambda learner, key: learner.init(key))(learner, jax.random.key(0)), state, "init compiled and not"
+    )
     require_close(_update(learner, state, x[0], y[0]), learner.update(state, x[0], y[0]), "update compiled and not")
     outputs = jax.jit(lambda learner, state, x: learner.predict(state, x))(learner, state, x[0])
     require_close(outputs, learner.predict(state, x[0]), "predict compiled and not")
@@ -184,7 +186,11 @@ def _saved(learner: Learner) -> None:
     parts = [learner, *(value for _, value in _all_fields(learner) if dataclasses.is_dataclass(value))]
     if any(find_class(f"{type(part).__module__}:{type(part).__qualname__}") is not type(part) for part in parts):
         return  # such as a class that was defined in a function
-    functions = {field.name: value for field, value in _all_fields(learner) if _is_function(value)}
+    functions = {
+        field.name: value
+        for field, value in _all_fields(learner)
+        if callable(value) and not dataclasses.is_dataclass(value)
+    }
     (x, y), state = _examples(learner, 1), _state(learner)
     state, _ = _update(learner, state, x[0], y[0])
     with tempfile.TemporaryDirectory() as folder:
@@ -235,10 +241,6 @@ def _state(learner: Learner) -> Any:
     return learner.init(jax.random.key(0))
 
 
-def _first_state(learner: Learner, key: Any) -> Any:
-    return learner.init(key)
-
-
 @jax.jit
 def _update(learner: Learner, state: Any, x: Any, y: Any) -> Any:
     return learner.update(state, x, y)
@@ -272,7 +274,3 @@ def _all_fields(thing: Any) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
         yield field, value
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and not field.metadata.get("static", False):
             yield from _all_fields(value)
-
-
-def _is_function(value: Any) -> bool:
-    return callable(value) and not dataclasses.is_dataclass(value)

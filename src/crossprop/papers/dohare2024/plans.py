@@ -46,10 +46,6 @@ def _regression(activation: str, step_size: float, replacement: ContinualReplace
     return Backprop(_hidden(activation), 2 * step_size, replacement=replacement)
 
 
-def _linear() -> Backprop:
-    return Backprop(Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform"), 2 * STEP_SIZES[0])
-
-
 def _sizes(version: Version) -> tuple[int, int, int]:
     """Runs, examples and bin."""
     bin, steps = version.pick((20, 1000), (BIN, STEPS), (BIN, STEPS))
@@ -75,7 +71,8 @@ def regression_plan(version: Version) -> Plan:
     """Backprop with three step sizes, for several activations, and a linear unit."""
     seeds, steps, bin = _sizes(version)
     shown = dict([*ACTIVATIONS.items()][: version.pick(2, 2, 4)])
-    learners: dict[str, Learner] = {LINEAR: _linear()}
+    linear = Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform")
+    learners: dict[str, Learner] = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}
     for activation in shown:
         learners |= {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
     charts = tuple(
