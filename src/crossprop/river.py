@@ -42,24 +42,30 @@ LearnerBuilder = str | Callable[..., Learner]
 class _Online:
     """What both estimators share: the learner, its state, and which input is which feature."""
 
-    learner: LearnerBuilder
-    hidden: int | tuple[int, ...]
-    step_size: float
-    optimizer: Any
-    activation: str
-    layer_norm: bool
-    seed: int | None
-
     _loss: str
+    _usual_step_size: float
     _made: Any
     _state: Any
 
-    def _set_up(self) -> None:
-        """Begins without features. Bad arguments are found here, by making a small learner of them."""
+    def __init__(
+        self,
+        learner: LearnerBuilder = "foresight",
+        *,
+        hidden: int | tuple[int, ...] = (100,),
+        step_size: float | None = None,
+        optimizer: Any = "sgd",
+        activation: str = "tanh",
+        layer_norm: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
+        self.activation, self.layer_norm, self.seed = activation, layer_norm, seed
         self._slots: dict[Any, int] = {}
+        self._labels: dict[Any, int] = {}
+        self._targets = np.eye(2, dtype=float_type())
         self._made, self._state = None, None
-        self._seed = None if self.seed is None else check.integer("seed", self.seed, low=0)
-        self._build(1, 1)
+        self._seed = None if seed is None else check.integer("seed", seed, low=0)
+        self._build(1, 1)  # finds bad arguments
 
     def _build(self, inputs: int, outputs: int) -> Learner:
         network = Network(
@@ -74,7 +80,8 @@ class _Online:
             layer_norm=self.layer_norm,
         )
         build = self.learner if callable(self.learner) else LEARNERS.find("learner", self.learner)
-        made = build(network, step_size=self.step_size, optimizer=self.optimizer)
+        step_size = self._usual_step_size if self.step_size is None else self.step_size
+        made = build(network, step_size=step_size, optimizer=self.optimizer)
         if not isinstance(made, Learner):
             raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
         return made
@@ -153,7 +160,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
       or a function that makes one, such as `functools.partial(crossprop.Foresight, ahead=2.0)`.
     - `hidden`: hidden units, an int or a tuple with one number per layer. `activation`, `layer_norm`: as in
       `crossprop.Network`.
-    - `step_size`, `optimizer`: as in `crossprop.Backprop`.
+    - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is a step size of 0.01, for a `Regressor` 0.003.
     - `seed`: of the initial weights; None takes another one every time.
 
     ```python
@@ -161,24 +168,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
     ```
     """
 
-    _loss = "softmax"
-
-    def __init__(
-        self,
-        learner: LearnerBuilder = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float = 0.01,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        seed: int | None = None,
-    ) -> None:
-        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.seed = activation, layer_norm, seed
-        self._labels: dict[Any, int] = {}
-        self._targets = np.eye(2, dtype=float_type())
-        self._set_up()
+    _loss, _usual_step_size = "softmax", 0.01
 
     @property
     def _multiclass(self) -> bool:
@@ -265,22 +255,7 @@ class Regressor(_Online, base.MiniBatchRegressor):
     ```
     """
 
-    _loss = "squared"
-
-    def __init__(
-        self,
-        learner: LearnerBuilder = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float = 0.003,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        seed: int | None = None,
-    ) -> None:
-        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.seed = activation, layer_norm, seed
-        self._set_up()
+    _loss, _usual_step_size = "squared", 0.003
 
     def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget) -> None:
         """Learns from one example; its features may be new."""

@@ -33,16 +33,23 @@ _validated: Any = validate_data  # typed by the value of its defaults
 class _Online(BaseEstimator):
     """What both estimators share: the network, the learner and its state, and the scaling of inputs."""
 
-    learner: Any
-    hidden: Any
-    step_size: Any
-    optimizer: Any
-    activation: str
-    layer_norm: bool
-    epochs: int
-    shuffle: bool
-    scale: bool
-    random_state: Any
+    def __init__(
+        self,
+        learner: str | Learner = "foresight",
+        *,
+        hidden: int | tuple[int, ...] = (100,),
+        step_size: float | None = None,
+        optimizer: Any = "sgd",
+        activation: str = "tanh",
+        layer_norm: bool = False,
+        epochs: int = 10,
+        shuffle: bool = True,
+        scale: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
+        self.activation, self.layer_norm, self.epochs, self.shuffle = activation, layer_norm, epochs, shuffle
+        self.scale, self.random_state = scale, random_state
 
     def _begin(self, x: np.ndarray, outputs: int, loss: str) -> None:
         """A network and a state for these sizes."""
@@ -72,7 +79,9 @@ class _Online(BaseEstimator):
                 layer_norm=self.layer_norm,
             )
             build = LEARNERS.find("learner", self.learner)
-            self.learner_ = build(network, step_size=self.step_size, optimizer=self.optimizer)
+            usual = 0.01 if loss == "softmax" else 0.003
+            step_size = usual if self.step_size is None else self.step_size
+            self.learner_ = build(network, step_size=step_size, optimizer=self.optimizer)
         self._scaler_ = StandardScaler()
         self._state_ = self.learner_.init(keys(int(self._random_.randint(2**31)))[1])
         self.loss_curve_: list[float] = []
@@ -115,7 +124,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
       or a learner of yours, which then brings its own network and ignores the next five arguments.
     - `hidden`: hidden units, an int or a tuple with one number per layer. `activation`, `layer_norm`: as in
       `crossprop.Network`.
-    - `step_size`, `optimizer`: as in `crossprop.Backprop`.
+    - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is a step size of 0.01, for a regressor 0.003.
     - `epochs`: passes over the data that `fit` makes; `partial_fit` makes one.
     - `shuffle`: whether `fit` takes the rows in a random order; without, they come as they are.
     - `scale`: whether inputs are standardised; `partial_fit` keeps running means and variances.
@@ -128,24 +137,6 @@ class OnlineClassifier(ClassifierMixin, _Online):
     model = OnlineClassifier("foresight", hidden=(64, 64), epochs=1).fit(X, y)
     ```
     """
-
-    def __init__(
-        self,
-        learner: str | Learner = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float = 0.01,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        epochs: int = 10,
-        shuffle: bool = True,
-        scale: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.epochs, self.shuffle = activation, layer_norm, epochs, shuffle
-        self.scale, self.random_state = scale, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learns from the rows of `X`, `epochs` times."""
@@ -194,24 +185,6 @@ class OnlineRegressor(RegressorMixin, _Online):
     model = OnlineRegressor("backprop", hidden=64, optimizer="adam", step_size=1e-3).fit(X, y)
     ```
     """
-
-    def __init__(
-        self,
-        learner: str | Learner = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float = 0.003,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        epochs: int = 10,
-        shuffle: bool = True,
-        scale: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.epochs, self.shuffle = activation, layer_norm, epochs, shuffle
-        self.scale, self.random_state = scale, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learns from the rows of `X`, `epochs` times."""
