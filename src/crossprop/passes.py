@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from crossprop import _checks as check
@@ -41,11 +42,12 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     x, y = checked_examples(learner, x, y)
     make_room()
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
-        state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x))
+        state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
         return state, Outcome(*outcomes)
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
-    state, outcomes = _compiled_pass(tuple(compiler_options(learner).items()))(learner, state, *padded, len(x))
+    learn_from_all = _compiled_pass(tuple(compiler_options(learner).items()))
+    state, outcomes = learn_from_all(learner, state, *padded, len(x), whole=jax.default_backend() == "cpu")
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
 
@@ -74,17 +76,18 @@ class _Outcomes(NamedTuple):
     def add(
         self, learner: Learner, observers: Observers, at: Any, outcome: Outcome, y: Array, after: Outcome | None = None
     ) -> "_Outcomes":
-        return _Outcomes(self.loss.at[at].set(outcome.loss), self.outputs.at[at].set(outcome.outputs))
+        put = partial(lax.dynamic_update_index_in_dim, index=at, axis=0)
+        return _Outcomes(put(self.loss, outcome.loss), put(self.outputs, outcome.outputs))
 
 
 @cache
 def _compiled_pass(options: tuple[tuple[str, bool | int], ...]) -> Any:
-    return jax.jit(_pass, compiler_options=dict(options))
+    return jax.jit(_pass, static_argnames="whole", compiler_options=dict(options))
 
 
-def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any) -> tuple[Any, _Outcomes]:
+def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, _Outcomes]:
     check_state(learner, state)
-    loop: Any = loop_for(learner)  # takes the outcomes in the place of sums
+    loop: Any = loop_for(learner, whole=whole)  # takes the outcomes in the place of sums
     outcomes = _Outcomes(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
     rows = Rows(x, y, jnp.zeros((), int), count, 0)
     work, outcomes = loop.advance(learner, loop.enter(learner, state), outcomes, rows, Observers())

@@ -1,6 +1,8 @@
 """The scan engine: one example after another, any learner, any device. The other engines are judged by it."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,11 +11,12 @@ from jax import lax
 
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
+from crossprop.engines.whole import called_apart, called_whole
 from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import answer, follow
-from crossprop.learners.renewal import renewed
-from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
-from crossprop.learners.update import learn, respond_and_show
+from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
+from crossprop.learners.update import learn
 from crossprop.network import float_type
 
 TILE_BYTES = 2**25
@@ -32,13 +35,15 @@ def width(learner: Learner, platform: str) -> int:
 def start(batch: Batch, platform: str) -> Session:
     """Begins the runs of a batch."""
     learner = batch.runs[0].learner
-    stride = None if platform == "cpu" else _stride(batch)
-    return LoopSession(loop_for(learner, stride), batch, width(learner, platform))
+    on_cpu = platform == "cpu"
+    loop = loop_for(learner, stride=None if on_cpu else _stride(batch), whole=on_cpu)
+    return LoopSession(loop, batch, width(learner, platform))
 
 
-def loop_for(learner: Learner, stride: int | None = None) -> "AnyLoop | UnitLoop":
-    """The loop for a learner; with a stride it goes a fixed number of examples at a time."""
-    return UnitLoop(stride) if isinstance(learner, UnitRule) else AnyLoop(stride)
+def loop_for(learner: Learner, stride: int | None = None, whole: bool = False) -> "AnyLoop | UnitLoop":
+    """The loop for a learner. With a stride it goes a fixed number of examples at a time; `whole`, for one run on a
+    CPU, makes it one compiled function where that can be."""
+    return UnitLoop(stride, whole) if isinstance(learner, UnitRule) else AnyLoop(stride, whole)
 
 
 def _stride(batch: Batch) -> int:
@@ -51,6 +56,7 @@ class AnyLoop(NamedTuple):
     """Calls the learner's own `update`."""
 
     stride: int | None
+    whole: bool
 
     def enter(self, learner: Learner, state: Any) -> Any:
         return state
@@ -73,7 +79,8 @@ class AnyLoop(NamedTuple):
             after = observers.after(learner, lambda: learner.predict(state, x[at]), y[at])
             return state, sums.add(learner, observers, start + at, outcome, y[at], after)
 
-        return lax.fori_loop(at, until if self.stride is None else at + self.stride, example, (work, sums))
+        until = until if self.stride is None else at + self.stride
+        return _loop(self.whole, at, until, example, (work, sums))
 
 
 def _floats(weights: jax.Array) -> jax.Array:
@@ -84,6 +91,7 @@ class UnitLoop(NamedTuple):
     """The update of a unit rule, in the unit-major layout."""
 
     stride: int | None
+    whole: bool
 
     def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
         return to_unit_major(state)
@@ -97,47 +105,44 @@ class UnitLoop(NamedTuple):
     def advance(
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
-        late = self.stride is None and work.layers and not observers.see_after
-        if late and learner.network_optimizer() is None:
-            return self._advance_late(learner, work, sums, rows, observers)
         stack, (x, y, at, until, start) = Stack.of(learner), rows
+        following = follow_apart if self.whole else follow
 
         def example(at: Any, carry: Any) -> Any:
             work, sums = carry
             inputs = learner.network.with_constant(x[at])
-            work, outcome = learn(stack, work, inputs, y[at])
+            work, outcome = learn(stack, work, inputs, y[at], following)
             after = observers.after(learner, lambda: answer(stack, work, inputs), y[at])
             return work, sums.add(learner, observers, start + at, outcome, y[at], after)
 
         if self.stride is None:
-            return lax.fori_loop(at, until, example, (work, sums))
+            return _loop(self.whole, at, until, example, (work, sums))
         return lax.fori_loop(0, self.stride, lambda i, carry: example(at + i, carry), (work, sums))
 
-    def _advance_late(
-        self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
-    ) -> tuple[Any, Any]:
-        """On a CPU the first weights follow an example when the next one comes. Its coefficients, one per hidden unit,
-        are then carried through the loop, where XLA would otherwise compute them again for every weight. Units are
-        replaced when the weights have followed."""
-        network, stack, (x, y, at, until, start) = learner.network, Stack.of(learner), rows
-        inputs = lambda at: network.with_constant(x[at])
 
-        def respond_to(work: UnitMajorState, sums: Accumulator, at: Any) -> Any:
-            z = network.weigh(inputs(at), work.layers[0].weights)
-            work, credit, outcome, phis = respond_and_show(stack, work, z, y[at])
-            return work, (credit, outcome.loss, phis), sums.add(learner, observers, start + at, outcome, y[at])
+def _loop(whole: bool, at: Any, until: Any, example: Callable[[Any, Any], Any], carry: Any) -> Any:
+    loop = lambda at, until, carry: lax.fori_loop(at, until, example, carry)
+    return called_whole(loop, at, until, carry) if whole else loop(at, until, carry)
 
-        def follow_example(work: UnitMajorState, late: Any, at: Any) -> UnitMajorState:
-            credit, loss, phis = late
-            work = work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs(at), loss))
-            return renewed(stack, work, phis)
 
-        def example(at: Any, carry: Any) -> Any:
-            work, late, sums = carry
-            return respond_to(follow_example(work, late, at - 1), sums, at)
+def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
+    """`follow` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is called,
+    and not again for every weight."""
 
-        work, late, sums = lax.fori_loop(at + 1, until, example, respond_to(work, sums, at))
-        return follow_example(work, late, until - 1), sums
+    def followed(layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
+        moved = follow(rule, layer, credit, inputs, loss)
+        if not rule.shapes().matrices:
+            return moved
+        # The weights need the memory from before this example. They come first, so that it can be changed in place.
+        return replace(moved, memory=follow(rule, layer, credit, _after(moved.weights, inputs), loss).memory)
+
+    return called_apart(followed, layer, credit, inputs, loss)
+
+
+def _after(first: jax.Array, values: jax.Array) -> jax.Array:
+    """`values`, for what is to be computed after `first`: XLA does not know that no number is both infinite and NaN."""
+    some = first[0, 0]
+    return jnp.where(jnp.isinf(some) & jnp.isnan(some), 0, values)
 
 
 def unit_drifts(

@@ -96,16 +96,23 @@ def _restarted(stack: Stack, work: UnitMajorState, at: int, unit: Array, mean: A
     if top:
         column = lax.dynamic_index_in_dim(outgoing, unit, axis=1, keepdims=False)
         if biased:
-            outgoing = outgoing.at[:, -1].add(column * mean)
+            outgoing = _with_added(outgoing, column * mean, axis=1)
         outgoing = _with_part(outgoing, jnp.zeros_like(column), unit, axis=-1)
     else:
         above = layers[at + 1]
         row = lax.dynamic_index_in_dim(above.weights, unit, keepdims=False)
         if biased:
-            above = replace(above, weights=above.weights.at[-1].add(row * mean))
+            above = replace(above, weights=_with_added(above.weights, row * mean, axis=0))
         layers[at + 1] = _with_new_part(above, stack.rules[at + 1], unit, jnp.zeros_like(row), axis=-2)
     work = replace(work, layers=tuple(layers), outgoing=outgoing)
     return _with_fresh_optimizers(stack, work, unit, {at: -1, at + 1: -1 if top else -2})
+
+
+def _with_added(weights: Array, values: Array, axis: int) -> Array:
+    """Weights with something added to the last along an axis, those of the biases."""
+    last = weights.shape[axis] - 1
+    biases = lax.index_in_dim(weights, last, axis, keepdims=False)
+    return _with_part(weights, biases + values, jnp.asarray(last), axis)
 
 
 def _with_new_part(layer: Layer, rule: Any, unit: Array, values: Array, axis: int) -> Layer:

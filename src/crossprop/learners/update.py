@@ -4,6 +4,7 @@ An update has two halves. `respond` is all that happens above the first weights.
 matrices by the coefficients that the first half gave; an engine may do it later, or for many examples at once.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,14 @@ from jax import Array
 from crossprop.learners.credit import Credit, Outcome
 from crossprop.learners.layer_update import credit_layers, follow, forward, move_outgoing, moved, remember
 from crossprop.learners.renewal import renewed
-from crossprop.learners.unit_major import Stack, UnitMajorState
+from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
 from crossprop.learners.whole_network import learn_at_once
 
 
-def learn(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
-    """A whole update; `inputs` have their constant."""
+def learn(
+    stack: Stack, work: UnitMajorState, inputs: Any, y: Array, follow: Callable[..., Layer] = follow
+) -> tuple[UnitMajorState, Outcome]:
+    """A whole update; `inputs` have their constant. An engine may have its own way to `follow`."""
     if stack.whole.network_optimizer() is not None:
         work, outcome, phis = learn_at_once(stack, work, inputs, y)
         return renewed(stack, work, phis), outcome

@@ -7,7 +7,7 @@ from jaxtyping import Array
 from crossprop import _checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network
-from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
+from crossprop.replacements.base import Choice, Replacement, Turnover, Watched, first
 
 
 class RandomReplacement(Replacement):
@@ -47,4 +47,4 @@ class RandomReplacement(Replacement):
     def choose(self, memory: Turnover, key: Array) -> Choice:
         so_many = jnp.cumsum(memory.age > self.maturity)
         place = jnp.floor(jax.random.uniform(key, dtype=memory.due.dtype) * so_many[-1])
-        return Choice(jnp.argmax(so_many > place), memory._replace(due=memory.due - 1))
+        return Choice(first(so_many > place), memory._replace(due=memory.due - 1))

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 from crossprop import _checks as check
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
-from crossprop.replacements.base import Choice, Replacement, Watched
+from crossprop.replacements.base import Choice, Replacement, Watched, first
 
 
 class ReDoMemory(NamedTuple):
@@ -74,4 +74,4 @@ class ReDo(Replacement):
 
     def choose(self, memory: ReDoMemory, key: Array) -> Choice:
         del key
-        return Choice(jnp.argmax(memory.dormant), memory)
+        return Choice(first(memory.dormant), memory)
