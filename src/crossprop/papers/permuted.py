@@ -9,10 +9,10 @@ import numpy as np
 from crossprop import sentences
 from crossprop.datasets import DataSet
 from crossprop.learners import Learner
+from crossprop.papers import rules
 from crossprop.papers.measures import Runs
 from crossprop.papers.plans import Charts, Plan, Setting
-from crossprop.papers.verdicts import Bounds, CannotDecide, Finding, Number
-from crossprop.statistics import paired_difference
+from crossprop.papers.verdicts import Bounds, CannotDecide, Finding
 from crossprop.streams import PermutedInputs
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def lost(runs: Runs, name: str) -> np.ndarray:
 
 def loses(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
     """How much a learner loses."""
-    number = Number.of(f"points lost, {name}", paired_difference(lost(runs, name), 0.0, level), UNIT)
+    number = rules.mean_of(f"points lost, {name}", lost(runs, name), level, UNIT)
     text = f"{name} misclassifies {{}} at the end than at first"
     return Finding(number, bounds, sentences.points(text, ("more", "less"), number))
 

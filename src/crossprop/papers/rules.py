@@ -9,9 +9,9 @@ from crossprop.papers.verdicts import Bounds, Finding, Number
 from crossprop.statistics import paired_difference
 
 
-def mean_of(label: str, values: np.ndarray, level: float) -> Number:
+def mean_of(label: str, values: np.ndarray, level: float, unit: str = "") -> Number:
     """A mean over seeds with its interval."""
-    return Number.of(label, paired_difference(values, 0.0, level))
+    return Number.of(label, paired_difference(values, 0.0, level), unit)
 
 
 def near(label: str, values: np.ndarray, published: float, within: float, level: float) -> Finding:

@@ -14,7 +14,6 @@ from crossprop._memory import bytes_of, check_memory
 from crossprop.formats import as_html
 from crossprop.network import float_type
 
-Numbers = np.ndarray | Array
 Tasks = str | Sequence[int] | np.ndarray
 
 MOST_TASKS = 10**6

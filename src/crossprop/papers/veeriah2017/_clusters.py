@@ -6,6 +6,7 @@ import numpy as np
 
 from crossprop import sentences
 from crossprop.formats import fixed, listed
+from crossprop.papers.rules import mean_of
 from crossprop.papers.texts import INTERVALS
 from crossprop.papers.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
 from crossprop.statistics import paired_difference
@@ -30,7 +31,7 @@ def _cluster_by_label(features: "xarray.Dataset") -> Judgement:
         return features[variable].sel(representation=name).values.astype(np.float64)
 
     def mean(variable: str, name: str) -> Finding:
-        number = Number.of(f"{variable}, {name}", paired_difference(values(variable, name), 0.0, level))
+        number = mean_of(f"{variable}, {name}", values(variable, name), level)
         text = f"{{}} of an example's nearest neighbours in the features of {name} have its label"
         return Finding(number, Bounds(CLUSTERED), sentences.share(text, number))
 

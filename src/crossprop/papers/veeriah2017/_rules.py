@@ -5,6 +5,7 @@ from itertools import combinations
 
 from crossprop import sentences
 from crossprop.papers.measures import Quantity, Runs
+from crossprop.papers.rules import mean_of
 from crossprop.papers.verdicts import (
     LESS_TIMES,
     MORE,
@@ -12,11 +13,9 @@ from crossprop.papers.verdicts import (
     Bounds,
     Finding,
     Judgement,
-    Number,
     Part,
     joint_level,
 )
-from crossprop.statistics import paired_difference
 
 SIMILAR_RATIO = 1.10
 SIMILAR_ERROR = 2.0  # percentage points
@@ -144,7 +143,7 @@ def adapts_by_outgoing(runs: Runs) -> Judgement:
 
     def share(name: str) -> Finding:
         values = runs.outgoing_share(name)
-        number = Number.of(f"share of W, {name}", paired_difference(values, 0.0, level))
+        number = mean_of(f"share of W, {name}", values, level)
         agree = values > 0.5 if number.mean > 0.5 else values < 0.5
         text = f"just after a switch, {{}} of {name}'s movement is that of W"
         return Finding(number, Bounds(0.5), sentences.share(text, number, runs.count(agree)))
