@@ -177,11 +177,3 @@ def check_params(optimizer: NetworkOptimizer, params: Any) -> None:
     """A TypeError if `update` was called without parameters."""
     if params is None:
         raise TypeError(f"{type(optimizer).__name__} needs the parameters: update(gradients, state, params, ...)")
-
-
-def normal_like(key: Any, tree: Any) -> Any:
-    """Standard normal numbers shaped like a tree, with a key of its own for each leaf."""
-    leaves, structure = jax.tree.flatten(tree)
-    keys = jax.random.split(key, len(leaves))
-    drawn = [jax.random.normal(own, leaf.shape, leaf.dtype) for own, leaf in zip(keys, leaves, strict=True)]
-    return jax.tree.unflatten(structure, drawn)

@@ -15,12 +15,12 @@ from crossprop.optimizers.base import (
     check_optimizer,
     check_params,
     full_like,
-    normal_like,
     optimizer_field,
     required,
     transformation_of_tree,
     with_extra_arguments,
 )
+from crossprop.optimizers.noise import normal_like
 
 
 class UPGDState(NamedTuple):
