@@ -88,6 +88,45 @@ def test_seeds_that_are_none_are_named(seeds):
         cp.run(cp.Backprop(NET, 0.1), SHORT, seeds=seeds)
 
 
+@pytest.mark.parametrize(
+    ("call", "problem", "text"),
+    [
+        (lambda: cp.Network(3, (2,) * 10**5), ValueError, "hidden must have at most 1,000 layers, got 100,000"),
+        (lambda: cp.Hindsight(NET, 0.1, delay=10**10), ValueError, "delay must be between 1 and 2147483647, got"),
+        (
+            lambda: cp.SlowlyChanging(3, slow=1, features=10**11).begin(KEY),
+            ValueError,
+            "the target network of 100,000,000,000 features would take 2.2 TiB of memory, and ",
+        ),
+        (
+            lambda: cp.sweep(cp.Backprop(NET, 0.1), SHORT, {"step_size": range(1, 10**12)}, 1),
+            ValueError,
+            r"over\['step_size'\]: 999,999,999,999 runs would take",
+        ),
+        (
+            lambda: cp.run(cp.Backprop(NET, 0.1), SHORT, 1, probes={"a": lambda *_: "x"}),
+            TypeError,
+            r"probes\['a'\] must return a number or an array: ",
+        ),
+        (
+            lambda: cp.run(cp.Backprop(NET, 0.1), SHORT, 1, metrics={"a": lambda *_: "x"}),
+            TypeError,
+            r"metrics\['a'\] must return a number: ",
+        ),
+        (lambda: cp.run({"\ud800": cp.Backprop(NET, 0.1)}, SHORT, 1), TypeError, "learners must have names, got"),
+        (
+            lambda: cp.sweep(cp.Backprop(NET, 0.1), SHORT, {}, 1, store="a\0b"),
+            ValueError,
+            r"store must be a folder, got 'a\\x00b', which no path can be",
+        ),
+        (lambda: cp.load("\ud800"), ValueError, "path must be a file written by crossprop.save, got .* no path can be"),
+    ],
+)
+def test_what_has_no_end_or_no_name_is_refused_before_work(call, problem, text):
+    with pytest.raises(problem, match=text):
+        call()
+
+
 def test_an_optimizer_that_makes_none_is_named():
     with pytest.raises(TypeError, match="optimizer must return an optax transformation, got None"):
         cp.Backprop(NET, 0.1, optimizer=lambda size: None)

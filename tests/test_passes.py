@@ -171,6 +171,13 @@ BAD = {
     "update ragged": (lambda: SOFTMAX.update(STATE, [[1.0], 2.0, 3.0, 4.0], 1), r"^x must be numbers, got "),
     "update letters": (lambda: SOFTMAX.update(STATE, X[0], np.array(["a"])), r"^y must be numbers, got array"),
     "update letters as state": (lambda: SOFTMAX.update(np.array(b"a"), X[0], 1), r"^state must be a state of this"),
+    "update masked state": (
+        lambda: SOFTMAX.update(np.ma.masked_array([1, 2], [0, 1]), X[0], 1),
+        r"^state must be a state of this learner, got masked",
+    ),
+    "predict number as state": (lambda: cp.predict(SOFTMAX, 2**32, X), r"^state must be a state of .* got 4294967296$"),
+    "live long number as state": (lambda: cp.live(SOFTMAX, 10**5000, X, LABELS), r"^state must be .* of 16610 bits$"),
+    "live key as y": (lambda: cp.live(SOFTMAX, STATE, X, jax.random.key(0)), r"^y must be numbers, got a key of JAX"),
     "update state": (lambda: SOFTMAX.update(OTHER, X[0], 1), r"^state must be a state of this Backprop, with leaves"),
     "predict x": (lambda: SOFTMAX.predict(STATE, X[0, :3]), r"^x must have shape \(4,\), got \(3,\)"),
     "predict state": (lambda: SOFTMAX.predict(OTHER, X[0]), r"^state must be a state of this Backprop"),

@@ -6,6 +6,7 @@ fractions are not.
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -126,6 +127,24 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, got {shown(value)}")
     return value
+
+
+def path(name: str, value: Any, what: str) -> Path:
+    """`value` is a path that an operating system can have; returned as a `Path`."""
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{name} must be {what}, got {shown(value)}")
+    if "\0" in str(value) or not is_text(str(value), "surrogateescape"):
+        raise ValueError(f"{name} must be {what}, got {str(value)!r}, which no path can be")
+    return Path(value)
+
+
+def is_text(value: str, errors: str = "strict") -> bool:
+    """Whether a string can be written to a file."""
+    try:
+        value.encode(errors=errors)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def choice(name: str, value: Any, choices: Iterable[str]) -> None:

@@ -37,7 +37,7 @@ def checked_learners(learners: Any) -> dict[str, Learner]:
     if not isinstance(learners, Mapping) or not learners:
         raise TypeError(f"learners must be a learner or a dict of learners by name, got {check.shown(learners)}")
     for name, learner in learners.items():
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or not check.is_text(name):
             raise TypeError(f"learners must have names, got {check.shown(name)}")
         if not isinstance(learner, Learner):
             raise TypeError(
@@ -191,7 +191,10 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
         for learner in learners.values():
             y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
             outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
-            found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
+            try:
+                found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
+            except TypeError as problem:
+                raise TypeError(f"metrics[{name!r}] must return a number: {problem}") from problem
             if not hasattr(found, "shape"):
                 raise TypeError(f"what metrics[{name!r}] returns must be a number, got {check.shown(found)}")
             check.shape(f"what metrics[{name!r}] returns", found, ())
@@ -200,7 +203,10 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
 
 def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
     leaves, structure = jax.tree.flatten(learner)
-    found = _probed(probe, structure, tuple(map(np.shape, leaves)), float_type())
+    try:
+        found = _probed(probe, structure, tuple(map(np.shape, leaves)), float_type())
+    except TypeError as problem:
+        raise TypeError(f"probes[{name!r}] must return a number or an array: {problem}") from problem
     if not hasattr(found, "shape"):
         raise TypeError(f"what probes[{name!r}] returns must be a number or an array, got {check.shown(found)}")
     return found.shape

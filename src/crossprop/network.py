@@ -21,6 +21,8 @@ SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", PYTORCH, SPAR
 LEAK = 0.01
 NORM_EPSILON = 1e-5
 SPARSITY = 0.9
+MOST_LAYERS = 1000
+"""Each is a part of the compiled program, whose time to compile grows with it."""
 
 GAINS = {"relu": np.sqrt(2.0), "leaky_relu": np.sqrt(2.0 / (1 + LEAK**2)), "tanh": 5 / 3}
 """Kaiming's factor for each activation; 1 for the others and for the output layer."""
@@ -104,6 +106,8 @@ class Network(eqx.Module):
     def __check_init__(self):
         check.integer("inputs", self.inputs, low=1)
         if isinstance(self.hidden, tuple):
+            if len(self.hidden) > MOST_LAYERS:
+                raise ValueError(f"hidden must have at most {MOST_LAYERS:,} layers, got {len(self.hidden):,}")
             for layer, size in enumerate(self.hidden):
                 check.integer(f"hidden[{layer}]", size, low=1)
         else:

@@ -15,7 +15,7 @@ from crossprop.engines.protocol import Observers, Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
 from crossprop.learners.base import Learner, Outcome
-from crossprop.learners.calling import check_state, one_hot
+from crossprop.learners.calling import check_leaves, check_state, one_hot
 from crossprop.network import float_type
 
 ROWS = 4096
@@ -40,6 +40,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     ```
     """
     x, y = checked_examples(learner, x, y)
+    check_leaves(state)
     make_room()
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
         state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
@@ -55,6 +56,7 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     """The linear outputs, before any softmax, for many examples `x (examples, inputs)`."""
     _check_learner(learner)
     x = _rows("x", x, learner.network.inputs)
+    check_leaves(state)
     make_room()
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))

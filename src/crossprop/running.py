@@ -152,8 +152,8 @@ def run(
     check.flag("return_states", return_states)
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise TypeError(f"progress must be True, False, None or a function, got {check.shown(progress)}")
-    if checkpoint is not None and not isinstance(checkpoint, str | Path):
-        raise TypeError(f"checkpoint must be a folder, got {check.shown(checkpoint)}")
+    if checkpoint is not None:
+        checkpoint = check.path("checkpoint", checkpoint, "a folder")
     check_fit(named, stream)
     observers = checked_observers(probes, metrics, named)
     engines = {name: engine_for(engine, learner, observers, f"learners[{name!r}]") for name, learner in named.items()}

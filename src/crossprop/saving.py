@@ -28,8 +28,7 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
     """Writes a learner and its state to one file, completely or not at all."""
     if not isinstance(learner, Learner):
         raise TypeError(f"learner must be a crossprop learner, got {check.shown(learner)}")
-    if not isinstance(path, str | Path):
-        raise TypeError(f"path must be a file to write, got {check.shown(path)}")
+    path = check.path("path", path, "a file to write")
     check_state(learner, state)
     leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}
     keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
@@ -65,9 +64,8 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    if not isinstance(path, str | Path):
-        raise TypeError(f"path must be a file written by crossprop.save, got {check.shown(path)}")
-    with Path(path).open("rb") as file:
+    path = check.path("path", path, "a file written by crossprop.save")
+    with path.open("rb") as file:
         try:
             arrays = read_arrays(file)
             header = json.loads(str(arrays.pop("header")))

@@ -69,14 +69,11 @@ def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) ->
                 numbers[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
         try:
             return program(numbers[wide], state, *example)
-        except OverflowError as problem:
-            raise ValueError(f"state, x and y must hold numbers that JAX's types can: {problem}") from None
-        except TypeError:
+        except (OverflowError, ValueError, TypeError):
             for name, value in zip("xy", example, strict=False):
                 _numbers(name, value)
-            if all(_is_number(leaf) for leaf in jax.tree.leaves(state)):
-                raise
-            raise TypeError(f"state must be a state of this learner, got {check.shown(state)}") from None
+            check_leaves(state)
+            raise
 
     return call
 
@@ -128,10 +125,15 @@ def _is_array(value: Any) -> bool:
     return False
 
 
-def _is_number(leaf: Any) -> bool:
-    if isinstance(leaf, np.ndarray | np.generic):
-        return leaf.dtype.kind in NUMBERS
-    return isinstance(leaf, jax.Array | float)
+def check_leaves(state: Any) -> None:
+    """A TypeError if a state holds anything but numbers that JAX can take."""
+    for leaf in jax.tree.leaves(state):
+        if isinstance(leaf, np.ndarray | np.generic):
+            fits = leaf.dtype.kind in NUMBERS and leaf.dtype.itemsize <= 8 and not isinstance(leaf, np.ma.MaskedArray)
+        else:
+            fits = isinstance(leaf, jax.Array | float) or (isinstance(leaf, int) and abs(leaf) < 2**31)
+        if not fits:
+            raise TypeError(f"state must be a state of this learner, got {check.shown(state)}")
 
 
 def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
@@ -157,8 +159,10 @@ def one_hot(name: str, y: Any, network: Any, ndim: int) -> Any:
 
 def _numbers(name: str, value: Any) -> Any:
     if isinstance(value, Tracer | jax.Array):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            raise TypeError(f"{name} must be numbers, got a key of JAX, {check.shown(value)}")
         return value
     values = check.array(name, value)
     if values.dtype.kind not in NUMBERS:
         raise TypeError(f"{name} must be numbers, got {check.shown(value)}")
-    return values
+    return values.astype(float) if values.dtype.itemsize > 8 else values  # a long double, which JAX does not have

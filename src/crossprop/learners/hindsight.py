@@ -70,7 +70,7 @@ class _Late(Learner):
 
     def __check_init__(self):
         self._backprop()
-        check.integer("delay", self.delay, low=1)
+        check.integer("delay", self.delay, low=1, high=2**31 - 1)
 
     def _backprop(self) -> Backprop:
         return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
+from crossprop._memory import check_memory
+from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
@@ -94,7 +96,12 @@ class SlowlyChanging(Stream):
             object.__setattr__(self, name, value)
 
     def begin(self, key: Key[Array, ""]) -> SlowPlace:
+        self._check_memory(self.inputs)
         return self._begin(key)
+
+    def _check_memory(self, rows: int) -> None:
+        what = f"the target network of {self.features:,} features"
+        check_memory(what, 2 * max(rows, self.inputs) * self.features * float_type().itemsize)
 
     @partial(jax.jit, static_argnums=0)
     def _begin(self, key: Key[Array, ""]) -> SlowPlace:
@@ -122,6 +129,7 @@ class SlowlyChanging(Stream):
 
     def deal(self, place: SlowPlace, count: int) -> tuple[SlowPlace, Array, Array]:
         check_left(self, place.step, count)
+        self._check_memory(count)
         bits, x, y = self._deal(place, count)
         return place._replace(step=place.step + count, bits=bits), x, y
 

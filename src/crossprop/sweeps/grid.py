@@ -183,6 +183,7 @@ def _checked_values(axis: str, values: Any) -> list[Any]:
         raise TypeError(f"{name} must be a list of values, got {check.shown(values)}")
     if not listed:
         raise ValueError(f"{name} must not be empty, got {check.shown(values)}")
+    check_count(name, check.length(listed))
     plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
     if axis == f"{NETWORK}hidden":
         plain = [plain_value(value) for value in plain]

@@ -52,9 +52,7 @@ class SweepSpec:
         record_every = check.integer("record_every", record_every, low=1, high=MOST_STEPS)
         options |= {name: check.plain(value) for name, value in options.items() if name in ("steps", "evaluate")}
         if (store := options.get("store")) is not None:
-            if not isinstance(store, str | Path):
-                raise TypeError(f"store must be a folder, got {check.shown(store)}")
-            options["store"] = Path(store)
+            options["store"] = check.path("store", store, "a folder")
         return cls(checked_learners(learners), stream, over, checked_seeds(seeds), record_every, **options)
 
     def __post_init__(self):
