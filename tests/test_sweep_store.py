@@ -309,6 +309,17 @@ def test_what_is_no_block_of_the_store_is_left_out_put_aside_and_run_again(copie
     assert_same_sweeps(sweep(store), records)
 
 
+def test_a_pipe_in_the_place_of_a_block_is_not_waited_for(copied):
+    store, blocks, records = copied
+    blocks[0].unlink()
+    os.mkfifo(blocks[0])
+    with pytest.warns(UserWarning, match=f"left out, .*: {blocks[0]} is no plain file"):
+        assert status(store).learners[0].missing == 2
+    with pytest.warns(UserWarning, match="files were put aside"):
+        assert_same_sweeps(sweep(store), records)
+    assert (store / "damaged" / blocks[0].name).is_fifo()
+
+
 def test_every_flipped_bit_of_a_block_is_noticed(copied):
     path = copied[1][0]
     size = path.stat().st_size

@@ -9,6 +9,7 @@ import zlib
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,6 +137,8 @@ def _opened(path: Path) -> "netcdf_file":
     from scipy.io import netcdf_file
 
     try:
+        if not S_ISREG(path.stat().st_mode):  # a pipe would never end
+            raise DamagedBlock(f"{path} is no plain file")
         data = path.read_bytes()
     except FileNotFoundError:
         raise
