@@ -129,14 +129,19 @@ def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array
     """`follow` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is called,
     and not again for every weight."""
 
+    matrices = rule.shapes().matrices
+
     def followed(layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
         moved = follow(rule, layer, credit, inputs, loss)
-        if not rule.shapes().matrices:
+        if not matrices:
             return moved
         # The weights need the memory from before this example. They come first, so that it can be changed in place.
         return replace(moved, memory=follow(rule, layer, credit, _after(moved.weights, inputs), loss).memory)
 
-    return called_apart(followed, layer, credit, inputs, loss)
+    # What does not change would be copied.
+    given = replace(layer, memory=layer.memory if matrices else None, signs=None)
+    moved = called_apart(followed, given, credit, inputs, loss)
+    return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
 
 
 def _after(first: jax.Array, values: jax.Array) -> jax.Array:
