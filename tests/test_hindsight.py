@@ -205,7 +205,7 @@ def test_before_the_delay_it_is_backprop(rule):
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"delay": 0}, "delay must be at least 1, got 0"), ({"step_size": -1.0}, "step_size must be")],
+    [({"delay": 0}, "delay must be between 1 and 2147483647, got 0"), ({"step_size": -1.0}, "step_size must be")],
 )
 def test_what_is_wrong_is_named(rule, options, message):
     with pytest.raises(ValueError, match=message):

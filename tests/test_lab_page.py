@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+from crossprop import _programs
 from crossprop.lab import server
 from crossprop.learners import LEARNERS
 from crossprop.streams import STREAMS, Geoff
@@ -38,7 +39,9 @@ def lab():
     lab = server.Lab()
     thread = threading.Thread(target=lab.serve)
     thread.start()
-    yield lab
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_programs, "MOST", 10**6)  # none are freed, and compiled again, in the middle of a test
+        yield lab
     lab.stop()
     thread.join(60)
     assert not thread.is_alive()

@@ -81,7 +81,7 @@ class Sorting(cp.UnitRule):
     network: cp.Network
     step_size: Hyperparameter = hyperparameter()
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
     replacement: Replacement | None = replacement_field()
 
     def credit(self, units, delta):
