@@ -115,12 +115,12 @@ def test_chunked_agrees_with_scan(rule, optimizer):
     ("rule", "record_every", "optimizer", "platform", "outputs"),
     [
         *((rule, every, "sgd", "cpu", 3) for rule, every in zip(RULES, (1, 50, 3, 997, 50, 50), strict=True)),
-        ("crossprop", 3, "momentum", "cpu", 3),
+        pytest.param("crossprop", 3, "momentum", "cpu", 3, marks=pytest.mark.long),
         *(pytest.param("crossprop", every, "momentum", "cpu", 3, marks=pytest.mark.long) for every in (50, 997)),
         ("projected", 50, "momentum", "gpu", 3),
         *(pytest.param(rule, 50, "momentum", "gpu", 3, marks=pytest.mark.long) for rule in ("approx", "backprop")),
-        ("crossprop", 50, "sgd", "cpu", chunked.MOST_APART + 1),
-        ("frozen", 50, "adam", "gpu", 3),
+        pytest.param("crossprop", 50, "sgd", "cpu", chunked.MOST_APART + 1, marks=pytest.mark.long),
+        pytest.param("frozen", 50, "adam", "gpu", 3, marks=pytest.mark.long),
     ],
 )
 def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, optimizer, platform, outputs):
@@ -132,7 +132,12 @@ def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, opt
 
 
 @pytest.mark.parametrize(
-    ("rule", "optimizer"), [*zip(RULES, itertools.cycle(OPTIMIZERS)), ("crossprop", "adam"), ("backprop", "rmsprop")]
+    ("rule", "optimizer"),
+    [
+        *zip(RULES, itertools.cycle(OPTIMIZERS)),
+        pytest.param("crossprop", "adam", marks=pytest.mark.long),
+        pytest.param("backprop", "rmsprop", marks=pytest.mark.long),
+    ],
 )
 def test_kernel_agrees_with_scan_in_the_interpreter(rule, optimizer):
     kind = [*RULES].index(rule)
@@ -156,7 +161,7 @@ def test_kernel_runs_of_several_segments_equal_those_of_one(monkeypatch):
 
 
 @pytest.mark.parametrize("engine", [scan, chunked])
-@pytest.mark.parametrize("tile", [2, 64])
+@pytest.mark.parametrize("tile", [2, pytest.param(64, marks=pytest.mark.long)])
 def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
     monkeypatch.setattr(engine, "TILE_BYTES", tile * 4 * 5 * 6)
     runs = runs_of(cp.Crossprop(cp.Network(5, 6, 2), 5e-3), 230, seeds=[1, 2])

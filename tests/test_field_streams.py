@@ -247,7 +247,7 @@ def test_streams_of_images_take_nothing_but_a_data_set(kind):
 
 
 @pytest.mark.parametrize("stream", [cp.PermutedInputs(COIN, None, 5), cp.Tracking(4, 2, 3)], ids=["pool", "normal"])
-@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("seeds", [pytest.param(1, marks=pytest.mark.long), 3])
 def test_several_runs_dealt_by_one_program_get_the_examples_that_each_would_get_alone(stream, seeds):
     keys = [cp.keys(seed)[0] for seed in range(seeds)]
     keys += keys[:1] if seeds > 1 else []

@@ -46,8 +46,8 @@ def distance(one, other):
     [
         (3, "adam", "sigmoid", "softmax", True, False),
         ((3, 4), "momentum", "tanh", "softmax", True, True),
-        ((3, 2, 3), "rmsprop", "leaky_relu", "squared", True, False),
-        ((3, 3), "adam", "tanh", "squared", False, True),
+        pytest.param((3, 2, 3), "rmsprop", "leaky_relu", "squared", True, False, marks=pytest.mark.long),
+        pytest.param((3, 3), "adam", "tanh", "squared", False, True, marks=pytest.mark.long),
     ],
 )
 @pytest.mark.usefixtures("x64")

@@ -37,7 +37,7 @@ def seven():
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(5, 10), range(64), [9, 7, 8], np.array([7, 3])],
+    [range(5, 10), pytest.param(range(64), marks=pytest.mark.long), [9, 7, 8], np.array([7, 3])],
     ids=["among 5", "among 64", "in another order", "array"],
 )
 def test_seed_alone_equals_seed_among_others(seven, seeds):
