@@ -345,6 +345,17 @@ def test_seeds_that_are_equal_are_not_counted_for_either_side():
     assert "% below a's" in sentence(back, "error") and ", in 1 of 4 seeds" in sentence(back, "error")
 
 
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_who_diverged_is_named(bad):
+    runs = {
+        name: xarray.DataArray(np.array(own), {"seed": range(4)}, ["seed"])
+        for name, own in {"well": [1.0, 2.0, 3.0, 4.0], "badly": [1.0, bad, 3.0, 4.0]}.items()
+    }
+    for one, other in (("well", "badly"), ("badly", "well")):
+        (compared,) = compare(runs, {one: other})
+        assert sentence(compared, "error") == "badly diverged on a fresh seed, so its mean cannot be compared"
+
+
 def test_a_part_has_one_thing_less():
     results = made()
     assert parts_of(results, "foresight-adam") == ["adam", "foresight"] and parts_of(results, "adam") == []

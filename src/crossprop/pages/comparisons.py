@@ -60,7 +60,8 @@ def sentence(comparison: Comparison, noun: str) -> str:
     """A comparison in words, without its full stop."""
     relative = comparison.percent
     if not np.isfinite(relative.mean):
-        return f"a fresh seed of {comparison.learner} or {comparison.reference} diverged: means cannot be compared"
+        diverged = comparison.reference if np.isfinite(comparison.estimate.mean) else comparison.learner
+        return f"{diverged} diverged on a fresh seed, so its mean cannot be compared"
     if relative.low == relative.high == 0:
         return f"{comparison.learner}'s {noun} equals {comparison.reference}'s in every seed"
     times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
