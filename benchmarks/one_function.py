@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import whole
+from crossprop.engines import one_function
 
 NARROW = cp.Network(20, 500)
 DEEP = cp.Network(20, (64, 64), activation="relu", bias=True, incoming_scale="kaiming-uniform")
@@ -34,7 +34,7 @@ KINDS = ("list of functions", "one function")
 
 def measured(kind: str, steps: int, repeats: int) -> dict[str, float]:
     """Microseconds per step of every learner, in this process."""
-    whole.IS_NEEDED = whole.IS_NEEDED and kind == KINDS[1]
+    one_function.IS_NEEDED = one_function.IS_NEEDED and kind == KINDS[1]
     random = np.random.default_rng(0)
     stream = cp.Arrays(random.integers(0, 2, (steps, 20)), random.normal(size=steps))
     times: dict[str, list[float]] = {name: [] for name in LEARNERS}

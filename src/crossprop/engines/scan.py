@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
-from crossprop.engines.whole import called_apart, called_whole
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import answer, follow
@@ -122,7 +122,7 @@ class UnitLoop(NamedTuple):
 
 def _loop(whole: bool, at: Any, until: Any, example: Callable[[Any, Any], Any], carry: Any) -> Any:
     loop = lambda at, until, carry: lax.fori_loop(at, until, example, carry)
-    return called_whole(loop, at, until, carry) if whole else loop(at, until, carry)
+    return as_one_function(loop, at, until, carry) if whole else loop(at, until, carry)
 
 
 def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
@@ -140,7 +140,7 @@ def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array
 
     # What does not change would be copied.
     given = replace(layer, memory=layer.memory if matrices else None, signs=None)
-    moved = called_apart(followed, given, credit, inputs, loss)
+    moved = as_own_function(followed, given, credit, inputs, loss)
     return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
 
 

@@ -7,9 +7,9 @@ import pytest
 from jax import lax
 
 import crossprop as cp
-from crossprop.engines import whole
+from crossprop.engines import one_function
+from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.segments import plain_numbers
-from crossprop.engines.whole import called_apart, called_whole
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, hyperparameter
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
@@ -19,7 +19,7 @@ MARK = "xla_cpu_small_call"
 
 
 def lowered(function, *arguments):
-    return jax.jit(lambda *given: called_whole(function, *given)).lower(*arguments)
+    return jax.jit(lambda *given: as_one_function(function, *given)).lower(*arguments)
 
 
 def every_operation(key, steps, unused, x, w):
@@ -44,7 +44,7 @@ def every_operation(key, steps, unused, x, w):
 def test_one_function_computes_what_the_list_of_functions_does():
     arguments = jax.random.key(3), 20, jnp.ones(7), jnp.linspace(-1, 1, 9), jnp.eye(9)
     program = lowered(every_operation, *arguments)
-    assert (MARK in program.as_text()) == whole.IS_NEEDED
+    assert (MARK in program.as_text()) == one_function.IS_NEEDED
     for one, other in zip(program.compile()(*arguments)[1:], jax.jit(every_operation)(*arguments)[1:], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
@@ -54,9 +54,9 @@ def test_one_function_computes_what_the_list_of_functions_does():
     [
         (jnp.sort, np.ones(8)),
         (lambda a: jnp.linalg.solve(a, a[0]), np.eye(4)),
-        (jnp.sum, np.ones(whole.MOST_SUMMED + 1)),
+        (jnp.sum, np.ones(one_function.MOST_SUMMED + 1)),
         (lambda a: a @ a, np.eye(4)),
-        (lambda a: a + 1, np.ones(whole.MOST_NUMBERS + 1)),
+        (lambda a: a + 1, np.ones(one_function.MOST_NUMBERS + 1)),
         (lambda a: jax.random.uniform(jax.random.key(0, impl="rbg"), a.shape), np.ones(4)),
     ],
 )
@@ -68,7 +68,7 @@ def test_what_needs_a_library_or_all_cores_is_left_to_xla(function, argument):
 def test_a_result_that_is_an_argument_has_no_mark():
     def program(a):
         b = jnp.sin(a)
-        return called_apart(lambda a, b: (b, a + b), a, b)
+        return as_own_function(lambda a, b: (b, a + b), a, b)
 
     a = jnp.arange(3.0)
     b, both = jax.jit(program)(a)

@@ -29,7 +29,7 @@ transpose unstack xla_metadata_value xor"""
 CALLS = ("closed_call", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "scan", "while")
 
 
-def called_whole(function: Callable[..., Any], *arguments: Any) -> Any:
+def as_one_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, as one compiled function on a CPU if it consists of simple operations on small arrays."""
     traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     call = jaxpr_as_fun(traced)
@@ -39,7 +39,7 @@ def called_whole(function: Callable[..., Any], *arguments: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shape), call(*jax.tree.leaves(arguments)))
 
 
-def called_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+def as_own_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, on a CPU as a function that is not joined with what comes before and after it."""
     traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
     call = _marked(jaxpr_as_fun(traced), inlineable="false")
