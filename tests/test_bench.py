@@ -385,8 +385,8 @@ def test_every_workload_can_be_made_for_every_device():
 
 def test_compilation_is_timed_with_nothing_compiled_and_the_cache_left_as_it_was(case):
     before = jax.config.values["jax_enable_compilation_cache"]
-    for _ in range(2):
-        assert script("compilation").seconds_to_compile(case, "scan", repeats=1) > 0.01
+    for _ in range(2):  # of three later calls one may compile again, where old programs are freed
+        assert script("compilation").seconds_to_compile(case, "scan", repeats=3) > 0.01
     assert jax.config.values["jax_enable_compilation_cache"] == before
     assert [each.size for each in script("compilation").cases(quick=True)] == 2 * ["20-8-1"] + 4 * ["64-8-10"]
 
