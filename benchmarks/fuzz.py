@@ -24,6 +24,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ import crossprop as cp
 from crossprop import _memory, datasets, metrics, probes
 from crossprop.arena.listing import read_listing
 from crossprop.datasets.fetching import Archive, Origin, sha256, tar_members
+from crossprop.datasets.mnist_files import MNIST
 from crossprop.learners import LEARNERS
 from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.replacements import REPLACEMENTS
@@ -76,7 +78,7 @@ def odd_values() -> list[Any]:
     arrays = [np.array(3), np.array(0.5), np.array(True), np.array("a"), np.array(b"a"), np.array(None), np.array(1j)]
     arrays += [np.array([]), np.array([1, 2]), np.zeros((2, 3)), np.array(["tanh"]), np.array([[1], [2]]), np.eye(3)]
     arrays += [np.array("2020-01-01", "M8[D]"), np.timedelta64(3, "s"), jnp.array(3), jnp.array(0.5), jnp.ones(2)]
-    arrays += [jax.random.key(0), jax.random.PRNGKey(1), np.ma.masked_array([1, 2], [0, 1]), np.zeros(3, "f2,i4")]
+    arrays += [jax.random.key(0), jax.random.PRNGKey(1), np.ma.masked_equal([1, 2], 2), np.zeros(3, "f2,i4")]
     texts = ["", "a", "tanh", "softmax", "adam", "sgd", "ABC", "A" * 30, "\0", "\ud800", "kaiming", "0**-1", "../x"]
     others = [None, True, False, 1j, Fraction(1, 3), b"ab", bytearray(3), (), [], [1, 2], [[1], [2, 3]], (3, 4), {}]
     others += [{"a": 1}, {1, 2}, range(3), range(10**12), object(), int, len, lambda *_: None, optax.adam, ..., [None]]
@@ -214,7 +216,7 @@ def fuzz_files(count: int, generator: random.Random) -> Outcome:
         "sweep.toml": lambda path: read_spec(path).header,
         "arena.toml": lambda path: read_listing(path, (), folder / "arena"),
         "package.tgz": lambda path: _fetched(path, hashes),
-        "labels/*": lambda path: datasets.mnist_files.MNIST.fetch(path.parent),
+        "labels/*": lambda path: MNIST.fetch(path.parent),
         "records/**/*": lambda path: _same(read_records(folder / "records"), records),
         "store/store.json": lambda path: cp.open_sweep(folder / "store"),
         f"store/blocks/{block.name}": lambda path: _same(cp.open_sweep(folder / "store")["backprop"], swept),
@@ -338,14 +340,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = 0
     for part in PARTS:
         count, began = getattr(options, part), time.perf_counter()
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            result = pool.apply_async(fuzz, (part, count, options.seed))
-            while not result.ready():
-                result.wait(1)
-                if not pool._pool[0].is_alive():
-                    print(f"{part}: the process died with {pool._pool[0].exitcode}")
-                    return 1
-            outcome = result.get()
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            try:
+                outcome = pool.submit(fuzz, part, count, options.seed).result()
+            except BrokenProcessPool:
+                print(f"{part}: the process died")
+                return 1
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in outcome.counts.most_common())
         print(f"{part}: {count:,} in {time.perf_counter() - began:.0f} s: {kinds}; at most {outcome.megabytes:,} MB")
         for complaint, number in Counter(outcome.complaints).most_common(40):

@@ -64,7 +64,7 @@ def kernel_alone(learner, runs=1056, steps=30_000, every=50):
     batch = Batch([Run(learner, sources[i % 32], data[i % 32][1]) for i in range(runs)], every, 0, steps, segment=steps)
     seconds = []
     for _ in range(4):
-        session = kernel.start(batch, "gpu")
+        session = kernel.KernelSession(batch, interpret=False)
         shared = jax.block_until_ready((session.examples(steps), session.progress))[0]
         began = time.perf_counter()
         jax.block_until_ready(session.execute(shared, steps))

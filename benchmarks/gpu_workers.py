@@ -9,6 +9,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -37,7 +38,7 @@ def main() -> None:
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
         )
         with cluster, Client(cluster) as client:
-            where = client.run(lambda: (os.getpid(), [str(device) for device in jax.devices()]))
+            where: Any = client.run(lambda: (os.getpid(), [str(device) for device in jax.devices()]))
             shared, shared_took = sweep(Path(folder) / "shared", cluster=client)
         for worker, (pid, devices) in where.items():
             print(f"worker {worker.rsplit(':', 1)[-1]}: process {pid}, {devices}")

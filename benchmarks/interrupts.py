@@ -15,9 +15,11 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-START = "import gc, signal, crossprop as cp; gc.set_threshold(50); net = cp.Network(20, 30); "
 # A shell lets what it starts in the background ignore Ctrl-C, and so would the process.
-START += "signal.signal(signal.SIGINT, signal.default_int_handler); print('go', flush=True); "
+START = (
+    "import gc, signal, crossprop as cp; gc.set_threshold(50); net = cp.Network(20, 30); "
+    "signal.signal(signal.SIGINT, signal.default_int_handler); print('go', flush=True); "
+)
 LEARNERS = "{'a': cp.Crossprop(net, 1e-4), 'b': cp.Backprop(net, 1e-4)}"
 CALLS = {
     "run": f"cp.run({LEARNERS}, cp.Geoff(examples=20_000), seeds=30)",

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from crossprop.bench.peers import RECORD_EVERY, Limit, Peer, Records
-from crossprop.learners import Backprop, Crossprop, CrosspropApprox, Learner, State
+from crossprop.learners import Backprop, Crossprop, CrosspropApprox, Learner, State, UnitRule
 
 
 def numpy_in_place(learner: Learner, initial: State, x: np.ndarray, y: np.ndarray) -> Records:
@@ -24,11 +24,11 @@ def numpy_in_place(learner: Learner, initial: State, x: np.ndarray, y: np.ndarra
     """
     from threadpoolctl import threadpool_limits
 
-    _check_supported(learner)
+    rule = _supported(learner)
     measure = _squared_error if learner.network.loss == "squared" else _cross_entropy
     runs = zip(*_weights(initial), x, y, strict=True)
     with threadpool_limits(1):
-        return _stack(NUMPY[type(learner)](*run, np.float32(learner.step_size), measure) for run in runs)
+        return _stack(NUMPY[type(rule)](*run, np.float32(rule.step_size), measure) for run in runs)
 
 
 ONE = np.float32(1)
@@ -83,7 +83,7 @@ def _add_outer(weights, column, row, buffer):
 
 def _numpy_crossprop(u, w, x, y, step_size, measure) -> Records:
     forward, recorder = _Forward(u, w, measure), _Recorder(u, w)
-    memory = np.zeros((w.shape[1], *u.shape), u.dtype)
+    memory = [np.zeros_like(u) for _ in range(w.shape[1])]
     whole_u, row, keep = np.empty_like(u), np.empty_like(u[0]), np.empty_like(u[0])
     buffer_u, buffer_w = _block_of_rows(u), _block_of_rows(w)
     phi, slope, delta = forward.phi, forward.slope, forward.delta
@@ -174,9 +174,9 @@ class _Recorder:
 def pytorch_eager(learner: Learner, initial: State, x: np.ndarray, y: np.ndarray) -> Records:
     """Eager PyTorch: autograd and `torch.optim.SGD` for backprop, tensor operations for crossprop."""
     torch = _import("torch")
-    _check_supported(learner)
+    rule = _supported(learner)
     device = "cuda" if jax.default_backend() == "gpu" and torch.cuda.is_available() else "cpu"
-    softmax, step_size = learner.network.loss == "softmax", float(learner.step_size)
+    softmax, step_size = learner.network.loss == "softmax", float(rule.step_size)
     runs = zip(*(torch.tensor(each, device=device) for each in (*_weights(initial), x, y)), strict=True)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -327,12 +327,13 @@ def _import(package: str) -> ModuleType:
     return import_module(package)
 
 
-def _check_supported(learner: Learner) -> None:
+def _supported(learner: Learner) -> UnitRule:
     network = learner.network
-    rule = type(learner) in NUMPY and learner.optimizer == "sgd"
-    rule = rule and not getattr(learner, "eta", 0) and getattr(learner, "projections", None) is None
-    if not rule or network.activation != "tanh" or network.bias:
+    plain = network.activation == "tanh" and not network.bias and not getattr(learner, "eta", 0)
+    plain = plain and getattr(learner, "projections", None) is None
+    if not isinstance(learner, UnitRule) or type(learner) not in NUMPY or learner.optimizer != "sgd" or not plain:
         raise ValueError("written for crossprop, crossprop-approx and backprop with sgd, tanh, eta 0 and no bias")
+    return learner
 
 
 def _weights(initial: State) -> tuple[np.ndarray, np.ndarray]:

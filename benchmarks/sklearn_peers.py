@@ -12,6 +12,7 @@ import time
 import warnings
 from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits, make_classification, make_friedman1
@@ -86,7 +87,8 @@ def scored(make, step_size, epochs, seed, data):
 
 
 def split(x, y, seed):
-    x, x_test, y, y_test = train_test_split(x, y, random_state=seed)
+    parts: Any = train_test_split(x, y, random_state=seed)
+    x, x_test, y, y_test = parts
     scaler = make_pipeline(StandardScaler()).fit(x)
     if y.dtype.kind == "f":
         y, y_test = (y - y.mean()) / y.std(), (y_test - y.mean()) / y.std()
