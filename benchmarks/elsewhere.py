@@ -14,8 +14,9 @@ import xarray
 import crossprop as cp
 from crossprop.learners import Learner
 from crossprop.papers.plans import Plan
-from crossprop.papers.veeriah2017.claims import decide
+from crossprop.papers.veeriah2017 import PAPER
 from crossprop.papers.veeriah2017.plans import geoff_plan
+from crossprop.papers.verdicts import verdicts_on
 
 VARIABLES = ("loss", "incoming_drift", "outgoing_drift")
 
@@ -72,7 +73,7 @@ def compare(one: Path, other: Path) -> None:
         ]
         widths = (20, 20, 14, 12, 12)
         print(f"{name:22}" + "".join(f"{value:{width}.1e}" for value, width in zip(row, widths, strict=True)))
-    verdicts = [decide(records, None, None) for records in (a, b)]
+    verdicts = [verdicts_on(PAPER.claims, {"geoff": records}) for records in (a, b)]
     moved, changed = 0.0, []
     for mine, its in zip(*verdicts, strict=True):
         changed += [mine.id] * (mine.verdict != its.verdict)

@@ -9,11 +9,12 @@ import pytest
 import xarray
 
 from crossprop import sentences
-from crossprop.papers.veeriah2017.claims import CLAIMS, decide
-from crossprop.papers.verdicts import Bounds, Number, to_json, verdict_of, verdict_on
+from crossprop.papers.veeriah2017 import PAPER
+from crossprop.papers.verdicts import Bounds, Number, to_json, verdict_of, verdict_on, verdicts_on
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"
+CLAIMS = {claim.id: claim for claim in PAPER.claims}
 EXACT, APPROX = ("crossprop", "crossprop-0.5"), ("crossprop-approx", "crossprop-approx-0.5")
 VARIANTS = ("momentum", "rmsprop", "adam")
 GEOFF = (*EXACT, *APPROX, "backprop", *VARIANTS, "frozen")
@@ -107,6 +108,10 @@ def features(*shapes):
 
 def share(**values):
     return lambda shares, options: shares.update({name.replace("_", "-"): value for name, value in values.items()})
+
+
+def decide(**records):
+    return verdicts_on(PAPER.claims, records)
 
 
 def decided(id, *shapes):
@@ -250,7 +255,7 @@ def test_diverged_learner_is_named(id):
 
 def test_missing_variable_is_named():
     records = made_runs("mnist").drop_vars("error")
-    assert "hold no error" in next(found.why for found in decide(None, records, None) if found.id == "M1")
+    assert "hold no error" in next(found.why for found in decide(mnist=records) if found.id == "M1")
 
 
 @pytest.mark.parametrize("id", [id for id in ABOUT_RUNS if not id.startswith("R1")])
@@ -286,7 +291,7 @@ def test_asymptotic_is_the_last_fifth_of_each_visit():
     records = made_runs("geoff")
     late = (np.arange(60) % 20) >= 16
     records["loss"] = records["loss"].where(xarray.DataArray(late, dims="step"), 1000.0)
-    g1 = next(found for found in decide(records, None, None) if found.id == "G1")
+    g1 = next(found for found in decide(geoff=records) if found.id == "G1")
     assert g1.verdict == HOLDS
     assert g1.numbers[0].mean == pytest.approx(1.03, abs=0.005)
 
@@ -295,7 +300,7 @@ def test_just_after_a_switch_is_the_first_tenth_of_every_visit_but_the_first():
     records = made_runs("geoff")
     early = (np.arange(60) % 20 < 2) & (np.arange(60) >= 20)
     records["loss"] = records["loss"].where(xarray.DataArray(early, dims="step"), 1000.0)
-    r1 = next(found for found in decide(records, None, None) if found.id == "R1")
+    r1 = next(found for found in decide(geoff=records) if found.id == "R1")
     means = {number.label: number.mean for number in r1.numbers}
     assert means["loss over just after a switch, crossprop / frozen"] == pytest.approx(10.3 / 14, rel=0.05)
     assert means["loss over visit 1, crossprop / frozen"] == 1
@@ -335,14 +340,16 @@ def test_rule_is_written_and_names_its_margin(id, margin):
 
 
 def test_verdicts_come_only_for_experiments_given():
-    assert decide(None, None, None) == []
-    assert {found.experiment for found in decide(made_runs("geoff"), None, features())} == {"geoff", "features"}
-    everything = decide(made_runs("geoff"), made_runs("mnist"), features())
+    assert decide() == []
+    two = decide(geoff=made_runs("geoff"), features=features())
+    assert {found.experiment for found in two} == {"geoff", "features"}
+    everything = decide(geoff=made_runs("geoff"), mnist=made_runs("mnist"), features=features())
     assert [found.id for found in everything] == list(CLAIMS)
 
 
 def test_verdicts_are_json_with_null_for_what_is_unknown():
-    found = decide(made_runs("geoff"), made_runs("mnist", option(seeds=1, windows=5, tasks=1)), features())
+    short = made_runs("mnist", option(seeds=1, windows=5, tasks=1))
+    found = decide(geoff=made_runs("geoff"), mnist=short, features=features())
     assert json.loads(json.dumps([dataclasses.asdict(each) for each in found])) is not None
     plain = to_json(found)
     text = json.dumps(plain, allow_nan=False)

@@ -13,7 +13,7 @@ from crossprop.cli import main
 from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
-from crossprop.papers.veeriah2017.claims import CLAIMS
+from crossprop.papers.veeriah2017 import PAPER
 from crossprop.papers.veeriah2017.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
 from same import files_in
 
@@ -94,7 +94,7 @@ def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_pa
 def test_every_claim_has_a_verdict(quick):
     stated = json.loads((quick / "claims.json").read_text())
     assert stated["quick"] is True
-    assert {claim["id"] for claim in stated["claims"]} == set(CLAIMS)
+    assert {claim["id"] for claim in stated["claims"]} == {claim.id for claim in PAPER.claims}
     assert all(claim["verdict"] and claim["rule"] and claim["why"] for claim in stated["claims"])
 
 
@@ -110,7 +110,8 @@ def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch):
     out, command = copied
     monkeypatch.setattr("crossprop.reproduce.folder.run", pytest.fail)
     monkeypatch.setattr("crossprop.papers.veeriah2017.features.Mapping.run", pytest.fail)
-    monkeypatch.setattr("crossprop.reproduce.Reproduction._publish", lambda *args: [])
+    monkeypatch.setattr("crossprop.reproduce.Reproduction._draw", lambda *_: None)
+    monkeypatch.setattr("crossprop.reproduce.folder.Folder.publish", lambda *_, **__: [])
     stores = {name: content for name, content in files_in(out).items() if ".zarr" in name}
     main(command)
     assert capsys.readouterr().out.count("done before") == 3
@@ -141,7 +142,8 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(copied, capsys, monkey
     made = []
     monkeypatch.setattr("crossprop.reproduce.folder.run", lambda *args: made.append(args) or stand_in)
     stand_in = xr.open_zarr(out / "geoff.zarr").load()
-    monkeypatch.setattr("crossprop.reproduce.Reproduction._publish", lambda *args: [])
+    monkeypatch.setattr("crossprop.reproduce.Reproduction._draw", lambda *_: None)
+    monkeypatch.setattr("crossprop.reproduce.folder.Folder.publish", lambda *_, **__: [])
     main(command)
     assert len(made) == 1 and (out / "mnist.zarr").exists()
 

@@ -12,13 +12,9 @@ from crossprop.arena import Arena
 from crossprop.bench import Benchmark
 from crossprop.formats import upper_first
 from crossprop.pages.comparisons import Answer
+from crossprop.papers import veeriah2017
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
-
-CROSSPROP = (
-    'Veeriah, Zhang and Sutton (2017), "Crossprop: learning representations by stochastic meta-gradient descent in '
-    'neural networks"'
-)
 
 
 def run_study(study: Study) -> None:
@@ -59,7 +55,7 @@ def run_reproduction(reproduction: Reproduction | Rerun) -> None:
 def list_papers() -> None:
     """Prints the papers that can be rerun."""
     table = Table("command", "paper", box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_row("crossprop reproduce", f"{CROSSPROP}.")
+    table.add_row("crossprop reproduce", f"{veeriah2017.PAPER.source}.")
     for name, paper in PAPERS.items():
         table.add_row(f"crossprop reproduce {name}", f"{paper.source}.")
     Console().print(table)

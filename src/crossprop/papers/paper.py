@@ -1,7 +1,7 @@
 """What a paper consists of, to be rerun: experiments, claims, and the words of its page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from crossprop.datasets import DataSet
@@ -46,13 +46,15 @@ class Paper:
     """Authors, year and title."""
     title: str
     intro: str
-    small: str
-    """What the default version is, where it is not the paper's: shown at the top of its page."""
-    plans: Mapping[str, Callable[[Version], Plan]]
-    """How to plan each experiment, by its name."""
     claims: Sequence[Claim]
     leads: Leads
     terms: Mapping[str, str]
     headline: Callable[[Sequence[Verdict]], Headline | None]
+    plans: Mapping[str, Callable[[Version], Plan]] = field(default_factory=dict)
+    """How to plan each experiment, by its name. Those of the crossprop paper depend on flags of its own instead."""
+    small: str = ""
+    """What the default version is, where it is not the paper's: shown at the top of its page."""
+    own: Sequence[str] = ()
+    """Claims of ours, not of the paper."""
     takes_tasks: bool = False
     """Whether the number of tasks can be limited."""

@@ -343,7 +343,6 @@ PAPER = Paper(
         "the delta rule, has one for all. Sutton (1992) claims that on a changing target it does far better than LMS "
         "with any step size, because it finds out which inputs are relevant. This page reruns his experiments."
     ),
-    small="",
     plans={"errors": _errors, "step-sizes": _learned, "fixed": _fixed},
     claims=CLAIMS,
     leads=LEADS,

@@ -14,8 +14,10 @@ from crossprop._version import __version__
 from crossprop.datasets.base import DataSet
 from crossprop.figures import along_setting, experiment_curves
 from crossprop.pages.facts import engine_words, machine
+from crossprop.papers.paper import Paper
 from crossprop.papers.plans import Plan
-from crossprop.papers.verdicts import Verdict, to_json
+from crossprop.papers.story import conclusions
+from crossprop.papers.verdicts import Verdict, to_json, verdicts_on
 from crossprop.progress import Say
 from crossprop.report import Part, Story, write_report
 from crossprop.running import run
@@ -93,24 +95,27 @@ class Folder:
 
     def publish(
         self,
-        story: Story,
-        parts: Sequence[Part],
-        verdicts: Sequence[Verdict],
+        paper: Paper,
+        plans: Sequence[Plan],
+        records: "Mapping[str, xarray.Dataset]",
         *,
-        features: "xarray.Dataset | None" = None,
+        what: str,
         about: Mapping[str, Any],
         facts: Mapping[str, str],
         banner: str = "",
-    ) -> None:
-        """Writes claims.json and report.html. `about` says what was run: `quick`, `command` and more."""
+    ) -> list[Verdict]:
+        """Decides the claims, and writes claims.json and report.html, which conclude what holds in `what`. `about` says
+        what was run: `quick`, `command` and more."""
+        verdicts = verdicts_on(paper.claims, records)
+        said = conclusions(verdicts, what, paper.leads, paper.own)
         with atomic_write(self.path / "claims.json") as path:
             claims = {"crossprop": __version__, **about, "claims": to_json(verdicts)}
             path.write_text(json.dumps(claims, indent=1, allow_nan=False))
         write_report(
             self.path / "report.html",
-            story=story,
-            parts=parts,
-            features=features,
+            story=Story(paper.title, paper.intro, said, paper.headline(verdicts), paper.terms),
+            parts=[Part.of(plan, records[plan.name]) for plan in plans],
+            features=records.get("features"),
             verdicts=verdicts,
             command=about["command"],
             quick=about["quick"],
@@ -118,6 +123,7 @@ class Folder:
             banner=banner,
         )
         self.say(f"report: {self.path / 'report.html'}")
+        return verdicts
 
 
 def facts_of(records: "Mapping[str, xarray.Dataset]", given: Mapping[str, str], data: DataSet | None) -> dict[str, str]:

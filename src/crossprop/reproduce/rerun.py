@@ -16,10 +16,8 @@ from crossprop.formats import listed, plural
 from crossprop.papers import dohare2024, elsayed2024, sutton1992
 from crossprop.papers.paper import Paper, Version
 from crossprop.papers.plans import Plan
-from crossprop.papers.story import conclusions
-from crossprop.papers.verdicts import Verdict, verdicts_on
+from crossprop.papers.verdicts import Verdict
 from crossprop.progress import Say
-from crossprop.report import Part, Story
 from crossprop.reproduce.folder import Folder, facts_of, mnist_or_embedded
 
 PAPERS: dict[str, Paper] = {
@@ -91,11 +89,11 @@ class Rerun:
         note = "  (quick version)" if self.quick else ""
         for plan in plans:
             folder.draw(plan, records[plan.name], note)
-        verdicts = verdicts_on(paper.claims, records)
-        folder.publish(
-            self._story(paper, plans, verdicts),
-            [Part.of(plan, records[plan.name]) for plan in plans],
-            verdicts,
+        return folder.publish(
+            paper,
+            plans,
+            records,
+            what=self._what(paper, plans),
             about={
                 "paper": self.paper,
                 "version": version.size,
@@ -105,18 +103,17 @@ class Rerun:
             facts=facts_of(records, {"paper": paper.source}, None),
             banner=paper.small if version.size == "small" else "",
         )
-        return verdicts
 
     def _version(self, say: Say) -> Version:
         if self.full:
             return Version("full", partial(mnist_or_embedded, say), self.seeds, self.tasks)
         return Version("quick" if self.quick else "small", datasets.mnist5k, self.seeds, self.tasks)
 
-    def _story(self, paper: Paper, plans: list[Plan], verdicts: list[Verdict]) -> Story:
+    def _what(self, paper: Paper, plans: list[Plan]) -> str:
+        """What the conclusion is about."""
         what = "this small version" if self.quick or (paper.small and not self.full) else "this rerun"
         several = len({plan.seeds for plan in plans}) > 1
         seeds = listed(
             [f"{plural(plan.seeds, 'seed')}{f' of {plan.title}' * several}" for plan in plans[: None if several else 1]]
         )
-        said = conclusions(verdicts, f"{what}, with {seeds}", paper.leads)
-        return Story(paper.title, paper.intro, said, paper.headline(verdicts), paper.terms)
+        return f"{what}, with {seeds}"

@@ -16,14 +16,11 @@ from crossprop.engines import ENGINES
 from crossprop.figures import paper_curves, paper_maps
 from crossprop.formats import listed, plural
 from crossprop.papers.plans import Plan
-from crossprop.papers.story import conclusions
-from crossprop.papers.veeriah2017.claims import decide
+from crossprop.papers.veeriah2017 import PAPER
 from crossprop.papers.veeriah2017.features import Mapping
 from crossprop.papers.veeriah2017.plans import PRESETS, geoff_plan, mnist_plan
-from crossprop.papers.veeriah2017.story import INTRO, LEADS, OWN, TERMS, TITLE, notes
 from crossprop.papers.verdicts import Verdict
 from crossprop.progress import Say
-from crossprop.report import Headline, Part, Story
 from crossprop.reproduce.folder import Folder, facts_of, mnist_or_embedded
 from crossprop.streams import LabelShift
 
@@ -98,39 +95,25 @@ class Reproduction:
         records = {plan.name: folder.run(plan) for plan in plans}
         if mapping is not None:
             records["features"] = folder.stage("features", mapping.run)
-        return self._publish(folder, plans, records, data, command)
-
-    def _publish(
-        self,
-        folder: Folder,
-        plans: list[Plan],
-        records: dict[str, "xarray.Dataset"],
-        data: DataSet | None,
-        command: str,
-    ) -> list[Verdict]:
-        note = "  (quick version)" if self.quick else ""
-        figures, scripts = folder.figures(), self.preset == "scripts"
-        for plan in plans:
-            paper_curves(records[plan.name], LETTERS[plan.name], figures, scripts=scripts, note=note)
-        if "features" in records:
-            paper_maps(records["features"], figures, note)
-        verdicts = decide(records.get("geoff"), records.get("mnist"), records.get("features"))
-        folder.publish(
-            self._story(plans, verdicts),
-            [Part.of(plan, records[plan.name]) for plan in plans],
-            verdicts,
-            features=records.get("features"),
+        what = "this small version" if self.quick else "this rerun"
+        seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
+        self._draw(records, folder.figures())
+        return folder.publish(
+            PAPER,
+            plans,
+            records,
+            what=f"{what}{', with ' * bool(seeds)}{listed(seeds)}",
             about={"preset": self.preset, "quick": self.quick, "command": command},
             facts=facts_of(records, {"preset": self.preset}, data),
         )
-        return verdicts
 
-    def _story(self, plans: list[Plan], verdicts: list[Verdict]) -> Story:
-        what = "this small version" if self.quick else "this rerun"
-        seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
-        said = conclusions(verdicts, f"{what}{', with ' * bool(seeds)}{listed(seeds)}", LEADS, OWN)
-        top = Headline("geoff", "loss", "Crossprop, backprop and the control on GEOFF", notes(verdicts))
-        return Story(TITLE, INTRO, said, top, TERMS)
+    def _draw(self, records: dict[str, "xarray.Dataset"], figures: Path) -> None:
+        note = "  (quick version)" if self.quick else ""
+        for name, letter in LETTERS.items():
+            if name in records:
+                paper_curves(records[name], letter, figures, scripts=self.preset == "scripts", note=note)
+        if "features" in records:
+            paper_maps(records["features"], figures, note)
 
     def _plans(self, data: DataSet | None) -> list[Plan]:
         plans = []

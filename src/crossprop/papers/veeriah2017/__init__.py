@@ -1,2 +1,21 @@
 """Veeriah, Zhang and Sutton (2017), "Crossprop: Learning Representations by Stochastic Meta-Gradient Descent in Neural
 Networks": its experiments and its claims."""
+
+from crossprop.papers.paper import Paper
+from crossprop.papers.veeriah2017 import _clusters, _geoff, _mnist
+from crossprop.papers.veeriah2017.story import INTRO, LEADS, TERMS, headline
+
+OWN = (*_geoff.OWN_CLAIMS, *_mnist.OWN_CLAIMS)
+PAPER = Paper(
+    source=(
+        'Veeriah, Zhang and Sutton (2017), "Crossprop: learning representations by stochastic meta-gradient descent in '
+        'neural networks"'
+    ),
+    title="Crossprop, reproduced",
+    intro=INTRO,
+    claims=(*_geoff.CLAIMS, *_mnist.CLAIMS, *_clusters.CLAIMS, *OWN),
+    leads=LEADS,
+    terms=TERMS,
+    headline=headline,
+    own=[claim.id for claim in OWN],
+)

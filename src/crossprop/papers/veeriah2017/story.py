@@ -1,12 +1,11 @@
-"""What the report says of the paper: its title, its first words, its conclusions from the verdicts, and its chart."""
+"""What the report says of the paper: its first words, its conclusions from the verdicts, and its chart."""
 
 from collections.abc import Sequence
 
 from crossprop.formats import upper_first
-from crossprop.papers.story import Leads
+from crossprop.papers.story import Headline, Leads
 from crossprop.papers.verdicts import DOES_NOT, HOLDS, Verdict
 
-TITLE = "Crossprop, reproduced"
 INTRO = (
     "Crossprop learns features online, one example at a time: it credits the incoming weights U of hidden units by "
     "their past effect on the outgoing weights W, where backprop looks at the current error alone. Veeriah, Zhang and "
@@ -64,16 +63,12 @@ LEADS: Leads = {
     },
 }
 """The claims that the conclusion quotes."""
-OWN = ("R1", "R1m")
-"""Claims of ours, not of the paper."""
-
-
 CHART = ("crossprop", "backprop", "frozen")
 """The learners of the chart at the top."""
 
 
-def notes(verdicts: Sequence[Verdict]) -> dict[str, str]:
-    """What stands beside the lines of the chart at the top: each learner against backprop, from the numbers of G1."""
+def headline(verdicts: Sequence[Verdict]) -> Headline:
+    """The chart at the top, with each learner against backprop beside its line, from the numbers of G1."""
     found = {verdict.id: verdict for verdict in verdicts}.get("G1")
     numbers = {number.label: number.mean for number in found.numbers} if found else {}
     said = {"backprop": "gradient descent", "frozen": "never moves U"}
@@ -81,4 +76,5 @@ def notes(verdicts: Sequence[Verdict]) -> dict[str, str]:
         if ratio := numbers.get(f"asymptotic loss, {name} / backprop"):
             side = f"{abs(ratio - 1):.0%} {'above' if ratio > 1 else 'below'} backprop at the end of tasks"
             said[name] = "; ".join(filter(None, [said.get(name, ""), side]))
-    return {name: upper_first(said.get(name, "")) for name in CHART}
+    notes = {name: upper_first(said.get(name, "")) for name in CHART}
+    return Headline("geoff", "loss", "Crossprop, backprop and the control on GEOFF", notes)
