@@ -120,3 +120,7 @@ def test_a_learner_has_its_rules_colour_and_its_optimizers_style_and_no_two_look
     )
     assert found["crossprop"] == LOOKS["crossprop"] and found["x"] == (LOOKS["crossprop"][0], "-.")
     assert len(set(found.values())) == len(found)
+    sgd = {name: LearnerInfo(name, "sgd", "none") for name in ("mine", "foresight", "hindsight")}
+    assert looks(sgd)["foresight"] == looks({"foresight": sgd["foresight"]})["foresight"]  # in every chart
+    assert len(set(looks(sgd).values())) == 3
+    assert len(looks({f"a{number}": LearnerInfo("a", "sgd", "none") for number in range(40)})) == 40

@@ -29,9 +29,14 @@ LOOKS = {
     "momentum": ("#cb181d", "-"),
     "rmsprop": ("#cb181d", "--"),
     "adam": ("#fb6a4a", "-"),
+    "foresight": ("#238b45", "-"),
+    "foresight-top": ("#238b45", "--"),
+    "hindsight": ("#6a51a3", "-"),
+    "backprop-replay": ("#d94801", "-"),
     "frozen": ("#8f8f8f", "-"),
 }
 OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
+"""Of learners that have no colour of their own, where no other learner has it."""
 
 CONTROLS = ("frozen",)
 """Credit rules that others are compared with: drawn behind them, thick and grey."""
@@ -75,13 +80,16 @@ def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
 
     A learner that has neither, or would look like one before it, gets the next colour of `OTHERS`.
     """
-    others = cycle((colour, style) for style in STYLES.values() for colour in OTHERS)
+    others = [(colour, style) for style in STYLES.values() for colour in OTHERS]
+    again = cycle(others)
     found = {name: LOOKS[name] for name in learners if name in LOOKS}
     for name, info in learners.items():
         if name in found:
             continue
         look = (LOOKS[info.rule][0], STYLES[info.optimizer]) if _is_known(info) else None
-        found[name] = look if look and look not in found.values() else next(others)
+        taken = {*found.values()}
+        free = (each for each in ([look] if look else []) + others if each not in taken)
+        found[name] = next(free, None) or next(again)
     return {name: found[name] for name in learners}
 
 
