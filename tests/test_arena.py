@@ -16,7 +16,7 @@ from browser import Opened, violations
 from crossprop.arena import Arena
 from crossprop.arena.answers import answers, conclusions, worth
 from crossprop.arena.listing import read_listing
-from crossprop.arena.page import per_task
+from crossprop.arena.page import _group, per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
@@ -45,6 +45,7 @@ def test_an_arena_leaves_a_page_tables_and_answers(arena):
     page, told = (arena / "arena.html").read_text(), json.loads((arena / "answers.json").read_text())
     assert "quick version" in page and all(each["question"] in page for each in told["answers"])
     assert "its answers mean nothing" in page and "2 settings of every learner on every stream" in page
+    assert "was widened" not in page  # the quick version widens no grid
 
 
 def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_stream(arena):
@@ -316,8 +317,21 @@ def test_nothing_better_than_the_reference_is_said_so():
     said = conclusions(results, answers(results))
     assert "backprop, the reference, has the best mean rank" in said[0] and "ahead of adam" in said[0]
     assert said[2].endswith("they do not add up here.")
-    assert {each.verdict for each in answers(results)[:3]} == {"better nowhere, worse everywhere"}
+    assert {each.verdict for each in answers(results)[1:4]} == {"better nowhere, worse everywhere"}
     assert "The credit makes no difference that shows" in conclusions(made(), answers(made()))[1]
+
+
+def test_a_learner_of_the_users_own_is_placed_first_and_shown_beside_the_best():
+    infos = INFOS | {"random": LearnerInfo("mine", "none", "none")}
+    results = made(random=(0.4, 0.6), adam=(0.5, 0.5))._replace(infos=infos, own=("random",))
+    found = answers(results)
+    assert [each.question for each in found[:2]] == ["Which learner is the best?", "Where does random stand?"]
+    assert found[1].verdict == "number 1 of 7" and "Random's error is 49.8% below" in found[1].why
+    said = conclusions(results, found)
+    assert said[:2] == [found[0].why, found[1].why] and said.count(found[1].why) == 1
+    assert results.group("random") == "other" and "random" in _group(results, "best")
+    only = made()._replace(infos={name: infos[name] for name in ("backprop", "random")}, own=("random",))
+    assert not any("each the best of its kind" in each for each in conclusions(only, answers(only)))
 
 
 def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():
@@ -372,7 +386,7 @@ def test_a_learner_that_diverged_is_last_and_not_compared():
     ranks = rank_estimates([values])
     assert [float(each.mean) for each in ranks] == [1, 3, 2] and ranks[1].low == 3
     results = made(adam=(0.5, np.inf))
-    assert results.overall.versus["adam"].p == 1 and "diverged" in answers(results)[1].why
+    assert results.overall.versus["adam"].p == 1 and "diverged" in answers(results)[2].why
     found = {each.question: each.why for each in answers(made(foresight=(0.5, np.inf)))}
     assert "better than backprop on One and with a seed that diverged on Two" in found["Where does foresight stand?"]
 

@@ -18,13 +18,12 @@ from crossprop.arena.standing import Results, results_of
 from crossprop.arena.tables import tried_settings, write_tables
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
-from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
 from crossprop.plot.numbers import Sweep, best_learners, read
 from crossprop.progress import Say
-from crossprop.sweeps.widening import fill_widening
+from crossprop.sweeps.widening import announcements, fill_widening
 
 ROUNDS = 3
 """Most times that a grid is widened."""
@@ -106,13 +105,14 @@ class Arena:
             spec = contest.spec
             assert spec.store is not None
             say(f"{name}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
-            announce = lambda runs, seconds, name=name: say(
-                f"{name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip()
-            )
-            fill_widening(spec, announce, 0 if self.quick else ROUNDS, None if self.quick else RESOLUTION)
+            rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION)
+            fill_widening(spec, announcements(name, say), rounds, resolution)
             sweeps[name] = read(spec.store)
             costs[name] = self._costs(name, contest, sweeps[name])
-        results = results_of(listing.reference, titles, sweeps, costs)
+        learners = next(iter(listing.contests.values())).spec.learners
+        own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
+        own = [name for name in own if name != listing.reference]
+        results = results_of(listing.reference, titles, sweeps, costs, own)
         return self._publish(results, listing.contests, sweeps, say, command)
 
     def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
@@ -144,10 +144,13 @@ class Arena:
         tried = [count for spec in specs.values() for count in tried_settings(spec.store).values()]
         each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"
         networks = {name: next(iter(spec.learners.values())).network for name, spec in specs.items()}
+        widened = (
+            "; a grid whose best value was at its edge was widened, and step sizes around the best were tried until at "
+            f"most a factor of {RESOLUTION} apart: {min(tried)} to {max(tried)} settings in all"
+        )
         return {
-            "budget": f"{each} settings of every learner on every stream, {plural(len(first.seeds), 'seed')} each; a "
-            "grid whose best value was at its edge was widened, and step sizes around the best were tried until at "
-            f"most a factor of {RESOLUTION} apart: {min(tried)} to {max(tried)} settings in all",
+            "budget": f"{each} settings of every learner on every stream, {plural(len(first.seeds), 'seed')} each"
+            + widened * (not self.quick),
             "judged on": f"{first.evaluate} fresh seeds of each learner's best setting",
             **{
                 f"stream {name}": f"{type(spec.stream).__name__}, {spec.steps or spec.stream.steps:,} examples, "

@@ -21,20 +21,22 @@ NOUN, NOWHERE = "error", "nowhere"
 def answers(results: Results) -> list[Answer]:
     """Answers the questions of an arena. Among several learners one is chosen on the sweep's seeds; all numbers are
     from fresh seeds."""
-    found = [_matters(results, question) for question in QUESTIONS if results.only(question)]
+    found = [_winner(results), *(_stands(results, name, [name]) for name in results.own)]
+    found += [_matters(results, question) for question in QUESTIONS if results.only(question)]
     found += [*_which_unit(results), *_add_up(results)]
     for name in RULES:
-        found += [*_stands(results, name), *_best_with(results, name)]
+        found += [*_rule_stands(results, name), *_best_with(results, name)]
     return found
 
 
 def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
     """What an arena found, in sentences to quote."""
-    said = [_winner(results), _questions_apart(results), *_together(results)]
-    return said + [each.why for each in found if each.question.startswith("Where does") and " stand" in each.question]
+    stands = {each.question: each.why for each in found if each.question.endswith(" stand?")}
+    own = [stands.pop(_where(name)) for name in results.own]
+    return [found[0].why, *own, *_questions_apart(results), *_together(results), *stands.values()]
 
 
-def _winner(results: Results) -> str:
+def _winner(results: Results) -> Answer:
     best, *others = results.ranked
     name = f"{best}, the reference," if best == results.reference else best
     first = (
@@ -45,8 +47,11 @@ def _winner(results: Results) -> str:
         level = float(results.overall.ranks[best].mean) == float(results.overall.ranks[others[0]].mean)
         first += f", {'level with' if level else 'ahead of'} {others[0]}, {_rank(results, others[0])}"
     if best == results.reference:
-        return f"{first}: nothing here does better than the reference throughout."
-    return f"{first}; {sentence(results.overall.versus[best], 'mean error over all streams')}."
+        why = f"{first}: nothing here does better than the reference throughout."
+    else:
+        noun = NOUN if len(results.streams) == 1 else "mean error over all streams"
+        why = f"{first}; {sentence(results.overall.versus[best], noun)}."
+    return Answer("Which learner is the best?", best, why)
 
 
 def _rank(results: Results, learner: str) -> str:
@@ -55,7 +60,7 @@ def _rank(results: Results, learner: str) -> str:
     return f"{rank.mean}{rank.between}"
 
 
-def _questions_apart(results: Results) -> str:
+def _questions_apart(results: Results) -> list[str]:
     """What the best answer to each question alone is worth, and where."""
     words = []
     for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].difference.mean):
@@ -67,7 +72,8 @@ def _questions_apart(results: Results) -> str:
         effects = [f"{effect} {_all_or(titles, results)}" for effect, titles in found.items() if titles]
         said = " and ".join(effects) or "makes no difference that shows"
         words.append(f"{QUESTIONS[question]} {said} ({_overall(comparison)})")
-    return upper_first(f"{'; '.join(words)}: each the best of its kind alone, against {results.reference}.")
+    said = upper_first(f"{'; '.join(words)}: each the best of its kind alone, against {results.reference}.")
+    return [said] if words else []
 
 
 def _together(results: Results) -> list[str]:
@@ -169,18 +175,24 @@ def _add_up(results: Results) -> list[Answer]:
     return [Answer("Do credit, step and replacement add up?", verdict_words, "\n".join(f"{each}." for each in words))]
 
 
-def _stands(results: Results, rule: str) -> list[Answer]:
-    """The rank of a rule with the reference's optimizer and replacement, and how it compares with the reference; of
-    several such, the best on the sweep's seeds."""
+def _rule_stands(results: Results, rule: str) -> list[Answer]:
+    """The rank of a rule with the reference's optimizer and replacement."""
     plain = results.infos[results.reference]
     mine = [
         name
         for name, info in results.infos.items()
         if info.rule.startswith(rule) and info[1:] == plain[1:] and name != results.reference
     ]
-    if not mine:
-        return []
-    name = results.best_throughout(mine)
+    return [_stands(results, rule, mine)] if mine else []
+
+
+def _where(name: str) -> str:
+    return f"Where does {name} stand?"
+
+
+def _stands(results: Results, title: str, learners: Sequence[str]) -> Answer:
+    """The rank of a learner, and how it compares with the reference; of several, the best on the sweep's seeds."""
+    name = results.best_throughout(learners)
     pairs = [(stream, standing.versus[name]) for stream, standing in results.streams.items()]
     ranks = {each: float(rank.mean) for each, rank in results.overall.ranks.items()}
     place = f"number {1 + sum(rank < ranks[name] for rank in ranks.values())} of {len(results.infos)}"
@@ -193,7 +205,7 @@ def _stands(results: Results, rule: str) -> list[Answer]:
             words.append(f"{effect.format(results.reference)} {listed(titles)}")
     first = f"{name} is {place}, with a mean rank of {_rank(results, name)}"
     why = f"{upper_first(first)}: {listed(words)}. {upper_first(sentence(results.overall.versus[name], NOUN))}."
-    return [Answer(f"Where does {rule} stand?", place, why)]
+    return Answer(_where(title), place, why)
 
 
 def _best_with(results: Results, rule: str) -> list[Answer]:

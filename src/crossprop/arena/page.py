@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.arena.standing import CREDIT, REPLACEMENT, SEVERAL, STEP, Results, Standing
+from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.arena.tables import mean_cost, short_difference
 from crossprop.figures import looks
 from crossprop.formats import fixed, interval
@@ -27,7 +27,10 @@ GROUPS = {
     STEP: "step: how far to go",
     REPLACEMENT: "replacement: which units live",
     SEVERAL: "several at once",
+    OTHER: "others",
 }
+BEST, FEW = "best", 7
+"""The charts over time begin with all learners, or with this many of the best if there are more."""
 FEATURES = ("plasticity", "dead_units", "effective_rank", "weight_size")
 """What is shown over time besides the error."""
 PARTS = 10
@@ -60,7 +63,9 @@ def write_arena(
 ) -> None:
     """Writes the page of an arena to `path`, one self-contained file."""
     forest = _forest(results)
-    groups = {group: learners for group in GROUPS if (learners := _group(results, group))}
+    few = len(results.infos) <= FEW
+    titles = {BEST: "all" if few else f"the {FEW} best, and {results.reference}"} | GROUPS
+    groups = {group: learners for group in titles if (learners := _group(results, group))}
     parts = {
         f"{name}|{group}": _charts(sweep.best.sel(learner=learners))
         for name, sweep in sweeps.items()
@@ -89,7 +94,7 @@ def write_arena(
         reference=results.reference,
         rows=[_row(results, learner) for learner in results.ranked],
         streams={name: standing.title for name, standing in results.streams.items()},
-        groups={group: GROUPS[group] for group in groups},
+        groups={group: titles[group] for group in groups},
         first=next(iter(parts.items())),
         measures={name: sweep.measure for name, sweep in sweeps.items()},
         best={name: best_settings(sweep) for name, sweep in sweeps.items()},
@@ -108,7 +113,10 @@ def _pill(verdict: str) -> str:
 
 
 def _group(results: Results, group: str) -> list[str]:
-    """The learners of a group, behind the reference."""
+    """The learners of a group, behind the reference; with the best, those whose classes are not of this package."""
+    if group == BEST:
+        shown = {results.reference, *results.ranked[:FEW], *results.own}
+        return [name for name in results.infos if name in shown]
     mine = [name for name in results.infos if name != results.reference and results.group(name) == group]
     return [results.reference, *mine] if mine else []
 
@@ -145,7 +153,7 @@ def _scatter(results: Results) -> dict[str, Any]:
             points.append({"name": name, "x": x, "y": mean, "low": low, "high": high} | charts.line_look(found[name]))
     return {
         "points": points,
-        "across": "microseconds per step, geometric mean over streams",
+        "across": "microseconds per step",
         "up": f"error, in percent of {results.reference}’s",
     }
 

@@ -8,14 +8,14 @@ import numpy as np
 from crossprop.costs import Cost
 from crossprop.figures import is_control
 from crossprop.plot.numbers import Sweep
-from crossprop.records import LearnerInfo
+from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
 from crossprop.sweeps.evaluate import Choice, Comparison, compare
 
 if TYPE_CHECKING:
     import xarray
 
-CREDIT, STEP, REPLACEMENT, SEVERAL = "credit", "step", "replacement", "several"
+CREDIT, STEP, REPLACEMENT, SEVERAL, OTHER = "credit", "step", "replacement", "several", "other"
 QUESTIONS = {CREDIT: "the credit", STEP: "the step", REPLACEMENT: "the replacement"}
 """What a learner can have other than the reference, in the order of `LearnerInfo`."""
 CONTROLS = ("random",)
@@ -48,6 +48,8 @@ class Results(NamedTuple):
     """The best settings by stream and learner, chosen on the sweep's seeds."""
     costs: dict[str, dict[str, Cost]]
     """By stream and learner."""
+    own: tuple[str, ...] = ()
+    """The learners whose classes are not of this package."""
 
     def questions(self, learner: str) -> tuple[str, ...]:
         """What this learner answers other than the reference: its credit, step or replacement, or several."""
@@ -55,8 +57,11 @@ class Results(NamedTuple):
         return tuple(name for name, mine, its in zip(QUESTIONS, own, plain, strict=True) if mine != its)
 
     def group(self, learner: str) -> str:
-        """The question that this learner answers other than the reference does, or `several`."""
+        """The question that this learner answers other than the reference does, or `several`. It is `other` if the
+        learner is not a credit rule, or has the reference's rule, optimizer and replacement with other settings."""
         found = self.questions(learner)
+        if not found or self.infos[learner].optimizer == NONE:
+            return OTHER
         return found[0] if len(found) == 1 else SEVERAL
 
     def is_control(self, learner: str) -> bool:
@@ -95,9 +100,14 @@ class Results(NamedTuple):
 
 
 def results_of(
-    reference: str, titles: Mapping[str, str], sweeps: Mapping[str, Sweep], costs: Mapping[str, dict[str, Cost]]
+    reference: str,
+    titles: Mapping[str, str],
+    sweeps: Mapping[str, Sweep],
+    costs: Mapping[str, dict[str, Cost]],
+    own: Sequence[str] = (),
 ) -> Results:
-    """The results from the titles, the sweeps and the costs of the streams."""
+    """The results from the titles, the sweeps and the costs of the streams; `own` are the learners whose classes are
+    not of this package."""
     first = next(iter(sweeps.values()))
     streams, samples = {}, []
     for name, sweep in sweeps.items():
@@ -114,7 +124,7 @@ def results_of(
         name: {learner: swept.choice for learner, swept in sweep.learners.items()} for name, sweep in sweeps.items()
     }
     infos = {name: swept.info for name, swept in first.learners.items()}
-    return Results(reference, infos, streams, overall, choices, {**costs})
+    return Results(reference, infos, streams, overall, choices, {**costs}, tuple(own))
 
 
 def against(values: Values, reference: str) -> dict[str, Comparison]:

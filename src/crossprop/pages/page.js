@@ -178,7 +178,10 @@
     const layout = {
       font: { family: "system-ui, sans-serif", size: 12 }, showlegend: !labelled,
       xaxis: { title: { text: `examples (${note})`, standoff: 8 }, range: [0, chart.step.at(-1)], showline: true, tickformat: ",d", nticks: narrow.matches ? 5 : 7 },
-      yaxis: { title: { text: chart.title }, type: chart.log ? "log" : "linear", showline: true, exponentformat: "power", minexponent: 5 },
+      yaxis: {
+        title: { text: chart.title }, type: chart.log ? "log" : "linear", showline: true, exponentformat: "power", minexponent: 5,
+        rangemode: chart.lines.some((line) => (line.low ?? line.mean).some((value) => value < 0)) ? "normal" : "nonnegative",
+      },
       legend: { xanchor: "left", tracegroupgap: 0, maxheight: 2000, font: { size: 11.5 } },
       hoverlabel: { font: { size: 11 } },
       shapes: chart.switches.map((at) => ({
@@ -375,6 +378,9 @@
   /* A point for each learner: what a step costs, and the error with its interval. */
   function drawScatter(place) {
     const chart = data.scatters[Number(place.dataset.chart)];
+    const across = chart.points.map((point) => Math.log10(point.x));
+    const range = across.length ? [Math.min(...across) - 0.06, Math.max(...across) + 0.06] : [0, 1];
+    const ticks = logTicks(range, 300);
     const show = () => {
       const traces = chart.points.map((point) => ({
         x: [point.x], y: [point.y], name: plain(point.name), mode: narrow.matches ? "markers" : "markers+text", text: [plain(point.name)], textposition: "middle right",
@@ -385,7 +391,7 @@
       const tall = narrow.matches ? 19 * chart.points.length + 10 : 0;
       const layout = {
         height: 480 + tall, margin: { l: 58, r: narrow.matches ? 10 : 130, t: 16, b: 60 + tall }, hovermode: "closest", font: { family: "system-ui, sans-serif", size: 12 },
-        xaxis: { title: { text: `${chart.across}${data.quick ? " · quick version" : ""}`, standoff: 8 }, type: "log", showline: true, dtick: "D2", exponentformat: "none" },
+        xaxis: { title: { text: `${chart.across}${data.quick ? " · quick version" : ""}`, standoff: 8 }, type: "log", showline: true, range, tickvals: ticks, ticktext: ticks.map(tickText) },
         yaxis: { title: { text: plain(chart.up) }, ticksuffix: "%", showline: true },
         legend: { x: 0, y: 0, xanchor: "left", yanchor: "bottom", yref: "container", tracegroupgap: 0, font: { size: 11.5 } },
       };

@@ -13,7 +13,6 @@ from crossprop._files import check_writable
 from crossprop._interrupts import interruptible
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
-from crossprop.execution import expected_time
 from crossprop.formats import duration, plural
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
@@ -28,7 +27,7 @@ from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
 from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.widening import ROUNDS, fill_widening
+from crossprop.sweeps.widening import ROUNDS, announcements, fill_widening
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
@@ -97,15 +96,12 @@ class Study:
             specs = {name: self._spec(column, file, name) for name, column in columns.items()}
         check_writable("out", self.folder)
         results: dict[str, Result] = {}
-        announce = lambda runs, seconds: say(
-            f"{self.name}: {plural(runs, 'run')} to do. {expected_time(seconds)}".strip()
-        )
         for name, spec in specs.items():
             say(
                 f"{self.name}, {columns[name].title}: tuning {len(spec.learners)} learners, then running the best "
                 f"setting of each on {spec.evaluate} fresh seeds"
             )
-            fill_widening(spec, announce, rounds=0 if self.quick else ROUNDS)
+            fill_widening(spec, announcements(self.name, say), rounds=0 if self.quick else ROUNDS)
             assert spec.store is not None
             sweep = read(spec.store)
             results[name] = Result(columns[name].title, sweep, rows_of(sweep))

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from typing import Any
 
+from crossprop.execution import expected_time
+from crossprop.formats import plural
+from crossprop.progress import Say
 from crossprop.sweeps import SweepSpec, fill
 from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 from crossprop.sweeps.grid import build
@@ -13,6 +16,16 @@ from crossprop.sweeps.grid import build
 STEP_SIZE = "step_size"
 ROUNDS = 4
 """Most times that a grid is widened; a best setting that is at the edge even then is flagged."""
+
+
+def announcements(name: str, say: Say) -> Callable[[int, float], None]:
+    """Says how many runs a sweep has to do and, each time that its grids have grown, how many more."""
+    nouns = chain(["run"], repeat("more run"))
+
+    def on_start(runs: int, seconds: float) -> None:
+        say(f"{name}: {plural(runs, next(nouns))} to do. {expected_time(seconds)}".strip())
+
+    return on_start
 
 
 def fill_widening(
