@@ -31,7 +31,8 @@ def main() -> None:
             found = ROOT / "build" / "gallery" / name / page
         if not found.exists():
             crossprop = [sys.executable, "-c", "from crossprop.cli import main; main()"]
-            subprocess.run([*crossprop, *command, "--out", str(found.parent)], check=True, stdout=subprocess.DEVNULL)
+            out = str(found.parent.relative_to(ROOT))  # the page shows the command
+            subprocess.run([*crossprop, *command, "--out", out], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         shutil.copyfile(found, ROOT / "docs" / "interactive" / f"{name}.html")
 
 
