@@ -370,6 +370,7 @@ def test_help_breaks_no_word_at_80_columns_and_shows_examples(call, command):
     prose = answer.out.partition("\n\n")[2]
     assert max(map(len, prose.splitlines())) <= 80
     assert command in (None, "data") or re.search(rf"^(Example: |  )crossprop {command} ", prose, re.MULTILINE)
+    assert "(default: None)" not in prose and "(default: )" not in prose  # the text says what happens without a flag
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])

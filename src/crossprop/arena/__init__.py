@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 from crossprop import _checks as check
 from crossprop._extras import require
 from crossprop._files import check_writable
+from crossprop._flags import QUIET, Unset
 from crossprop._interrupts import interruptible
 from crossprop.arena.answers import answers, conclusions
 from crossprop.arena.listing import Contest, read_listing
@@ -48,11 +49,11 @@ class Arena:
       crossprop arena --list my.toml
     """
 
-    streams: Annotated[Positional[tuple[str, ...]], arg(metavar="[STREAM ...]")] = ()
+    streams: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[STREAM ...]")] = ()
     """Streams of the list, by name; none are all."""
-    file: Annotated[Path | None, arg(name="list", metavar="FILE.toml")] = None
+    file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
     """Learners, streams, grids and budget in TOML; unset, the list that --show prints."""
-    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder for the records, the tables and arena.html; unset, arena."""
     full: bool = False
     """Take the list meant for a GPU: longer streams, larger networks, finer grids, more seeds."""
@@ -60,9 +61,9 @@ class Arena:
     """Take a tiny list, which only shows that everything works."""
     show: bool = False
     """Print the list instead of running it."""
-    seeds: int | None = None
+    seeds: Unset[int] = None
     """Number of seeds to tune on; unset, as the list has it."""
-    evaluate: int | None = None
+    evaluate: Unset[int] = None
     """Number of fresh seeds to judge on; unset, as the list has it."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""

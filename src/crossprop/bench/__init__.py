@@ -10,6 +10,7 @@ from typing_extensions import Doc
 from crossprop import _checks as check
 from crossprop._extras import missing, needs
 from crossprop._files import check_writable
+from crossprop._flags import QUIET, Unset
 from crossprop.bench.floors import measure_ceilings
 from crossprop.bench.output import print_machine, print_workload, say, write_results
 from crossprop.bench.peers import RECORD_EVERY
@@ -30,12 +31,14 @@ class Benchmark:
 
     out: Path = Path("benchmark")
     """Folder for bench.json and bench.png."""
-    workloads: Annotated[tuple[str, ...], Doc(f"Of {', '.join(WORKLOADS)}; unset, those that suit the device.")] = ()
+    workloads: Annotated[
+        tuple[str, ...], QUIET, Doc(f"Of {', '.join(WORKLOADS)}; unset, those that suit the device.")
+    ] = ()
     engines: Annotated[
-        tuple[str, ...], Doc(f"Of auto, {', '.join(ENGINES)}; unset, those that suit the workload.")
+        tuple[str, ...], QUIET, Doc(f"Of auto, {', '.join(ENGINES)}; unset, those that suit the workload.")
     ] = ()
     steps: Annotated[
-        int | None, Doc(f"Examples per run, a multiple of {RECORD_EVERY}; unset, what suits workload and device.")
+        Unset[int], Doc(f"Examples per run, a multiple of {RECORD_EVERY}; unset, what suits workload and device.")
     ] = None
     repeats: int = 5
     """Timings of each contender after a warm-up; their median is reported."""

@@ -59,8 +59,8 @@ RERUN = Command(Rerun, run_reproduction)
 """`crossprop reproduce` with the name of a paper other than the crossprop paper."""
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)
 DESCRIPTION = (
-    "Learn features online: run, sweep and study learners, reproduce papers, time the engines, get data. "
-    "crossprop --version prints the version."
+    "Learn features online. Begin with crossprop run geoff, or with crossprop lab in the browser; crossprop COMMAND "
+    "--help explains a command, and crossprop --version prints the version."
 )
 
 
@@ -93,12 +93,13 @@ def _act(words: list[str]) -> None:
         paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
         command = RERUN if paper else COMMANDS[words[0]]
         about = [f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}." for name in paper]
+        examples = [f"Example: crossprop reproduce {name} --out {name}" for name in paper]
         # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
         build = partial(command.flags, *paper)
         flags = tyro.cli(
             build,
             prog=" ".join(["crossprop", words[0], *paper]),
-            description=_wrapped("\n\n".join([*about, inspect.getdoc(command.flags) or ""])),
+            description=_wrapped("\n\n".join([*about, inspect.getdoc(command.flags) or "", *examples])),
             args=words[1 + len(paper) :],
             config=CONFIG + command.markers,
         )
@@ -118,4 +119,6 @@ def _wrapped(text: str) -> str:
 
 def _all_commands() -> Any:
     """All commands as one type: for the help page, and for errors about a command that is missing or unknown."""
-    return Union[tuple(Annotated[command.flags, subcommand(name)] for name, command in COMMANDS.items())]  # noqa: UP007
+    short = {name: (inspect.getdoc(command.flags) or "").split("\n\n")[0] for name, command in COMMANDS.items()}
+    types = [Annotated[command.flags, subcommand(name, description=short[name])] for name, command in COMMANDS.items()]
+    return Union[tuple(types)]  # noqa: UP007

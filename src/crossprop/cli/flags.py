@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from tyro.conf import UseAppendAction, arg
 
 from crossprop import _checks as check
+from crossprop._flags import Unset
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.learners.optimizers import NAMES
@@ -47,31 +48,31 @@ class ExperimentFlags:
     ] = ()
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
-    hidden: Annotated[tuple[int, ...] | None, arg(metavar="INT [INT ...]")] = None
+    hidden: Annotated[Unset[tuple[int, ...]], arg(metavar="INT [INT ...]")] = None
     """Number of hidden units, or of the units of each hidden layer: --hidden 256 256; unset, 500."""
-    activation: Annotated[str | None, arg(metavar="NAME", help=ACTIVATION_HELP)] = None
-    bias: bool | None = None
+    activation: Annotated[Unset[str], arg(metavar="NAME", help=ACTIVATION_HELP)] = None
+    bias: Unset[bool] = None
     """Add a constant input and a constant feature."""
-    step_size: float | None = None
+    step_size: Unset[float] = None
     """Step size of every learner; unset, 0.0005."""
-    incoming_step_size: float | None = None
+    incoming_step_size: Unset[float] = None
     """Step size of the incoming weights; unset, that of the learner."""
-    optimizer: Annotated[str | None, arg(metavar="NAME", help=OPTIMIZER_HELP)] = None
-    replacement: Annotated[str | None, arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
-    eta: float | None = None
+    optimizer: Annotated[Unset[str], arg(metavar="NAME", help=OPTIMIZER_HELP)] = None
+    replacement: Annotated[Unset[str], arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
+    eta: Unset[float] = None
     """Mix of crossprop (0) and backprop (1), for crossprop and crossprop-approx; unset, 0."""
-    ahead: float | None = None
+    ahead: Unset[float] = None
     """How far foresight looks ahead, in sums of past steps; 0 is backprop; unset, 1."""
-    horizon: float | None = None
+    horizon: Unset[float] = None
     """Over how many examples the past steps fade that foresight sums; unset, 1000."""
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=SET_HELP)] = ()
-    tasks: str | None = None
+    tasks: Unset[str] = None
     """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
-    examples: int | None = None
+    examples: Unset[int] = None
     """Examples per task; unset, 5000 for GEOFF and the whole data set otherwise."""
-    record_every: int | None = None
+    record_every: Unset[int] = None
     """Steps per record; unset, 50."""
-    engine: Annotated[str | None, arg(help=f"One of auto, {', '.join(ENGINES)}; unset, auto.")] = None
+    engine: Annotated[Unset[str], arg(help=f"One of auto, {', '.join(ENGINES)}; unset, auto.")] = None
 
     def tables(self) -> dict[str, Any]:
         """The flags that were given, as the tables of a TOML file."""

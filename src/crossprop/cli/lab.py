@@ -10,6 +10,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from crossprop import _checks as check
 from crossprop import _interrupts as interrupts
 from crossprop._extras import require
+from crossprop._flags import Unset
 from crossprop.registry import import_modules
 
 
@@ -22,7 +23,7 @@ class Lab:
     Example: crossprop lab --import my_learners
     """
 
-    link: Annotated[Positional[str | None], arg(metavar="[LINK]")] = None
+    link: Annotated[Positional[Unset[str]], arg(metavar="[LINK]")] = None
     """A link that was copied from a lab: this one opens with its setting."""
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""

@@ -11,6 +11,7 @@ from tyro.conf import arg
 
 from crossprop._extras import missing, needs
 from crossprop._files import check_writable
+from crossprop._flags import Unset
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
@@ -47,9 +48,9 @@ class Run:
     experiment: ExperimentFlags
     seeds: int = 10
     """Number of runs of each learner, with seeds 0, 1, 2 ..."""
-    steps: int | None = None
+    steps: Unset[int] = None
     """Steps of a run: needed if the stream is endless; unset, the whole stream."""
-    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder for records.zarr and figure.png; unset, nothing is written."""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
+from crossprop._flags import Unset
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import print_status
 from crossprop.execution import expected_time
@@ -41,20 +42,20 @@ class Sweep:
     """
 
     experiment: ExperimentFlags
-    file: Annotated[Positional[Path | None], arg(metavar="[FILE.toml]")] = None
+    file: Annotated[Positional[Unset[Path]], arg(metavar="[FILE.toml]")] = None
     """A sweep in TOML: import, learners, network, stream, over, seeds, record_every, engine, steps, store, evaluate.
     Flags precede the file."""
-    stream: Annotated[str | None, arg(metavar="NAME", help=STREAM_HELP)] = None
+    stream: Annotated[Unset[str], arg(metavar="NAME", help=STREAM_HELP)] = None
     over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
-    seeds: int | None = None
+    seeds: Unset[int] = None
     """Number of runs of each setting, with seeds 0, 1, 2 ...; unset, 30."""
-    steps: int | None = None
+    steps: Unset[int] = None
     """Number of examples of a run, which an endless stream needs; unset, all that the stream has."""
-    store: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    store: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder that keeps the records."""
-    cluster: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    cluster: Annotated[Unset[str], arg(metavar="ADDRESS")] = None
     """Dask scheduler whose workers run the sweep, such as tcp://host:8786; unset, it runs on this machine."""
-    evaluate: int | None = None
+    evaluate: Unset[int] = None
     """Number of fresh seeds to run the best setting of every learner with; unset, none."""
 
 
@@ -78,7 +79,7 @@ class Plot:
 
     store: Annotated[Path, arg(metavar="FOLDER")]
     """Folder that a sweep wrote to."""
-    out: Annotated[Path | None, arg(metavar="FOLDER")] = None
+    out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder for the figures and sweep.html; unset, the folder plots in the store."""
 
 

@@ -10,6 +10,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from crossprop import _checks as check
 from crossprop import datasets
 from crossprop._extras import require
+from crossprop._flags import QUIET, Unset
 from crossprop._interrupts import interruptible
 from crossprop.engines import ENGINES
 from crossprop.formats import listed, plural
@@ -33,23 +34,21 @@ class Rerun:
     """Rerun a paper, redraw its figures, decide its claims, and write a report on one page.
 
     What is in the output folder already is not run again.
-
-    Example: crossprop reproduce sutton1992 --out sutton1992
     """
 
     paper: str
     """The paper to rerun, by name."""
-    parts: Annotated[Positional[tuple[str, ...]], arg(metavar="[EXPERIMENT ...]")] = ()
+    parts: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[EXPERIMENT ...]")] = ()
     """Experiments to rerun; unset, all of them."""
-    out: Path | None = None
+    out: Unset[Path] = None
     """Folder for the records, the figures, claims.json and report.html; unset, the name of the paper."""
     full: Annotated[bool, FlagCreatePairsOff] = False
     """Run the paper's sizes, meant for a GPU; the default suits two cores, and says how it differs."""
     quick: Annotated[bool, FlagCreatePairsOff] = False
     """Run a tiny version, which only shows that everything works."""
-    seeds: int | None = None
+    seeds: Unset[int] = None
     """Number of runs of each learner; unset, as the experiment defines it."""
-    tasks: int | None = None
+    tasks: Unset[int] = None
     """Number of tasks of permuted MNIST, where a paper has it; unset, as the experiment defines it."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""

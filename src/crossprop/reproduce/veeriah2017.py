@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import jax
-from tyro.conf import FlagCreatePairsOff, Positional
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from crossprop import _checks as check
 from crossprop import datasets
 from crossprop._extras import require
+from crossprop._flags import QUIET, Unset
 from crossprop._interrupts import interruptible
 from crossprop.datasets.base import DataSet
 from crossprop.engines import ENGINES
@@ -27,34 +28,38 @@ from crossprop.streams import LabelShift
 if TYPE_CHECKING:
     import xarray
 
-PARTS = ("geoff", "mnist", "features")
+Part = Literal["geoff", "mnist", "features"]
+PARTS: tuple[Part, ...] = ("geoff", "mnist", "features")
 LETTERS = {"geoff": "a", "mnist": "b"}
 QUICK_SEEDS = 5
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Rerun the paper, redraw its figures, decide its claims, and write a report on one page.
+    """Rerun the crossprop paper, or another one by name: redraw its figures, decide its claims, and write a report on
+    one page.
 
-    What is in the output folder already is not run again. The paper is the crossprop paper; crossprop reproduce --list
-    names others, and crossprop reproduce sutton1992 --help shows the flags for one of them.
+    What is in the output folder already is not run again. crossprop reproduce --list names the other papers, and
+    crossprop reproduce sutton1992 --help shows the flags for one of them.
 
     Example: crossprop reproduce geoff --preset scripts --out reproduction
     """
 
     out: Path = Path("reproduction")
     """Folder for the records, the figures, claims.json and report.html."""
-    parts: Positional[tuple[Literal["geoff", "mnist", "features"], ...]] = PARTS
-    """Parts of the paper to rerun; unset, all of them."""
+    parts: Annotated[
+        Positional[tuple[Literal["geoff", "mnist", "features"], ...]], QUIET, arg(metavar="[PART ...]")
+    ] = PARTS
+    """Parts of the paper to rerun: geoff, mnist or features; unset, all of them."""
     preset: Literal["paper", "scripts"] = "paper"
     """Settings of the paper's text, or of the scripts that its authors published with it."""
-    seeds: int | None = None
+    seeds: Unset[int] = None
     """Number of runs of each learner on GEOFF; unset, the paper's 30, or 5 with --quick."""
-    mnist_seeds: int | None = None
+    mnist_seeds: Unset[int] = None
     """Number of runs of each learner on MNIST; unset, the paper's 1, or 5 with --quick."""
     quick: Annotated[bool, FlagCreatePairsOff] = False
     """Run a small version; every figure and table of it says so."""
-    exact_mnist: bool | None = None
+    exact_mnist: Unset[bool] = None
     """Add exact and projected crossprop on MNIST, which the paper could not afford; unset, only on a GPU."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
