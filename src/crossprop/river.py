@@ -28,8 +28,9 @@ from crossprop import _checks as check  # noqa: E402
 from crossprop import streams  # noqa: E402
 from crossprop.execution import keys  # noqa: E402
 from crossprop.learners import LEARNERS, Learner  # noqa: E402
-from crossprop.network import Network, float_type  # noqa: E402
+from crossprop.network import float_type  # noqa: E402
 from crossprop.passes import live, predict  # noqa: E402
+from crossprop.specification import estimator_learner  # noqa: E402
 
 LARGEST = 1e38
 """The largest number that a feature or a target may be."""
@@ -43,7 +44,6 @@ class _Online:
     """What both estimators share: the learner, its state, and which input is which feature."""
 
     _loss: str
-    _usual_step_size: float
     _made: Any
     _state: Any
 
@@ -68,20 +68,8 @@ class _Online:
         self._build(1, 1)  # finds bad arguments
 
     def _build(self, inputs: int, outputs: int) -> Learner:
-        network = Network(
-            inputs,
-            self.hidden,
-            outputs,
-            self.activation,
-            self._loss,
-            bias=True,
-            incoming_scale="lecun",
-            outgoing_scale="lecun",
-            layer_norm=self.layer_norm,
-        )
         build = self.learner if callable(self.learner) else LEARNERS.find("learner", self.learner)
-        step_size = self._usual_step_size if self.step_size is None else self.step_size
-        made = build(network, step_size=step_size, optimizer=self.optimizer)
+        made = estimator_learner(build, self, inputs, outputs, self._loss)
         if not isinstance(made, Learner):
             raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
         return made
@@ -168,7 +156,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
     ```
     """
 
-    _loss, _usual_step_size = "softmax", 0.01
+    _loss = "softmax"
 
     @property
     def _multiclass(self) -> bool:
@@ -255,7 +243,7 @@ class Regressor(_Online, base.MiniBatchRegressor):
     ```
     """
 
-    _loss, _usual_step_size = "squared", 0.003
+    _loss = "squared"
 
     def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget) -> None:
         """Learns from one example; its features may be new."""

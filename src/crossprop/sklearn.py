@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E40
 from crossprop import _checks as check  # noqa: E402
 from crossprop.execution import keys  # noqa: E402
 from crossprop.learners import LEARNERS, Learner  # noqa: E402
-from crossprop.network import Network  # noqa: E402
 from crossprop.passes import live, predict  # noqa: E402
+from crossprop.specification import estimator_learner  # noqa: E402
 
 ROWS = 256
 """Rows of a prediction at a time, filled up: a row's numbers do not depend on how many there are."""
@@ -67,21 +67,8 @@ class _Online(BaseEstimator):
                     )
             self.learner_ = self.learner
         else:
-            network = Network(
-                x.shape[1],
-                self.hidden,
-                outputs,
-                self.activation,
-                loss,
-                bias=True,
-                incoming_scale="lecun",
-                outgoing_scale="lecun",
-                layer_norm=self.layer_norm,
-            )
             build = LEARNERS.find("learner", self.learner)
-            usual = 0.01 if loss == "softmax" else 0.003
-            step_size = usual if self.step_size is None else self.step_size
-            self.learner_ = build(network, step_size=step_size, optimizer=self.optimizer)
+            self.learner_ = estimator_learner(build, self, x.shape[1], outputs, loss)
         self._scaler_ = StandardScaler()
         self._state_ = self.learner_.init(keys(int(self._random_.randint(2**31)))[1])
         self.loss_curve_: list[float] = []

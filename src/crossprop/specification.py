@@ -19,6 +19,8 @@ from crossprop.streams import STREAMS, Stream
 
 HIDDEN = 500
 STEP_SIZE = 5e-4
+ESTIMATOR_STEP_SIZES = {"softmax": 0.01, "squared": 0.003}
+"""Of scikit-learn and River estimators, by the loss."""
 
 
 class Experiment(NamedTuple):
@@ -143,6 +145,24 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     return learner
+
+
+def estimator_learner(build: Callable[..., Learner], given: Any, inputs: int, outputs: int, loss: str) -> Learner:
+    """The learner of an estimator, by the arguments that it was `given`: `hidden`, `activation`, `layer_norm`,
+    `step_size` and `optimizer`."""
+    network = Network(
+        inputs,
+        given.hidden,
+        outputs,
+        given.activation,
+        loss,
+        bias=True,
+        incoming_scale="lecun",
+        outgoing_scale="lecun",
+        layer_norm=given.layer_norm,
+    )
+    step_size = ESTIMATOR_STEP_SIZES[loss] if given.step_size is None else given.step_size
+    return build(network, step_size=step_size, optimizer=given.optimizer)
 
 
 def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:
