@@ -15,10 +15,12 @@ from browser import LINES, Opened, data_of, violations
 from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
+from crossprop.papers.plans import Plan, Setting
 from crossprop.papers.veeriah2017.plans import geoff_plan
 from crossprop.papers.verdicts import Number, Verdict
-from crossprop.report import Headline, Part, Setting, Story, write_report
+from crossprop.report import Headline, Story, write_report
 from crossprop.report.sections import PILLS
+from crossprop.streams import Geoff
 
 EVIL = "<img src=x onerror=alert(1)>"
 ENDING = "</script><script>alert(2)</script><!-- "
@@ -52,9 +54,8 @@ def records_of(
         data["loss"] = (dims, loss / 40)
     data["diverged_at"] = (("learner", "seed"), np.full(shape[:2], -1))
     task = np.array([ord(letter) - ord("A") for letter in tasks])[(step - 1) // examples]
-    return xarray.Dataset(
-        data, coords={"learner": learners, "seed": range(seeds), "step": step, "task": ("step", task)}
-    )
+    coords = {"learner": learners, "seed": range(seeds), "step": step, "task": ("step", task)}
+    return xarray.Dataset(data, coords, {"seconds": 192.4})
 
 
 def features_of(examples: int) -> xarray.Dataset:
@@ -93,13 +94,17 @@ def verdict_of(id: str, experiment: str, at: int) -> Verdict:
     )
 
 
+def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "") -> Plan:
+    return Plan(name, title, {}, Geoff(), 5, 50, settings, about)
+
+
 def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examples: int = 500) -> dict[str, Any]:
     """All that `write_report` takes."""
-    settings = [
+    settings = (
         Setting("step size", "0.0005", "0.0005"),
         Setting("initial weights", "N(0, 1)", None, "as in the scripts <b>that</b> were published"),
         Setting("control", "frozen", "none", "for comparison"),
-    ]
+    )
     seven = [*NINE[2:], "crossprop", "crossprop-0.5", "crossprop-one-projection"]
     geoff = records_of([first, *NINE[1:]], seeds)
     mnist = records_of(seven, 1, examples=60000, every=100, classes=True)
@@ -115,9 +120,9 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
     )
     return {
         "story": story,
-        "parts": [
-            Part("geoff", "GEOFF: a stream of changing targets", geoff, settings, 192.4, "A target that changes."),
-            Part("mnist", "MNIST with shifting labels", mnist, settings, 12.3),
+        "experiments": [
+            (planned("geoff", "GEOFF: a stream of changing targets", settings, "A target that changes."), geoff),
+            (planned("mnist", "MNIST with shifting labels", settings), mnist),
         ],
         "features": features_of(examples),
         "verdicts": [verdict_of(id, experiments[id[0]], at) for at, id in enumerate(ids)],
@@ -174,7 +179,7 @@ def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
     rule = "a rule of many words & signs " * 20
     numbers = tuple(Number(f"number {at}", at + 0.5, float("nan"), float("nan"), "") for at in range(9))
     verdicts = [Verdict("G1", "geoff", "claim", rule, "holds", "quote", "why", (), numbers, "")]
-    text = own(written(tmp_path, parts=[], features=None, verdicts=verdicts))
+    text = own(written(tmp_path, experiments=[], features=None, verdicts=verdicts))
     folded = text[text.index("<details><summary>rule and numbers") :]
     folded = folded[: folded.index("</details>")]
     assert rule.replace("&", "&amp;") in folded and all(f"number {at}: " in folded for at in range(9))
@@ -183,8 +188,8 @@ def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
 
 def test_configuration_is_escaped(tmp_path: Path) -> None:
     everywhere = contents(first=EVIL)
-    everywhere["parts"] = [Part("geoff", EVIL, part.records, [Setting(EVIL, ENDING, EVIL, EVIL)], 1.0)
-                           for part in everywhere["parts"][:1]]  # fmt: skip
+    _, records = everywhere["experiments"][0]
+    everywhere["experiments"] = [(planned("geoff", EVIL, (Setting(EVIL, ENDING, EVIL, EVIL),)), records)]
     everywhere["verdicts"] = [
         Verdict(EVIL, "geoff", EVIL, EVIL, EVIL, ENDING, ENDING, (EVIL,), (Number(EVIL, 1, 0, 2, EVIL),), EVIL)
     ]
@@ -196,7 +201,7 @@ def test_configuration_is_escaped(tmp_path: Path) -> None:
 
 
 def test_the_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
-    page = written(tmp_path, parts=[], features=None)
+    page = written(tmp_path, experiments=[], features=None)
     policy = re.search(r"script-src 'unsafe-eval' ([^;]*);", page)
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
@@ -229,7 +234,7 @@ def test_thinned_curves_keep_means_ends_and_switches() -> None:
 
 def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
     given = contents()
-    records = given["parts"][0].records
+    _, records = given["experiments"][0]
     records.loss.values[7, 2, 100:] = np.nan
     records.diverged_at.values[7, 2] = 4999
     page = written(tmp_path, **given)
@@ -239,13 +244,13 @@ def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
 
 
 def test_a_report_of_nothing_but_a_claim_is_written(tmp_path: Path) -> None:
-    nothing = {"story": Story("Title", ""), "parts": [], "features": None, "facts": {}}
+    nothing = {"story": Story("Title", ""), "experiments": [], "features": None, "facts": {}}
     text = own(written(tmp_path, **nothing, verdicts=[verdict_of("T1", "mnist", 3)]))
     assert text.count("<tr id=") == 1
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = written(tmp_path, parts=[], features=None)
+    before = written(tmp_path, experiments=[], features=None)
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk full")
@@ -362,17 +367,17 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
         opened.shot("wide-light")
         labels = page.locator("figure.headline .annotation-text").all_text_contents()
         assert [text for text in labels if "never moves U" in text] == ["frozennever moves U"]
-        for part in given["parts"]:
-            places = page.locator(f".curves[data-part={part.name}]").all()
-            assert len(places) == (4 if "error" in part.records else 3)
+        for plan, records in given["experiments"]:
+            places = page.locator(f".curves[data-part={plan.name}]").all()
+            assert len(places) == (4 if "error" in records else 3)
             for place in places:
-                assert place.locator(LINES).count() == part.records.sizes["learner"]
+                assert place.locator(LINES).count() == records.sizes["learner"]
                 bands = place.locator(".scatterlayer path.js-fill").count()
-                assert bands == (part.records.sizes["learner"] if part.records.sizes["seed"] > 1 else 0)
+                assert bands == (records.sizes["learner"] if records.sizes["seed"] > 1 else 0)
                 legend, plot = place.locator(".legend").bounding_box(), place.locator(".nsewdrag").bounding_box()
                 assert legend["x"] >= plot["x"] + plot["width"] - 1
                 names = place.locator(".legendtext").all_text_contents()
-                assert sorted(names) == sorted(map(str, part.records.learner.values))
+                assert sorted(names) == sorted(map(str, records.learner.values))
         first = page.locator(".curves[data-part=geoff]").first
         first.locator(".legendtoggle").nth(1).click()
         for place in page.locator(".curves[data-part=geoff]").all():

@@ -20,9 +20,9 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Headline:
-    """The chart at the top: a few learners of one part, with a note beside each."""
+    """The chart at the top: a few learners of one experiment, with a note beside each."""
 
-    part: str
+    experiment: str
     variable: str
     title: str
     notes: Mapping[str, str]

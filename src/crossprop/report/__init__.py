@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
-from crossprop.papers.plans import Setting
+from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import Verdict
-from crossprop.report.sections import MEASURES, Headline, Part, Story, sections_of
+from crossprop.report.sections import MEASURES, Headline, Story, sections_of
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["Headline", "Part", "Setting", "Story", "Verdict", "write_report"]
+__all__ = ["Headline", "Story", "Verdict", "write_report"]
 
 QUICK = "quick version: small, not the paper's full settings"
 
@@ -22,7 +22,7 @@ def write_report(
     path: Path,
     *,
     story: Story,
-    parts: Sequence[Part],
+    experiments: "Sequence[tuple[Plan, xarray.Dataset]]",
     features: "xarray.Dataset | None",
     verdicts: Sequence[Verdict],
     command: str,
@@ -35,7 +35,7 @@ def write_report(
     **Arguments:**
 
     - `story`: the title, the introduction, the conclusions, the chart at the top, and the words that need explaining.
-    - `parts`: the experiments with curves, in the page's order.
+    - `experiments`: plans and their records, in the page's order; the attribute `seconds` says how long they took.
     - `features`: `tsne`, `neighbours` and `silhouette` of each `representation` by `example`, with `label`.
     - `verdicts`: the verdicts on the claims, in the order of their table.
     - `command`: the command that writes this report.
@@ -43,7 +43,7 @@ def write_report(
     - `banner`: what the reader should know first, if anything; a quick version says that it is one.
     - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
     """
-    sections = sections_of(story, parts, features, verdicts)
+    sections = sections_of(story, experiments, features, verdicts)
     write_page(
         path,
         "report/report.html.jinja",

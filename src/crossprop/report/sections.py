@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop.pages.charts import along, curves, examples_per_point, headline
-from crossprop.papers.plans import Charts, Plan, Setting
+from crossprop.papers.plans import Charts, Plan
 from crossprop.papers.story import Headline
 from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.statistics import mean_interval
@@ -21,7 +21,7 @@ MEASURES = {"neighbours": "Same label among the 10 nearest", "silhouette": "Silh
 PILLS = {HOLDS: "yes", IN_PART: "part", DOES_NOT: "no", NOT_SHOWN: "open", CANNOT: "open"}
 """The CSS class of each verdict, in the order of the summary."""
 HEADLINE = "headline"
-"""The name of the chart at the top, among the charts of the parts."""
+"""The name of the chart at the top, among those of the experiments."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,6 @@ class Story:
     terms: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Part:
-    """An experiment: its records as `crossprop.run` returns them, its settings, how many seconds it took, and what it
-    is about, in a sentence or two."""
-
-    name: str
-    title: str
-    records: "xarray.Dataset"
-    settings: Sequence[Setting]
-    seconds: float
-    about: str = ""
-    charts: Sequence[Charts] = (Charts(),)
-
-    @classmethod
-    def of(cls, plan: Plan, records: "xarray.Dataset") -> "Part":
-        """The part that shows the records of a plan."""
-        return cls(plan.name, plan.title, records, plan.settings, records.attrs["seconds"], plan.about, plan.charts)
-
-
 class ShownClaim(NamedTuple):
     """A verdict, with its anchor on the page and the CSS class of its pill."""
 
@@ -63,9 +44,10 @@ class ShownClaim(NamedTuple):
 
 
 class ExperimentSection(NamedTuple):
-    """The section of a part: how it was run, and its charts."""
+    """The section of an experiment: how it was run, and its charts."""
 
-    part: Part
+    plan: Plan
+    seconds: float
     learners: int
     seeds: int
     steps: int
@@ -85,7 +67,7 @@ class ExperimentSection(NamedTuple):
     @property
     def has_published(self) -> bool:
         """Whether published values are marked."""
-        return any(wanted.published for wanted in self.part.charts)
+        return any(wanted.published for wanted in self.plan.charts)
 
 
 class FeatureMaps(NamedTuple):
@@ -111,7 +93,7 @@ class Sections(NamedTuple):
     def contents(self) -> list[tuple[str, str]]:
         """Anchors and titles of the sections."""
         entries = [("conclusion", "Conclusion"), ("claims", "The claims")]
-        entries += [(each.part.name, each.part.title) for each in self.experiments]
+        entries += [(each.plan.name, each.plan.title) for each in self.experiments]
         if self.features:
             entries.append((FEATURES, "Features"))
         return [*entries, ("rerun", "Run it again")]
@@ -127,55 +109,58 @@ class Sections(NamedTuple):
 
 
 def sections_of(
-    story: Story, parts: Sequence[Part], features: "xarray.Dataset | None", verdicts: Sequence[Verdict]
+    story: Story,
+    experiments: "Sequence[tuple[Plan, xarray.Dataset]]",
+    features: "xarray.Dataset | None",
+    verdicts: Sequence[Verdict],
 ) -> Sections:
-    """The conclusion and its chart, the table of claims, one section per part, and one for the features."""
+    """The conclusion and its chart, the table of claims, one section per experiment, and one for the features."""
     claims = [
         ShownClaim(f"claim-{number}", PILLS.get(verdict.verdict, "open"), verdict)
         for number, verdict in enumerate(verdicts, start=1)
     ]
     counts = Counter(verdict.verdict for verdict in verdicts)
     order = [*PILLS, *sorted(set(counts) - set(PILLS))]
-    experiments = [_experiment(part) for part in parts]
+    shown = [_experiment(*each) for each in experiments]
     return Sections(
         claims=claims,
         tally=[(name, PILLS.get(name, "open"), counts[name]) for name in order if counts[name]],
-        headline=_headline(story.headline, experiments),
-        experiments=experiments,
+        headline=_headline(story.headline, shown),
+        experiments=shown,
         features=None if features is None else _feature_maps(features),
     )
 
 
 def _headline(wanted: Headline | None, experiments: Sequence[ExperimentSection]) -> dict[str, Any] | None:
-    """The chart at the top, or None if the report has no such part."""
+    """The chart at the top, or None if the report has no such experiment."""
     if wanted is None:
         return None
     charts = [
         chart
         for each in experiments
-        if each.part.name == wanted.part
+        if each.plan.name == wanted.experiment
         for group in each.charts.values()
         for chart in group
     ]
     return next((headline(chart, wanted.notes) for chart in charts if chart["variable"] == wanted.variable), None)
 
 
-def _experiment(part: Part) -> ExperimentSection:
-    records = part.records
-    drawn = [wanted for wanted in part.charts if wanted.along is None]
+def _experiment(plan: Plan, records: "xarray.Dataset") -> ExperimentSection:
+    drawn = [wanted for wanted in plan.charts if wanted.along is None]
     diverged = {}
     if "diverged_at" in records:
         counts = (records.diverged_at >= 0).sum("seed").transpose("learner")
         diverged = dict(zip(map(str, records.learner.values), counts.values.tolist(), strict=True))
     return ExperimentSection(
-        part,
+        plan,
+        records.attrs["seconds"],
         learners=records.sizes["learner"],
         seeds=records.sizes["seed"],
         steps=int(records.step.values[-1]),
         per_point=examples_per_point(records),
         diverged={name: count for name, count in diverged.items() if count},
-        charts={f"{part.name}{f'-{at}' * (at > 0)}": _curves(wanted, records) for at, wanted in enumerate(drawn)},
-        lines=[along(records, each.along, each.published) for each in part.charts if each.along is not None],
+        charts={f"{plan.name}{f'-{at}' * (at > 0)}": _curves(wanted, records) for at, wanted in enumerate(drawn)},
+        lines=[along(records, each.along, each.published) for each in plan.charts if each.along is not None],
     )
 
 

@@ -19,7 +19,7 @@ from crossprop.papers.plans import Plan
 from crossprop.papers.story import conclusions
 from crossprop.papers.verdicts import Verdict, to_json, verdicts_on
 from crossprop.progress import Say
-from crossprop.report import Part, Story, write_report
+from crossprop.report import Story, write_report
 from crossprop.running import run
 from crossprop.store import check_replaceable, read_records, write_records
 
@@ -114,7 +114,7 @@ class Folder:
         write_report(
             self.path / "report.html",
             story=Story(paper.title, paper.intro, said, paper.headline(verdicts), paper.terms),
-            parts=[Part.of(plan, records[plan.name]) for plan in plans],
+            experiments=[(plan, records[plan.name]) for plan in plans],
             features=records.get("features"),
             verdicts=verdicts,
             command=about["command"],
