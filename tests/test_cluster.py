@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster, get_worker
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.execution import Plan
+from crossprop.execution import RunOptions
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.workers import OtherCode, Workers
 from same import assert_same_sweeps
@@ -44,7 +44,7 @@ def sweep(cluster, stream, settings=4, seeds=2, **options):
 def blocks(stream, settings, seeds):
     grid = {"step_size": np.linspace(0.01, 0.1, settings)}
     spec = SweepSpec.of(LEARNERS, stream, grid, seeds, record_every=20)
-    return BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.plan)
+    return BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.options)
 
 
 def until(condition, seconds=20):
@@ -127,7 +127,7 @@ def test_few_blocks_are_under_way_at_a_time(machines, stream, monkeypatch):
     monkeypatch.setattr(CLUSTER, "PER_THREAD", 2)
     heard = []
     for _ in CLUSTER.run_blocks_on_cluster(
-        Workers(machines.client), blocks(stream, 12, 2), Plan(20), "auto", heard.append
+        Workers(machines.client), blocks(stream, 12, 2), RunOptions(20), "auto", heard.append
     ):
         assert len([key for key in machines.client.futures if key.startswith("_run_there")]) <= 2 * 3 + 1
     assert heard == [2 * 40] * 12

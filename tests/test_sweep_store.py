@@ -111,8 +111,8 @@ def test_with_x64_on_a_store_holds_float64_and_will_not_mix(tmp_path, filled):
 def test_a_block_can_be_sent_to_another_process_and_run_there(filled):
     records = filled[1]["backprop"]
     spec = cp.sweeps.SweepSpec.of(LEARNERS, STREAM, GRID, 2, record_every=20)
-    blocks = BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.plan)
-    for number, finished in BLOCKS.run_blocks(pickle.loads(pickle.dumps(blocks)), spec.plan, "auto"):
+    blocks = BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.options)
+    for number, finished in BLOCKS.run_blocks(pickle.loads(pickle.dumps(blocks)), spec.options, "auto"):
         finished = pickle.loads(pickle.dumps(finished))
         np.testing.assert_array_equal(finished.records["loss"], records.loss.sel(blocks[number].point))
 

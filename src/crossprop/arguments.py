@@ -14,7 +14,7 @@ from crossprop._memory import check_memory
 from crossprop.engines import chunked
 from crossprop.engines.protocol import Observers, Probe
 from crossprop.engines.segments import batch_width, steps_per_call
-from crossprop.execution import DevicePool, Plan, devices
+from crossprop.execution import DevicePool, RunOptions, devices
 from crossprop.learners.base import Learner, Outcome, UnitRule, state_bytes
 from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after
@@ -110,20 +110,20 @@ def check_steps(steps: int, record_every: int) -> None:
         raise ValueError(f"steps must be at most {MOST_STEPS}, got {steps}")
 
 
-def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, plan: Plan) -> None:
+def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, options: RunOptions) -> None:
     """A ValueError if the states, examples and records of a call cannot fit into memory, with what they would take."""
     place, size = devices()[0], float_type().itemsize
     threads = DevicePool().count
-    steps = (stream.steps if plan.steps is None else plan.steps) or 0
-    windows = -(-steps // plan.record_every)
+    steps = (stream.steps if options.steps is None else options.steps) or 0
+    windows = -(-steps // options.record_every)
     records = examples = 0
     for name, learner in learners.items():
         own, drifts = state_bytes(learner), _drifts(jax.tree.structure(learner), float_type())
         side_by_side = min(seeds, threads * batch_width(learner, place.platform, chunked.TILE_BYTES))
-        kept = seeds if plan.return_states else 0
+        kept = seeds if options.return_states else 0
         check_memory(f"the states of learners[{name!r}]", own * max(2 * side_by_side, kept), place)
-        probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in plan.observers.probes)
-        numbers = 2 + drifts + len(plan.observers.metrics) + probes
+        probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in options.observers.probes)
+        numbers = 2 + drifts + len(options.observers.metrics) + probes
         records += 2 * seeds * windows * numbers * size
         rows = min(steps, steps_per_call(learner, 1))
         examples = max(examples, side_by_side * rows * (stream.inputs + stream.outputs) * size)

@@ -71,7 +71,7 @@ class Cell(NamedTuple):
     """The state to start from; None is the learner's initial one."""
 
 
-class Plan(NamedTuple):
+class RunOptions(NamedTuple):
     """What all cells of a call have in common."""
 
     record_every: int
@@ -83,7 +83,7 @@ class Plan(NamedTuple):
 
 
 class CellResult(NamedTuple):
-    """The result of a cell: its records, its number of steps, and its last state if the plan returns states."""
+    """The result of a cell: its records, its number of steps, and its last state if the options ask for states."""
 
     run: RunResult
     steps: int
@@ -136,13 +136,13 @@ class Executor:
         self,
         cells: Sequence[Cell],
         engines: Sequence[str],
-        plan: Plan,
+        options: RunOptions,
         *,
         on_progress: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
         pool: DevicePool | None = None,
         checkpoints: Checkpoints | None = None,
     ):
-        self.cells, self.engines, self.plan = cells, engines, plan
+        self.cells, self.engines, self.options = cells, engines, options
         self.on_progress, self.checkpoints = on_progress, checkpoints
         self.keys = key_data({cell.seed for cell in cells})
         self.pool = pool or DevicePool()
@@ -153,7 +153,7 @@ class Executor:
     def results(self) -> Generator[tuple[int, CellResult], None, None]:
         """Each cell's number and result, as they finish."""
         use_compilation_cache()
-        batches = _batches(self.cells, self.engines, self.plan, self.pool.count)
+        batches = _batches(self.cells, self.engines, self.options, self.pool.count)
         iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
         with ThreadPoolExecutor(self.pool.count) as threads:
             try:
@@ -193,7 +193,7 @@ class Executor:
                 continue
 
     def _finish(self, session: Session, batch: list[int]) -> None:
-        steps = _stop_of(self.cells[batch[0]].stream, self.plan)
+        steps = _stop_of(self.cells[batch[0]].stream, self.options)
         assert steps is not None
         while session.step < steps:
             # Segments end at multiples of their length, so that a resumed run is cut as before.
@@ -206,7 +206,7 @@ class Executor:
         """All batches go through the same examples together, since an iterator gives them once."""
         stream = self.cells[0].stream
         assert isinstance(stream, IteratorStream)
-        source, limit = BatchSource(stream), _stop_of(stream, self.plan)
+        source, limit = BatchSource(stream), _stop_of(stream, self.options)
         size = ITERATOR_SEGMENT if limit is None else min(ITERATOR_SEGMENT, limit)
         start = lambda batch: self._start(batch, [source] * len(batch), size)
         sessions = list(threads.map(lambda batch: self._on_device(start, batch), batches))
@@ -233,9 +233,9 @@ class Executor:
             Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], self.cells[i].start)
             for i, source in zip(batch, sources, strict=True)
         ]
-        plan = self.plan
-        steps = _stop_of(first.stream, plan)
-        job = Batch(runs, plan.record_every, plan.first, steps, plan.observers, segment)
+        options = self.options
+        steps = _stop_of(first.stream, options)
+        job = Batch(runs, options.record_every, options.first, steps, options.observers, segment)
         return ENGINES[self.engines[batch[0]]].start(job, devices()[0].platform)
 
     def _advance(self, session: Session, batch: list[int], count: int) -> None:
@@ -247,7 +247,7 @@ class Executor:
             self.on_progress(number, count, seconds)
 
     def _collect(self, session: Session, batch: list[int]) -> list[CellResult]:
-        states = session.states() if self.plan.return_states else [None] * len(batch)
+        states = session.states() if self.options.return_states else [None] * len(batch)
         return [CellResult(run, session.step, state) for run, state in zip(session.results(), states, strict=True)]
 
     def _on_device(self, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -259,8 +259,8 @@ class Executor:
             self.pool.free.put(device)
 
 
-def _stop_of(stream: Stream, plan: Plan) -> int | None:
-    return stream.steps if plan.steps is None else plan.steps
+def _stop_of(stream: Stream, options: RunOptions) -> int | None:
+    return stream.steps if options.steps is None else options.steps
 
 
 def devices() -> list[Any]:
@@ -271,7 +271,9 @@ def devices() -> list[Any]:
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
 
 
-def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan, structures_at_a_time: int) -> list[list[int]]:
+def _batches(
+    cells: Sequence[Cell], engines: Sequence[str], options: RunOptions, structures_at_a_time: int
+) -> list[list[int]]:
     """The cells' numbers, those of one structure together, as many to a batch as their engine takes.
 
     Structures take turns, `structures_at_a_time` of them: each has a program of its own, and a core compiles one at a
@@ -282,7 +284,7 @@ def _batches(cells: Sequence[Cell], engines: Sequence[str], plan: Plan, structur
     platform = devices()[0].platform
     distinct = {id(cell.learner): cell.learner for cell in cells}
     structures = {which: jax.tree.structure(learner) for which, learner in distinct.items()}
-    steps = {id(cell.stream): _stop_of(cell.stream, plan) for cell in cells}
+    steps = {id(cell.stream): _stop_of(cell.stream, options) for cell in cells}
     for number, (cell, engine) in enumerate(zip(cells, engines, strict=True)):
         structure = (engine, structures[id(cell.learner)], steps[id(cell.stream)])
         if structure not in widths:

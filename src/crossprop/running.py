@@ -29,7 +29,7 @@ from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import plain_numbers
-from crossprop.execution import Cell, CellResult, Executor, Plan, devices, engine_for
+from crossprop.execution import Cell, CellResult, Executor, RunOptions, devices, engine_for
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -160,13 +160,13 @@ def run(
     stop, first = _bounds(stream, steps, start)
     check_steps(first if stop is None else stop, record_every)
     states = checked_start(start, named, chosen)
-    plan = Plan(record_every, stop, first, observers, return_states)
-    check_run_memory(named, stream, len(chosen), plan)
+    options = RunOptions(record_every, stop, first, observers, return_states)
+    check_run_memory(named, stream, len(chosen), options)
     jobs = [(name, seed) for seed in chosen for name in named]
     cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
     if checkpoint is not None and isinstance(stream, IteratorStream):
         raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
-    described = experiment(named, stream, chosen, plan.record_every)
+    described = experiment(named, stream, chosen, options.record_every)
     call = described | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
     call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
     if checkpoint is not None:
@@ -179,12 +179,12 @@ def run(
         open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
         closing(
             Executor(
-                cells, [engines[name] for name, _ in jobs], plan, on_progress=on_progress, checkpoints=checkpoints
+                cells, [engines[name] for name, _ in jobs], options, on_progress=on_progress, checkpoints=checkpoints
             ).results()
         ) as done,
     ):
         results = {jobs[number]: result for number, result in done}
-    records = _records(results, named, stream, chosen, plan, described | provenance(engines))
+    records = _records(results, named, stream, chosen, options, described | provenance(engines))
     if not return_states:
         return records
     last = {name: {seed: results[name, seed].state for seed in chosen} for name in named}
@@ -232,12 +232,12 @@ def _records(
     learners: dict[str, Learner],
     stream: Stream,
     seeds: list[int],
-    plan: Plan,
+    options: RunOptions,
     attributes: dict[str, Any],
 ) -> "xarray.Dataset":
     import xarray
 
-    ends = window_ends(next(iter(results.values())).steps, plan.record_every, plan.first)
+    ends = window_ends(next(iter(results.values())).steps, options.record_every, options.first)
     shapes: dict[str, tuple[int, ...]] = {}
     for result in results.values():
         shapes |= {name: values.shape for name, values in result.run.records.items()}

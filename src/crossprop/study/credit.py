@@ -104,7 +104,7 @@ class Found(NamedTuple):
     own: "xarray.Dataset"
 
 
-def follow(version: str, seeds: int, folder: Path, say: Say) -> dict[str, Found]:
+def run_settings(version: str, seeds: int, folder: Path, say: Say) -> dict[str, Found]:
     """Runs every setting, or reads what is in the folder already."""
     found = {}
     for name, setting in settings(version).items():

@@ -18,7 +18,7 @@ from crossprop.pages.writing import write_page
 from crossprop.progress import Say
 from crossprop.statistics import Estimate, mean_interval
 from crossprop.study.answers import BACKPROP
-from crossprop.study.credit import COSINES, CosineRow, Found, Terms, answers, cosine_rows, follow, terms_of
+from crossprop.study.credit import COSINES, CosineRow, Found, Terms, answers, cosine_rows, run_settings, terms_of
 
 if TYPE_CHECKING:
     import xarray
@@ -202,7 +202,7 @@ SEEDS = {"quick": 2, "default": 3, "full": 10}
 def publish_credit(folder: Path, title: str, version: str, seeds: int | None, say: Say, command: str) -> list[Answer]:
     """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
     began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
-    found = follow(version, seeds, folder / "records", say)
+    found = run_settings(version, seeds, folder / "records", say)
     rows, terms, told = cosine_rows(found), terms_of(found), answers(found)
     write_credit_tables(rows, terms, folder)
     figures = folder / "figures"

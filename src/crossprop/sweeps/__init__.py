@@ -113,12 +113,12 @@ def fill(
         nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header) as place,
     ):
         try:
-            if tune and (left := missing(blocks, place.blocks, spec.plan)):
+            if tune and (left := missing(blocks, place.blocks, spec.options)):
                 on_start(*_work(left, spec))
                 _run(left, place, spec, progress, workers)
             if spec.evaluate:
                 fresh = evaluation_blocks(spec.header.grids, blocks, place.blocks)
-                if left := missing(fresh, place.blocks, spec.plan):
+                if left := missing(fresh, place.blocks, spec.options):
                     on_start(*_work(left, spec))
                     _run(left, place, spec, progress, workers)
         except KeyboardInterrupt:
@@ -130,7 +130,7 @@ def fill(
 
 def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
     """The number of runs, and about how many seconds they would take one core."""
-    seconds = (len(each.seeds) * steps_of(each, spec.plan) * seconds_per_step(each.learner) for each in blocks)
+    seconds = (len(each.seeds) * steps_of(each, spec.options) * seconds_per_step(each.learner) for each in blocks)
     return sum(len(block.seeds) for block in blocks), sum(seconds)
 
 
@@ -139,14 +139,14 @@ def _run(
 ) -> None:
     """Runs the blocks and writes each as soon as it is done. The seconds of all of them add up to the sweep's."""
     runs = sum(len(block.seeds) for block in blocks)
-    steps = sum(len(block.seeds) * steps_of(block, spec.plan) for block in blocks)
+    steps = sum(len(block.seeds) * steps_of(block, spec.options) for block in blocks)
     run = run_blocks if workers is None else partial(run_blocks_on_cluster, workers)
     writing: deque[Future[None]] = deque()
     began = time.perf_counter()
     with (
         bar(f"{runs:,} runs", steps, progress) as advance,
         ThreadPoolExecutor(WRITERS) as writers,
-        closing(run(blocks, spec.plan, spec.engine, advance)) as results,
+        closing(run(blocks, spec.options, spec.engine, advance)) as results,
     ):
         for number, result in results:
             interrupts.check()

@@ -14,7 +14,7 @@ from crossprop.arguments import checked_observers
 from crossprop.engines.protocol import Observers
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_per_step
-from crossprop.execution import Cell, CellResult, DevicePool, Executor, Plan, engine_for
+from crossprop.execution import Cell, CellResult, DevicePool, Executor, RunOptions, engine_for
 from crossprop.learners.base import Learner
 from crossprop.records import PHASES, measure, phase_weights
 from crossprop.running import provenance
@@ -144,7 +144,7 @@ def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
     return blocks
 
 
-def missing(blocks: list[Block], stored: Iterable[StoredBlock], plan: Plan) -> list[Block]:
+def missing(blocks: list[Block], stored: Iterable[StoredBlock], options: RunOptions) -> list[Block]:
     """The seeds of the blocks that are not done, a few to a block.
 
     The first few of every setting come first; those on the same stream stand together, since its examples are kept from
@@ -157,35 +157,35 @@ def missing(blocks: list[Block], stored: Iterable[StoredBlock], plan: Plan) -> l
     parts: list[tuple[int, int, Block]] = []
     for block in blocks:
         left = [seed for seed in block.seeds if seed not in done.get(block.identity, ())]
-        seconds = steps_of(block, plan) * seconds_per_step(block.learner)
+        seconds = steps_of(block, options) * seconds_per_step(block.learner)
         size = int(np.clip(SECONDS / seconds, 1, MOST_SEEDS))
         place = places.setdefault(id(block.stream), len(places))
         parts += [(at, place, block._replace(seeds=left[at : at + size])) for at in range(0, len(left), size)]
     return [block for *_, block in sorted(parts, key=lambda part: part[:2])]
 
 
-def steps_of(block: Block, plan: Plan) -> int:
+def steps_of(block: Block, options: RunOptions) -> int:
     """The steps of each run of a block."""
-    return plan.steps or block.stream.steps or 0
+    return options.steps or block.stream.steps or 0
 
 
 def run_blocks(
     blocks: Sequence[Block],
-    plan: Plan,
+    options: RunOptions,
     engine: str,
     on_steps: Callable[[int], None] = lambda steps: None,
     pool: DevicePool | None = None,
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """Runs the blocks here, all together, and yields each one's number and result, as they get done."""
-    engines = engines_of(blocks, engine, plan.observers)
+    engines = engines_of(blocks, engine, options.observers)
     of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
     cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
-    windows = {id(block.stream): _windows(block, plan) for block in blocks}
+    windows = {id(block.stream): _windows(block, options) for block in blocks}
     waiting: dict[int, dict[int, CellResult]] = {}
     each = [engines[number] for number in of_cell]
     tell = lambda cell, steps, seconds: on_steps(steps)
-    with closing(Executor(cells, each, plan, on_progress=tell, pool=pool).results()) as results:
+    with closing(Executor(cells, each, options, on_progress=tell, pool=pool).results()) as results:
         for cell, result in results:
             number = of_cell[cell]
             runs = waiting.setdefault(number, {})
@@ -198,9 +198,9 @@ def run_blocks(
                 yield number, BlockResult(records, diverged_at, step, task, made_with[engines[number]])
 
 
-def _windows(block: Block, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def _windows(block: Block, options: RunOptions) -> tuple[np.ndarray, np.ndarray]:
     """The ends of the windows, and the task at each."""
-    step = window_ends(steps_of(block, plan), plan.record_every)
+    step = window_ends(steps_of(block, options), options.record_every)
     return step, np.asarray(block.stream.task(step - 1))
 
 

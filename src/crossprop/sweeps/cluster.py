@@ -18,7 +18,7 @@ import jax
 
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import DevicePool, Plan
+from crossprop.execution import DevicePool, RunOptions
 from crossprop.progress import bar
 from crossprop.source_identity import source_of
 from crossprop.streams.base import Stream
@@ -57,7 +57,7 @@ def connected(
         _check_versions(client)
         with nullcontext() if client.nthreads() else bar("waiting for a worker", 1, progress, "workers", "none yet"):
             workers = Workers(client)
-            widths(workers, blocks, spec.plan, spec.engine)
+            widths(workers, blocks, spec.options, spec.engine)
         yield workers
 
 
@@ -118,12 +118,12 @@ async def _kind(address: str) -> str:
         return str(told["type"])
 
 
-def widths(workers: Workers, blocks: Sequence[Block], plan: Plan, engine: str) -> dict[Any, int]:
+def widths(workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str) -> dict[Any, int]:
     """How many runs of each structure go side by side on a worker; waits for the first worker. An error says why the
     engine cannot run one of them there."""
     kinds = {jax.tree.structure(block.learner): _without_stream(block)._replace(seeds=[]) for block in blocks}
     while True:
-        task = workers.submit(_widths, list(kinds.values()), plan, engine, _setting())
+        task = workers.submit(_widths, list(kinds.values()), options, engine, _setting())
         try:
             return dict(zip(kinds, task.result(), strict=True))
         except Exception as problem:
@@ -137,13 +137,13 @@ def _without_stream(block: Block) -> Block:
 
 
 def run_blocks_on_cluster(
-    workers: Workers, blocks: Sequence[Block], plan: Plan, engine: str, on_steps: Callable[[int], None]
+    workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str, on_steps: Callable[[int], None]
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
     from distributed import as_completed
 
-    sender = _Sender(workers, plan, engine)
-    groups = deque(_groups(blocks, widths(workers, blocks, plan, engine), len(workers.threads)))
+    sender = _Sender(workers, options, engine)
+    groups = deque(_groups(blocks, widths(workers, blocks, options, engine), len(workers.threads)))
     going: dict[Future, list[int]] = {}
     done = as_completed(loop=workers.client.loop)
     try:
@@ -166,7 +166,7 @@ def run_blocks_on_cluster(
                     continue
                 workers.succeeded = True
                 for number, result in zip(numbers, results, strict=True):
-                    on_steps(len(blocks[number].seeds) * steps_of(blocks[number], plan))
+                    on_steps(len(blocks[number].seeds) * steps_of(blocks[number], options))
                     yield number, result
             workers.refresh()
     finally:
@@ -192,8 +192,8 @@ def _ended(done: Any, workers: Workers, going: "Mapping[Future, list[int]]") -> 
 class _Sender:
     """Sends blocks to workers: streams once, and what code of the user's own they must have."""
 
-    def __init__(self, workers: Workers, plan: Plan, engine: str):
-        self.workers, self.plan, self.engine = workers, plan, engine
+    def __init__(self, workers: Workers, options: RunOptions, engine: str):
+        self.workers, self.options, self.engine = workers, options, engine
         self.setting = _setting()
         self.streams: dict[int, Future] = {}
         self.codes: dict[Any, dict[str, str]] = {}
@@ -205,7 +205,7 @@ class _Sender:
         theirs = [self.streams[id(block.stream)] for block in group]
         codes = [self._code(block) for block in group]
         bare = [_without_stream(block) for block in group]
-        arguments = bare, theirs, codes, self.plan, self.engine, self.setting
+        arguments = bare, theirs, codes, self.options, self.engine, self.setting
         return self.workers.submit(_run_there, *arguments, retries=RETRIES)
 
     def forget_streams(self) -> None:
@@ -215,7 +215,7 @@ class _Sender:
     def _code(self, block: Block) -> dict[str, str]:
         which = jax.tree.structure(block.learner), id(block.stream)
         if which not in self.codes:
-            self.codes[which] = _code(block, self.plan)
+            self.codes[which] = _code(block, self.options)
         return self.codes[which]
 
     def _send_stream(self, stream: Stream) -> "Future":
@@ -226,9 +226,9 @@ class _Sender:
             return self.workers.submit(_stream, stream)
 
 
-def _code(block: Block, plan: Plan) -> dict[str, str]:
+def _code(block: Block, options: RunOptions) -> dict[str, str]:
     """The identity of the user's own code that a worker imports."""
-    given = {"learner": block.learner, "stream": block.stream, "observers": plan.observers._asdict()}
+    given = {"learner": block.learner, "stream": block.stream, "observers": options.observers._asdict()}
     found = {name: source_of(value, imported=True) for name, value in given.items()}
     return {name: source.sha256 for name, source in found.items() if source is not None}
 
@@ -287,9 +287,9 @@ def _stream(stream: Stream) -> Stream:
     return stream
 
 
-def _widths(blocks: list[Block], plan: Plan, engine: str, setting: dict[str, Any]) -> list[int]:
+def _widths(blocks: list[Block], options: RunOptions, engine: str, setting: dict[str, Any]) -> list[int]:
     with _as_caller(setting):
-        engines = engines_of(blocks, engine, plan.observers)
+        engines = engines_of(blocks, engine, options.observers)
         platform = jax.default_backend()
         return [ENGINES[name].width(block.learner, platform) for name, block in zip(engines, blocks, strict=True)]
 
@@ -298,7 +298,7 @@ def _run_there(
     blocks: list[Block],
     streams: list[Stream],
     codes: list[dict[str, str]],
-    plan: Plan,
+    options: RunOptions,
     engine: str,
     setting: dict[str, Any],
 ) -> list[BlockResult]:
@@ -315,9 +315,9 @@ def _run_there(
     whole = [block._replace(stream=stream) for block, stream in zip(blocks, streams, strict=True)]
     with _as_caller(setting):
         for block, code in zip(whole, codes, strict=True):
-            if other := sorted(name for name, its in _code(block, plan).items() if its != code.get(name)):
+            if other := sorted(name for name, its in _code(block, options).items() if its != code.get(name)):
                 raise OtherCode(worker.address, f"it imports other code of the {other[0]} than this process")
-        done = dict(run_blocks(whole, plan, engine, stop_if_cancelled, pool))
+        done = dict(run_blocks(whole, options, engine, stop_if_cancelled, pool))
     return [done[number] for number in range(len(blocks))]
 
 

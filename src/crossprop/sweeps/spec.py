@@ -19,7 +19,7 @@ from crossprop.arguments import (
 )
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
-from crossprop.execution import Plan
+from crossprop.execution import RunOptions
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import Source, source_of
@@ -73,9 +73,9 @@ class SweepSpec:
         return checked_observers(self.probes, self.metrics, self.learners)
 
     @property
-    def plan(self) -> Plan:
+    def options(self) -> RunOptions:
         """What all runs have in common."""
-        return Plan(self.record_every, self.steps, observers=self.observers)
+        return RunOptions(self.record_every, self.steps, observers=self.observers)
 
     @property
     def fresh_seeds(self) -> list[int]:
