@@ -395,6 +395,20 @@ def by_layer(part, net):
     return [part]
 
 
+def live_from(start, net, rule, x, y, **options) -> Life:
+    """`live` from a learner's state in its network."""
+    return live(
+        rule.removesuffix("-projected"),
+        **{name: getattr(net, name) for name in ("activation", "loss", "bias", "layer_norm")},
+        incoming=by_layer(start.incoming, net),
+        outgoing=start.outgoing,
+        x=x,
+        y=y,
+        signs=None if start.signs is None else by_layer(start.signs, net),
+        **options,
+    )
+
+
 def pairs(final, losses, judged, net):
     """Weights, memories and losses of a learner beside those of the judge."""
     found = [(final.outgoing, judged.outgoing), (losses, judged.loss)]

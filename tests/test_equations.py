@@ -100,8 +100,8 @@ def compare(rule, layers, row, hyperparameters):
     """One learner of the grid beside its transcription; one hidden layer by number in float32 as well."""
     hidden, optimizer, memory_step_size = row["hidden"], row["optimizer"], row["memory_step_size"]
     build, further, _ = RULES[rule]
-    structure = {name: row[name] for name in ("outputs", "activation", "loss", "bias", "layer_norm")}
-    net = cp.Network(INPUTS, hidden, **structure)
+    names = ("outputs", "activation", "loss", "bias", "layer_norm")
+    net = cp.Network(INPUTS, hidden, **{name: row[name] for name in names})
     size = 0.0005 if optimizer == "momentum" else 0.003  # crossprop of linear units diverges soon
     options = {"step_size": size, "optimizer": optimizer, "incoming_step_size": size / 2} | hyperparameters
     if row["step_size_of_each_layer"] and isinstance(hidden, tuple):
@@ -113,17 +113,7 @@ def compare(rule, layers, row, hyperparameters):
     learner, (x, y) = build(net, **options), reference.examples(net, STEPS, seed=net.outputs)
     tolerances = {jnp.float64: 1e-9} | ({} if isinstance(hidden, tuple) else {jnp.float32: 1e-3})
     start, lived = live(learner, drawn(learner, seed=net.outputs), x, y, tuple(tolerances))
-    structure.pop("outputs")
-    judged = reference.live(
-        rule.removesuffix("-projected"),
-        **structure,
-        incoming=reference.by_layer(start.incoming, net),
-        outgoing=start.outgoing,
-        x=x,
-        y=y,
-        signs=None if start.signs is None else reference.by_layer(start.signs, net),
-        **options,
-    )
+    judged = reference.live_from(start, net, rule, x, y, **options)
     assert all(np.isfinite(values).all() for values in (judged.loss, judged.outgoing, *judged.incoming)), row
     for (dtype, tolerance), (final, losses) in zip(tolerances.items(), lived, strict=True):
         assert final.outgoing.dtype == losses.dtype == dtype

@@ -125,8 +125,7 @@ def compare(row):
     (rule, layers), hidden = row["rule"], row["hidden"]
     build, further, (hyperparameters, *_) = RULES[rule]
     optimizer, judge, size = OPTIMIZERS[row["optimizer"]]
-    structure = {name: row[name] for name in ("loss", "bias", "layer_norm")} | {"activation": "tanh"}
-    net = cp.Network(INPUTS, hidden, row["outputs"], **structure)
+    net = cp.Network(INPUTS, hidden, **{name: row[name] for name in ("outputs", "loss", "bias", "layer_norm")})
     options = {"step_size": size, "incoming_step_size": size / 2} | hyperparameters
     if row["step_size_of_each_layer"] and isinstance(hidden, tuple):
         options["incoming_step_size"] = (size / 2, 2 * size)[: len(hidden)]
@@ -137,17 +136,7 @@ def compare(row):
     if row["optimizer"] in NOISY:
         moving = [] if rule == "frozen" else reference.by_layer(start.incoming, net)
         judge = partial(judge, noise=noise(start, moving, NOISY[row["optimizer"]]))
-    judged = reference.live(
-        rule.removesuffix("-projected"),
-        **structure,
-        incoming=reference.by_layer(start.incoming, net),
-        outgoing=start.outgoing,
-        x=x,
-        y=y,
-        signs=None if start.signs is None else reference.by_layer(start.signs, net),
-        network_optimizer=judge,
-        **options,
-    )
+    judged = reference.live_from(start, net, rule, x, y, network_optimizer=judge, **options)
     for one, other in reference.pairs(final, losses, judged, net):
         assert (one is None) == (other is None), row
         assert one is None or (np.isfinite(other).all() and distance(one, other) < 1e-9), row

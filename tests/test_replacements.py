@@ -114,18 +114,14 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
     final, losses = live(learner, first, x, y)
     constants = {name: getattr(replacement, name) for name in replacement.__dataclass_fields__}
     replaced = transcription(net.sizes, bias, given_draws(learner, first), **constants)
-    judged = reference.live(
-        rule.removesuffix("-projected"),
-        activation="tanh",
-        loss="squared",
-        bias=bias,
-        incoming=reference.by_layer(first.incoming, net),
-        outgoing=first.outgoing,
-        x=x,
-        y=y,
+    judged = reference.live_from(
+        first,
+        net,
+        rule,
+        x,
+        y,
         step_size=0.01,
         **({"optimizer": optimizer} if judge is None else {"network_optimizer": judge}),
-        signs=None if first.signs is None else reference.by_layer(first.signs, net),
         replace=replaced,
         **OPTIONS.get(rule.removesuffix("-projected"), {}),
     )

@@ -23,12 +23,7 @@ class Cost(NamedTuple):
 
 
 def measure_costs(
-    learners: Mapping[str, Learner],
-    stream: Stream,
-    *,
-    steps: int,
-    repeats: int,
-    engine: str = "auto",
+    learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str = "auto"
 ) -> dict[str, Cost]:
     """Times every learner in turn, several times, so that other load on the machine slows all alike. Time is that of
     the processor on a CPU, which other processes do not add to, and that of the clock on other devices.
@@ -54,13 +49,7 @@ def measure_costs(
 
 
 def kept_costs(
-    path: Path,
-    learners: Mapping[str, Learner],
-    stream: Stream,
-    *,
-    steps: int,
-    repeats: int,
-    engine: str = "auto",
+    path: Path, learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str = "auto"
 ) -> dict[str, Cost]:
     """As `measure_costs`, but measured once and kept in a JSON file. A file about anything else is replaced, and so is
     one that is damaged, with a warning."""

@@ -116,10 +116,10 @@ def measure_ceilings(quick: bool) -> Ceilings:
     return Ceilings(operations, 2 * BYTES * length / _least_seconds(add, jnp.zeros(length, jnp.float32)))
 
 
-def _least_seconds(call: Callable[[jax.Array | None], jax.Array], value: jax.Array | None, repeats: int = 7) -> float:
+def _least_seconds(call: Callable[[jax.Array | None], jax.Array], value: jax.Array | None) -> float:
     """The seconds of the quickest call after the first, which compiles; each call gets the last one's result."""
     taken = []
-    for _ in range(repeats):
+    for _ in range(7):
         began = time.perf_counter()
         value = jax.block_until_ready(call(value))
         taken.append(time.perf_counter() - began)

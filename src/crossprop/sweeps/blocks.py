@@ -16,7 +16,7 @@ from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import Cell, CellResult, DevicePool, Executor, RunOptions, engine_for
 from crossprop.learners.base import Learner
-from crossprop.records import PHASES, measure, phase_weights
+from crossprop.records import measure, phase_weights
 from crossprop.running import provenance
 from crossprop.streams.base import Stream
 from crossprop.sweeps.grid import Grid, build
@@ -97,20 +97,11 @@ class StoredBlock:
         return self.about["setting"]
 
     @cached_property
-    def scores(self) -> "Scores":
-        """The mean of every run over every phase: the records are read once for all of them."""
+    def scores(self) -> tuple[str, np.ndarray]:
+        """What runs are compared by, the share misclassified or the loss, and its mean over each run, `(seeds,)`."""
         records = self.records()
         variable = measure(records)
-        weights = {phase: phase_weights(self.step, self.task, phase) for phase in PHASES}
-        means = {phase: weighted_mean(records[variable], each, self.diverged_at) for phase, each in weights.items()}
-        return Scores(variable, means)
-
-
-class Scores(NamedTuple):
-    """The mean over each phase, `(seeds,)`, of the share misclassified, or of the loss."""
-
-    variable: str
-    means: dict[str, np.ndarray]
+        return variable, weighted_mean(records[variable], phase_weights(self.step, self.task, "all"), self.diverged_at)
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> np.ndarray:

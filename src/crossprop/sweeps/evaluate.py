@@ -139,9 +139,9 @@ def edges(point: Mapping[str, Any], over: Mapping[str, Sequence[Any]]) -> tuple[
     return tuple(found)
 
 
-def scores(grid: Grid, stored: Sequence[StoredBlock], phase: str = "all") -> "xarray.DataArray":
-    """A number for every setting and seed, with dims of the axes and `seed`: the mean over a phase, infinite where the
-    run diverged, NaN where it is not there."""
+def scores(grid: Grid, stored: Sequence[StoredBlock]) -> "xarray.DataArray":
+    """A number for every setting and seed, with dims of the axes and `seed`: the mean over the run, infinite where it
+    diverged, NaN where it is not there."""
     import xarray
 
     places = {identity: place for place, identity in enumerate(grid.points)}
@@ -152,7 +152,7 @@ def scores(grid: Grid, stored: Sequence[StoredBlock], phase: str = "all") -> "xa
         if block.identity not in places or not seeds.keys() & set(block.seeds.tolist()):
             continue
         variable, means = block.scores
-        for seed, mean in zip(block.seeds.tolist(), means[phase], strict=True):
+        for seed, mean in zip(block.seeds.tolist(), means, strict=True):
             if seed in seeds:
                 values[places[block.identity], seeds[seed]] = mean
     sizes = [len(each) for each in grid.over.values()]
