@@ -1,5 +1,7 @@
 """Loops as one compiled function: the same numbers, and only where XLA can."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,8 @@ from jax import lax
 import crossprop as cp
 from crossprop.engines import one_function
 from crossprop.engines.one_function import as_one_function, as_own_function
+from crossprop.engines.protocol import Observers, Rows, Sums
+from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import plain_numbers
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, hyperparameter
 from crossprop.learners.optimizers import Optimizer, optimizer_field
@@ -118,3 +122,16 @@ def test_least_and_first_are_argmin_and_argmax(size):
         assert first(jnp.asarray(values >= values.max())) == np.argmax(values)
     values = np.where(np.arange(size) == size // 2, np.nan, 1.0)
     assert least(jnp.asarray(values)) == size // 2
+
+
+def test_a_step_of_a_deep_network_changes_its_weights_in_place():
+    """The weights above the first move after errors have gone down through them: XLA would copy them otherwise."""
+    learner = cp.Foresight(cp.Network(4, (6, 5), 2), 1e-3)
+    loop = loop_for(learner, whole=True)
+    work = loop.enter(learner, learner.init(jax.random.key(0)))
+    zero = jnp.zeros(())
+    rows = Rows(jnp.zeros((8, 4)), jnp.zeros((8, 2)), 0, 8, 0)
+    advance = lambda work, rows: loop.advance(learner, work, Sums(zero, zero, {}, jnp.int32(0)), rows, Observers())
+    program = jax.jit(advance, donate_argnums=0).lower(work, rows).compile().as_text()
+    copied = re.findall(r"= (f32\[\d+,\d+\])\S* copy\(%(?!transpose)", program)
+    assert "f32[6,5]" in program and not copied

@@ -14,7 +14,7 @@ from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Sess
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.credit import Credit
-from crossprop.learners.layer_update import answer, follow
+from crossprop.learners.layer_update import after, answer, follow
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -136,18 +136,12 @@ def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array
         if not matrices:
             return moved
         # The weights need the memory from before this example. They come first, so that it can be changed in place.
-        return replace(moved, memory=follow(rule, layer, credit, _after(moved.weights, inputs), loss).memory)
+        return replace(moved, memory=follow(rule, layer, credit, after(moved.weights, inputs), loss).memory)
 
     # What does not change would be copied.
     given = replace(layer, memory=layer.memory if matrices else None, signs=None)
     moved = as_own_function(followed, given, credit, inputs, loss)
     return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
-
-
-def _after(first: jax.Array, values: jax.Array) -> jax.Array:
-    """`values`, for what is to be computed after `first`: XLA does not know that no number is both infinite and NaN."""
-    some = first[0, 0]
-    return jnp.where(jnp.isinf(some) & jnp.isnan(some), 0, values)
 
 
 def unit_drifts(

@@ -53,6 +53,21 @@ def credit_layers(stack: Stack, work: UnitMajorState, activations: list[Activati
     return found[::-1]
 
 
+def credited(features: list[Any], credits: list[Credit]) -> list[Any]:
+    """The features, for what is to be computed after all credit of a deep network. Weights that move by these are
+    those that errors have gone down through: XLA can then change them in place, where it would copy them."""
+    last = credits[0].from_input if len(credits) > 1 else None
+    if last is None or not isinstance(features[0], Array):  # In the kernel, features come in pieces.
+        return features
+    return [after(last, each) for each in features]
+
+
+def after(first: Array, values: Array) -> Array:
+    """`values`, for what is to be computed after `first`: XLA does not know that no number is both infinite and NaN."""
+    some = first[(0,) * first.ndim]
+    return jnp.where(jnp.isinf(some) & jnp.isnan(some), 0, values)
+
+
 def _at_preactivations(net: Arithmetic, credit: Credit, units: Activation) -> Credit:
     """The coefficients for the weights, from those for normalised pre-activations."""
     own = net.own_slope(units)

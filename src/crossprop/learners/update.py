@@ -11,7 +11,7 @@ from typing import Any
 from jax import Array
 
 from crossprop.learners.credit import Credit, Outcome
-from crossprop.learners.layer_update import credit_layers, follow, forward, move_outgoing, moved, remember
+from crossprop.learners.layer_update import credit_layers, credited, follow, forward, move_outgoing, moved, remember
 from crossprop.learners.renewal import renewed
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
 from crossprop.learners.whole_network import learn_at_once
@@ -52,6 +52,7 @@ def respond_and_show(
     outputs = stack.top.outputs_of(features[-1], work.outgoing)
     loss, delta = stack.top.error(outputs, y)
     credits = credit_layers(stack, work, activations, delta)
+    features = credited(features, credits)
     work, step = move_outgoing(stack, work, delta, features[-1], loss)
     layers = list(work.layers)
     for at in reversed(range(len(layers))):
