@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 import tomllib
 from importlib.resources import files
@@ -20,8 +21,10 @@ from crossprop.arena.page import _group, per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
+from crossprop.learners import LEARNERS
 from crossprop.pages.comparisons import sentence
 from crossprop.records import LearnerInfo
+from crossprop.streams import STREAMS
 from crossprop.sweeps.evaluate import Choice, compare
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -125,9 +128,19 @@ def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
     assert [*listing.contests] == ["digits"] and "crossprop" in listing.contests["digits"].spec.learners
 
 
-def test_the_list_of_the_docs_is_one(tmp_path):
+def test_the_lists_of_the_docs_are_lists(tmp_path, monkeypatch):
     page = (Path(__file__).parent.parent / "docs" / "arena.md").read_text()
-    (tmp_path / "my.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    (parts,), (first, second) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_parts.py").write_text(parts.partition("records =")[0])
+    (tmp_path / "my.toml").write_text(first)
+    (contest,) = read_listing(tmp_path / "my.toml", (), tmp_path).contests.values()
+    learner = contest.spec.learners["nlms"]
+    assert contest.title == "My readings" and type(learner).__module__ == "my_parts"
+    assert contest.spec.learners["continual"].replacement == cp.ContinualReplacement()
+    for registry, name in ((LEARNERS, "nlms"), (STREAMS, "readings")):
+        del registry[name]
+    (tmp_path / "my.toml").write_text(second)
     contests = read_listing(tmp_path / "my.toml", (), tmp_path).contests
     assert contests["flips"].title == "Tracking, one flip per 50 examples" and contests["digits"].title == "digits"
     assert contests["flips"].spec.over["backprop"] == {"step_size": [0.003, 0.01, 0.03, 0.1]}
@@ -332,6 +345,9 @@ def test_a_learner_of_the_users_own_is_placed_first_and_shown_beside_the_best():
     assert results.group("random") == "other" and "random" in _group(results, "best")
     only = made()._replace(infos={name: infos[name] for name in ("backprop", "random")}, own=("random",))
     assert not any("each the best of its kind" in each for each in conclusions(only, answers(only)))
+    one = made(adam=(0.5, 0.5))
+    one = one._replace(streams={"one": one.streams["one"]})
+    assert {each.question: each.verdict for each in answers(one)}["Where does the step matter?"] == "here"
 
 
 def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():

@@ -226,7 +226,7 @@ def _count(results: Results, pairs: Sequence[tuple[str, Comparison]], wanted: st
     """On how many streams the verdict is the wanted one."""
     count = sum(verdict(each) == wanted for _, each in pairs)
     if count == len(pairs):
-        return "everywhere" if count > 1 or wanted != "yes" else "yes"
+        return "everywhere" if count > 1 else "here"
     return f"on {count} of {len(results.streams)} streams" if count else NOWHERE
 
 

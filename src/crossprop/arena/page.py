@@ -108,7 +108,7 @@ def write_arena(
 
 def _pill(verdict: str) -> str:
     """The CSS class of an answer."""
-    known = {"yes": "yes", "everywhere": "yes", "nowhere": "open", "no": "no"}
+    known = {"here": "yes", "everywhere": "yes", "nowhere": "open", "no": "no"}
     return "no" if verdict.startswith("better nowhere") else known.get(verdict, "part")
 
 
