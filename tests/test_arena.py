@@ -22,7 +22,6 @@ from crossprop.arena.standing import Results, Standing, against, parts_of, rank_
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
 from crossprop.learners import LEARNERS
-from crossprop.pages.comparisons import sentence
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
 from crossprop.sweeps.evaluate import Choice, compare
@@ -361,7 +360,7 @@ def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():
 
 def test_equal_errors_are_said_to_be_equal():
     same = {name: made().streams["one"].values["adam"] for name in ("a", "b")}
-    assert sentence(compare(same, {"a": "b"})[0], "error") == "a's error equals b's in every seed"
+    assert compare(same, {"a": "b"})[0].sentence("error") == "a's error equals b's in every seed"
 
 
 def test_seeds_that_are_equal_are_not_counted_for_either_side():
@@ -371,8 +370,8 @@ def test_seeds_that_are_equal_are_not_counted_for_either_side():
         for name, own in {"a": [2.0, 2, 2, 3], "b": [2.0, 2, 2, 2]}.items()
     }
     there, back = compare(values, {"a": "b", "b": "a"})
-    assert "% above b's" in sentence(there, "error") and ", in 1 of 4 seeds" in sentence(there, "error")
-    assert "% below a's" in sentence(back, "error") and ", in 1 of 4 seeds" in sentence(back, "error")
+    assert "% above b's" in there.sentence("error") and ", in 1 of 4 seeds" in there.sentence("error")
+    assert "% below a's" in back.sentence("error") and ", in 1 of 4 seeds" in back.sentence("error")
 
 
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
@@ -383,7 +382,7 @@ def test_who_diverged_is_named(bad):
     }
     for one, other in (("well", "badly"), ("badly", "well")):
         (compared,) = compare(runs, {one: other})
-        assert sentence(compared, "error") == "badly diverged on a fresh seed, so its mean cannot be compared"
+        assert compared.sentence("error") == "badly diverged on a seed, so its mean cannot be compared"
 
 
 def test_a_part_has_one_thing_less():

@@ -1,6 +1,7 @@
 """What evaluation promises: chosen on the sweep's seeds, judged on fresh ones, paired, and nothing mixed."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -152,6 +153,20 @@ def test_a_diverged_run_is_lost_and_the_difference_unknown():
     found = cp.compare(values_of(a=[1.0, np.inf], b=[2.0, 2.0]), {"a": "b", "b": "a"})
     assert [each.difference.won for each in found] == [1, 1] and all(np.isnan(each.difference.mean) for each in found)
     assert [each.p for each in found] == [1, 1]
+
+
+def test_the_records_of_a_run_are_compared_by_their_means_over_all_steps():
+    coordinates = {"learner": ["a", "b"], "seed": [0, 1, 2], "step": [50, 100, 120], "task": ("step", [0, 0, 0])}
+    loss = np.random.default_rng(0).uniform(1, 2, size=(2, 3, 3))
+    loss[0] /= 2
+    variables = {"loss": (("learner", "seed", "step"), loss), "diverged_at": (("learner", "seed"), np.full((2, 3), -1))}
+    records = xarray.Dataset(variables, coordinates)
+    found = cp.compare(records, {"a": "b"})[0]
+    mean = np.average(loss, axis=2, weights=[50, 50, 20])
+    assert found.difference.mean == pytest.approx((mean[0] - mean[1]).mean())
+    assert re.fullmatch(r"a's loss is \d+% below b's \[.*\], in 3 of 3 seeds, p = 0\.\d+", found.sentence("loss"))
+    with pytest.raises(ValueError, match="values must be records with the dims learner, seed, step, got seed, step"):
+        cp.compare(records.sel(learner="a"), {"a": "b"})
 
 
 # Bad input.

@@ -59,6 +59,11 @@ def ratio(noun: str, a: str, b: str, times: Estimated, count: str = "", equal: f
     return f"{a}'s {noun} is {below.mean}% below {b}'s{below.between}{count}"
 
 
+def p_text(p: float) -> str:
+    """A p-value as text."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
 def points(text: str, words: tuple[str, str], number: Estimated, count: str = "") -> str:
     """A difference in percentage points, put in place of `{}` in the text with the word for more or for less."""
     mean, low, high = number.mean, number.low, number.high

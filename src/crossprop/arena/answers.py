@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from crossprop.arena.standing import CONTROLS, QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
 from crossprop.formats import listed, plural, upper_first
-from crossprop.pages.comparisons import Answer, sentence, verdict
+from crossprop.pages.comparisons import Answer, verdict
 from crossprop.sentences import span
 from crossprop.sweeps.evaluate import Comparison, compare
 
@@ -50,7 +50,7 @@ def _winner(results: Results) -> Answer:
         why = f"{first}: nothing here does better than the reference throughout."
     else:
         noun = NOUN if len(results.streams) == 1 else "mean error over all streams"
-        why = f"{first}; {sentence(results.overall.versus[best], noun)}."
+        why = f"{first}; {results.overall.versus[best].sentence(noun)}."
     return Answer("Which learner is the best?", best, why)
 
 
@@ -89,7 +89,7 @@ def _together(results: Results) -> list[str]:
     if not better:
         return [f"{said}: they do not add up here."]
     stream, most = min(better, key=lambda pair: pair[1].percent.mean)
-    return [f"{said}; the most on {results.streams[stream].title}, where {sentence(most, NOUN)}."]
+    return [f"{said}; the most on {results.streams[stream].title}, where {most.sentence(NOUN)}."]
 
 
 def worth(results: Results) -> dict[str, Comparison]:
@@ -204,7 +204,7 @@ def _stands(results: Results, title: str, learners: Sequence[str]) -> Answer:
         if titles := [results.streams[stream].title for stream, each in pairs if kind(each) == wanted]:
             words.append(f"{effect.format(results.reference)} {listed(titles)}")
     first = f"{name} is {place}, with a mean rank of {_rank(results, name)}"
-    why = f"{upper_first(first)}: {listed(words)}. {upper_first(sentence(results.overall.versus[name], NOUN))}."
+    why = f"{upper_first(first)}: {listed(words)}. {upper_first(results.overall.versus[name].sentence(NOUN))}."
     return Answer(_where(title), place, why)
 
 
@@ -232,7 +232,7 @@ def _count(results: Results, pairs: Sequence[tuple[str, Comparison]], wanted: st
 
 def _by_stream(results: Results, pairs: Sequence[tuple[str, Comparison]]) -> str:
     """A line for each stream."""
-    return "\n".join(f"{results.streams[name].title}: {sentence(each, NOUN)}." for name, each in pairs)
+    return "\n".join(f"{results.streams[name].title}: {each.sentence(NOUN)}." for name, each in pairs)
 
 
 def _all_or(titles: Sequence[str], results: Results) -> str:

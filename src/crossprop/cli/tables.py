@@ -13,9 +13,9 @@ from rich.text import Text
 
 from crossprop import records as schema
 from crossprop.formats import about, interval, listed, minus_signs, plural
-from crossprop.pages.comparisons import p_text
 from crossprop.records import VARIABLES
 from crossprop.running import ProgressEvent
+from crossprop.sentences import p_text
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.answer import LearnerAnswer, SweepAnswer, answer_of
 from crossprop.sweeps.grid import value_label

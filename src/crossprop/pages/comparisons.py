@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossprop import sentences
 from crossprop._files import atomic_write
 from crossprop.figures import Look
 from crossprop.formats import minus_signs, upper_first
 from crossprop.pages import charts
+from crossprop.sentences import p_text
 from crossprop.sweeps.evaluate import Comparison
 
 LEVEL = 0.05
@@ -51,28 +51,9 @@ def common_verdict(comparisons: Sequence[Comparison]) -> str:
     return "it depends" if "yes" in verdicts else "no"
 
 
-def p_text(p: float) -> str:
-    """A p-value as text."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
-
-
-def sentence(comparison: Comparison, noun: str) -> str:
-    """A comparison in words, without its full stop."""
-    relative = comparison.percent
-    if not np.isfinite(relative.mean):
-        diverged = comparison.reference if np.isfinite(comparison.estimate.mean) else comparison.learner
-        return f"{diverged} diverged on a fresh seed, so its mean cannot be compared"
-    if relative.low == relative.high == 0:
-        return f"{comparison.learner}'s {noun} equals {comparison.reference}'s in every seed"
-    times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
-    count = f", in {comparison.agreeing} of {relative.pairs} seeds"
-    said = sentences.ratio(noun, comparison.learner, comparison.reference, times, count)
-    return f"{said}, {p_text(comparison.p)}"
-
-
 def sentence_list(comparisons: Sequence[Comparison], noun: str) -> str:
     """Comparisons in a sentence."""
-    return upper_first("; ".join(sentence(each, noun) for each in comparisons)) + "."
+    return upper_first("; ".join(each.sentence(noun) for each in comparisons)) + "."
 
 
 class TableCell(NamedTuple):

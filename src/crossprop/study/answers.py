@@ -7,7 +7,7 @@ import numpy as np
 
 from crossprop.costs import Cost
 from crossprop.formats import listed, upper_first
-from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence, sentence_list, verdict
+from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence_list, verdict
 from crossprop.plot.numbers import Sweep, Swept, setting
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval
@@ -244,5 +244,5 @@ def _adapts(bests: list[Row], name: str) -> Answer:
 def _moves(bests: list[Row], moved: "Mapping[str, xarray.DataArray]") -> Answer:
     """Whether U ends nearer to where it started, paired over seeds like errors."""
     comparisons = compare(moved, {row.learner: row.versus[BACKPROP]["all"].reference for row in bests})
-    why = "; ".join(sentence(each, "movement of U by the end") for each in comparisons)
+    why = "; ".join(each.sentence("movement of U by the end") for each in comparisons)
     return Answer("Do the features of crossprop move less?", common_verdict(comparisons), f"{upper_first(why)}.")
