@@ -13,7 +13,6 @@ from crossprop.figures import looks
 from crossprop.formats import fixed, interval
 from crossprop.pages import charts
 from crossprop.pages.comparisons import NOTHING, QUICK, Answer, TableCell, forest_mark, table_cell
-from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.numbers import Sweep
 from crossprop.plot.page import best_settings
@@ -71,11 +70,11 @@ def write_arena(
         for name, sweep in sweeps.items()
         for group, learners in groups.items()
     }
-    clash = {"forests": [forest], "parts": parts, "lines": [], "heats": [], "clouds": [], "high": 1, "quick": quick}
+    data = {"forests": [forest], "parts": parts, "scatters": [_scatter(results)], "quick": quick}
     write_page(
         path,
         "arena/arena.html.jinja",
-        data=clash | {"scatters": [_scatter(results)]},
+        data=data,
         title="Arena: credit, step and replacement, side by side",
         contents=[
             ("conclusion", "Conclusion"),
@@ -101,7 +100,6 @@ def write_arena(
         errors={name: _errors(results, name) for name in results.streams},
         command=command,
         facts=facts,
-        same=SAME,
         quick=quick,
     )
 

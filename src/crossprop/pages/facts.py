@@ -11,15 +11,6 @@ from crossprop._version import __version__
 from crossprop.execution import cores
 from crossprop.formats import listed
 
-SAME = (
-    "Run again with the same engine, the same kind of device and the same versions of crossprop and JAX, every number "
-    "here comes out the same, bit for bit. With another engine, device or version, sums are rounded in another order. "
-    "Most learners then differ in the sixth digit; single windows of a learner at the edge of stability, such as large "
-    "steps with momentum, differ altogether. Means over seeds move by a small part of their intervals, and a verdict "
-    "changes only if it was close."
-)
-"""Which numbers are the same where."""
-
 
 def engine_words(engine: str) -> str:
     """The `engine` of records in words: it is a name, or a JSON object of names by learner."""

@@ -10,7 +10,6 @@ import numpy as np
 from crossprop.figures import TALLEST, Look, is_control, looks
 from crossprop.formats import interval
 from crossprop.pages import charts
-from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.drawings import SHADES
 from crossprop.plot.findings import conclusions, facts
@@ -56,7 +55,6 @@ def write(sweep: Sweep, path: Path, command: str) -> None:
         measure=sweep.measure,
         command=command,
         facts=facts(sweep),
-        same=SAME,
         best=best_settings(sweep),
         pictures=pictures,
     )

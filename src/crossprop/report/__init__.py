@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import Verdict
@@ -56,6 +55,5 @@ def write_report(
         measures=list(MEASURES.values()),
         command=command,
         facts=facts,
-        same=SAME,
         quick=quick,
     )

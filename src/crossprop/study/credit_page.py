@@ -74,7 +74,7 @@ def write_credit(
     write_page(
         path,
         "study/credit.html.jinja",
-        data={"parts": charts, "lines": [], "heats": [], "clouds": [], "quick": quick},
+        data={"parts": charts, "quick": quick},
         title=title,
         contents=[*contents, ("rerun", "Run it again")],
         banner=QUICK if quick else "",

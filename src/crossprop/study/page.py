@@ -8,7 +8,6 @@ from crossprop.costs import Cost
 from crossprop.figures import CONTROLS, LOOKS
 from crossprop.formats import interval, upper_first
 from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, Answer, TableCell, forest_mark, table_cell
-from crossprop.pages.facts import SAME
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings, pictures_of, write
 from crossprop.records import PHASES
@@ -59,7 +58,6 @@ def write_study(
         pictures=pictures,
         command=command,
         facts=facts,
-        same=SAME,
         quick=quick,
     )
 
