@@ -202,6 +202,8 @@ def test_a_data_set_of_river_is_a_stream():
     [
         (7, {}, TypeError, "dataset must be a data set of River or an iterable"),
         ([], {}, ValueError, "dataset must have an example, got none"),
+        ("rows.csv", {}, TypeError, r"dataset must give pairs \(dict of features, target\), got 'r'"),
+        ([1, 2], {}, TypeError, r"dataset must give pairs \(dict of features, target\), got 1"),
         ([({"a": "red"}, 1.0)], {}, TypeError, r"x\['a'\] must be a number, got 'red'"),
         ([({"a": 1.0}, 1.0)], {"transformer": 7}, TypeError, "transformer must be a transformer of River, got 7"),
         (datasets.SolarFlare(), {}, ValueError, "dataset must have one target per example, got one with 3"),

@@ -4,6 +4,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_classification, make_regression
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -79,10 +80,25 @@ def test_bad_arguments_are_named_when_fitting(arguments, message):
         OnlineClassifier(**arguments).fit(X, LABELS)
 
 
+def test_a_learner_is_a_name_or_has_its_network():
+    with pytest.raises(TypeError, match="learner must be a name, such as 'foresight', or a learner, got <class"):
+        OnlineClassifier(cp.Foresight).fit(X, LABELS)
+
+
+def test_a_model_that_diverges_says_so_and_stops():
+    model = OnlineRegressor("backprop", **SMALL | {"step_size": 1e3, "epochs": 5})
+    with pytest.warns(ConvergenceWarning, match="OnlineRegressor diverged in pass 1: its loss is no longer finite"):
+        model.fit(X, X[:, 0])
+    assert model.n_iter_ == 1
+
+
 def test_partial_fit_knows_its_classes():
     model = OnlineClassifier(**SMALL)
     with pytest.raises(ValueError, match="classes must be given on the first call of partial_fit, got None"):
         model.partial_fit(X, LABELS)
+    with pytest.raises(ValueError, match=r"y must be of the classes array\(\['ant'\].*, got 'bee'"):
+        model.partial_fit(X, LABELS, classes=["ant"])
+    assert not model.__sklearn_is_fitted__()
     model.partial_fit(X, LABELS, classes=["ant", "bee", "cat"])
     with pytest.raises(ValueError, match=r"y must be of the classes .* got 'dog'"):
         model.partial_fit(X[:1], ["dog"])

@@ -370,6 +370,7 @@ def test_double_backward_and_replicas_are_refused_by_name():
         ({"ahead": float("inf")}, ValueError, "ahead must be a finite number, got inf"),
         ({"horizon": 0.5}, ValueError, "horizon must be a finite number, at least 1, got 0.5"),
         ({"layers": ["7"]}, ValueError, "layers must be names of layers of the model, such as .*, got '7'"),
+        ({"layers": []}, ValueError, r"layers must name a layer, such as \['0', '2', '4'\], got none"),
         ({"layers": ["1"]}, ValueError, "layers: '1' cannot take part"),
         ({"model": nn.ReLU()}, ValueError, "model must have a linear or convolutional layer"),
     ],
@@ -384,5 +385,11 @@ def test_a_second_foresight_on_a_network_is_refused():
     handle = foresight(model)
     with pytest.raises(ValueError, match="already has foresight"):
         foresight(model)
+    assert repr(handle) == "<Foresight of 3 layers: ahead=1, horizon=1000>"
+    with pytest.raises(
+        ValueError, match=r"state must be what state_dict\(\) of a foresight gave, with 'ahead', got \['0"
+    ):
+        handle.load_state_dict(model.state_dict())
     handle.remove()
+    assert repr(handle) == "<Foresight of 3 layers: ahead=1, horizon=1000, removed>"
     assert foresight(model).layers == ("0", "2", "4")

@@ -373,6 +373,8 @@ def stream(
         first = next(examples)
     except StopIteration:
         raise ValueError("dataset must have an example, got none") from None
+    if not isinstance(first, tuple | list) or len(first) != 2:
+        raise TypeError(f"dataset must give pairs (dict of features, target), got {check.shown(first)}")
     again = dataset if iter(dataset) is not examples else chain([first], examples)
     x = first[0] if transformer is None else next(_transformed([first], transformer))[0]
     _check_features(x)

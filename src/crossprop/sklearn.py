@@ -4,6 +4,7 @@ They learn one example after the other, in the order in which the rows come, by 
 the data is one compiled call.
 """
 
+import warnings
 from typing import Any, Self
 
 from crossprop._extras import require
@@ -12,6 +13,7 @@ require("crossprop.sklearn", "sklearn", extra="sklearn")
 
 import numpy as np  # noqa: E402
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
+from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets, unique_labels  # noqa: E402
@@ -66,6 +68,10 @@ class _Online(BaseEstimator):
                         f"learner.network.{name} must be {value!r}, as the data has, got {getattr(network, name)!r}"
                     )
             self.learner_ = self.learner
+        elif not isinstance(self.learner, str):
+            raise TypeError(
+                f"learner must be a name, such as 'foresight', or a learner, got {check.shown(self.learner)}"
+            )
         else:
             build = LEARNERS.find("learner", self.learner)
             self.learner_ = estimator_learner(build, self, x.shape[1], outputs, loss)
@@ -81,6 +87,14 @@ class _Online(BaseEstimator):
             self._state_, outcomes = live(self.learner_, self._state_, x[order], y[order])
             self.loss_curve_.append(float(np.mean(outcomes.loss)))
             self.n_iter_ += 1
+            if not np.isfinite(self.loss_curve_[-1]):
+                warnings.warn(
+                    f"{type(self).__name__} diverged in pass {self.n_iter_}: its loss is no longer finite. A smaller "
+                    "step_size may help",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+                break
         return self
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
@@ -141,13 +155,14 @@ class OnlineClassifier(ClassifierMixin, _Online):
             raise ValueError("classes must be given on the first call of partial_fit, got None")
         x, y = _validated(self, X, y, reset=first, dtype=np.float64)
         check_classification_targets(y)
+        known = unique_labels(classes) if first else self.classes_
+        if classes is not None and not np.array_equal(unique_labels(classes), known):
+            raise ValueError(f"classes must be those of the first call, {known!r}, got {classes!r}")
+        if unknown := {*np.unique(y).tolist()} - {*known.tolist()}:
+            raise ValueError(f"y must be of the classes {known!r}, got {sorted(unknown)[0]!r}")
         if first:
-            self.classes_ = unique_labels(classes)
-            self._begin(x, len(self.classes_), "softmax")
-        elif classes is not None and not np.array_equal(unique_labels(classes), self.classes_):
-            raise ValueError(f"classes must be those of the first call, {self.classes_!r}, got {classes!r}")
-        if unknown := {*np.unique(y).tolist()} - {*self.classes_.tolist()}:
-            raise ValueError(f"y must be of the classes {self.classes_!r}, got {sorted(unknown)[0]!r}")
+            self.classes_ = known
+            self._begin(x, len(known), "softmax")
         self._scaler_.partial_fit(x)
         return self._learn(self._scaled(x), np.searchsorted(self.classes_, y), 1, shuffle=False)
 

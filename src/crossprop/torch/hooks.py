@@ -70,8 +70,10 @@ def foresight(
             raise ValueError(f"layers must be names of layers of the model, such as {can[:3]}, got {name!r}")
         if found[name] is not None:
             raise ValueError(f"layers: {name!r} cannot take part: {found[name]}")
-    if not chosen:
+    if not can:
         raise ValueError("model must have a linear or convolutional layer that can take part, got none")
+    if not chosen:
+        raise ValueError(f"layers must name a layer, such as {can[:3]}, got none; None is all that can take part")
     skipped = {name: why for name, why in found.items() if why is not None and why != WEIGHTLESS}
     skipped |= {name: "it is not among the layers that were asked for" for name in can if name not in chosen}
     return Foresight(model, chosen, skipped, float(ahead), float(horizon))
@@ -107,6 +109,12 @@ class Foresight:
             self._removals.append(module.register_forward_hook(_Layer(self, module)).remove)
         _listen(self)
 
+    def __repr__(self) -> str:
+        of = f"{len(self.layers)} layer{'s' * (len(self.layers) != 1)}"
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        removed = "" if self._removals else ", removed"
+        return f"<Foresight of {of}{skipped}: ahead={self.ahead:g}, horizon={self.horizon:g}{removed}>"
+
     def remove(self) -> None:
         """Takes it off the network: from the next forward pass on the network is what it was."""
         for remove in self._removals:
@@ -121,6 +129,11 @@ class Foresight:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes up what `state_dict` gave for a network of the same layers."""
+        for key in ("ahead", "horizon", "moves"):
+            if key not in state:
+                raise ValueError(
+                    f"state must be what state_dict() of a foresight gave, with {key!r}, got {[*state][:3]}"
+                )
         moves = state["moves"]
         if moves.keys() != self._weights.keys():
             raise ValueError(f"state must have the layers {[*self._weights]}, got {[*moves]}")
