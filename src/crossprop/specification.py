@@ -147,9 +147,9 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     return learner
 
 
-def estimator_learner(build: Callable[..., Learner], given: Any, inputs: int, outputs: int, loss: str) -> Learner:
+def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, outputs: int, loss: str) -> Any:
     """The learner of an estimator, by the arguments that it was `given`: `hidden`, `activation`, `layer_norm`,
-    `step_size` and `optimizer`."""
+    `step_size` and `optimizer`. A `build` of the user's may make anything: who calls checks it."""
     network = Network(
         inputs,
         given.hidden,
