@@ -54,12 +54,11 @@ Published = Mapping[str, Sequence[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class Along:
-    """A chart of a variable in the last window along a setting: for each line, its learners' values of the setting."""
+    """A chart of the loss in the last window along a setting: for each line, its learners' values of the setting."""
 
     title: str
     axis: str
     lines: Mapping[str, Mapping[str, float]]
-    variable: str = "loss"
 
     def looks(self, records: "xarray.Dataset") -> dict[str, Look]:
         """The colour and line style of each line: those of its first learner."""
@@ -70,7 +69,7 @@ class Along:
         """For each line the places on the axis, and the means with their intervals; NaN where a seed diverged."""
         found = {}
         for line, learners in self.lines.items():
-            last = records[self.variable].isel(step=-1).sel(learner=[*learners]).transpose("seed", "learner")
+            last = records["loss"].isel(step=-1).sel(learner=[*learners]).transpose("seed", "learner")
             found[line] = ([*learners.values()], mean_interval(last.values))
         return found
 
@@ -162,7 +161,7 @@ def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
 
 def experiment_curves(
     records: "xarray.Dataset", stem: Path, title: str, variables: Sequence[str], published: Published, linear: bool
-) -> list[Path]:
+) -> None:
     """Curves over the examples, one panel per variable, as PNG and PDF; published values are rings on the first one."""
     shown = [*variables] or [variable.name for variable in schema.curves(records)]
     figure = _figure(len(shown), width=6.4)
@@ -172,10 +171,10 @@ def experiment_curves(
             axes.set_yscale("linear")
     _rings(figure.axes[0], looks(schema.learner_infos(records)), published)
     _finish(figure, title, records.sizes["seed"], "")
-    return _save(figure, stem)
+    _save(figure, stem)
 
 
-def along_setting(records: "xarray.Dataset", stem: Path, title: str, along: Along, published: Published) -> list[Path]:
+def along_setting(records: "xarray.Dataset", stem: Path, title: str, along: Along, published: Published) -> None:
     """Lines along a setting, as PNG and PDF; published values are marked with rings."""
     figure = _figure(1, width=6.4)
     axes, found = figure.axes[0], along.looks(records)
@@ -192,7 +191,7 @@ def along_setting(records: "xarray.Dataset", stem: Path, title: str, along: Alon
     axes.set_title(along.title, fontsize=10, pad=16)
     axes.spines[["top", "right"]].set_visible(False)
     _finish(figure, title, records.sizes["seed"], "")
-    return _save(figure, stem)
+    _save(figure, stem)
 
 
 def _rings(axes: Any, looks: Mapping[str, Look], published: Published) -> None:
@@ -201,7 +200,7 @@ def _rings(axes: Any, looks: Mapping[str, Look], published: Published) -> None:
         axes.plot(*zip(*points, strict=True), "o", color=looks[line][0], clip_on=False, zorder=3, **style)
 
 
-def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, scripts: bool, note: str) -> list[Path]:
+def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, scripts: bool, note: str) -> None:
     """Figures 1, 2 and 3 of the paper for one experiment (`letter` a or b), each as PNG and PDF.
 
     With `scripts` they show what the authors' scripts draw: half the squared error, and drifts squared per run before
@@ -210,7 +209,6 @@ def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, script
     square = np.square if scripts else np.asarray
     halved = (lambda values: values / 2) if scripts and "error" not in records else np.asarray
     losses = [("loss", halved), ("error", np.asarray)] if "error" in records else [("loss", halved)]
-    written = []
     for number, panels in enumerate((losses, [("incoming_drift", square)], [("outgoing_drift", square)]), start=1):
         figure = _figure(len(panels))
         for axes, (name, transform) in zip(figure.axes, panels, strict=True):
@@ -220,13 +218,11 @@ def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, script
             if transform is halved and halved is not np.asarray:
                 axes.set_title("half the " + axes.get_title(), fontsize=10, pad=16)
         _finish(figure, f"figure {number}{letter}", records.sizes["seed"], note)
-        written += _save(figure, folder / f"figure-{number}{letter}")
-    return written
+        _save(figure, folder / f"figure-{number}{letter}")
 
 
-def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> list[Path]:
+def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> None:
     """Figure 4: the features of backprop (a) and crossprop-approx (b), each next to the control or the pixels."""
-    written = []
     for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"])):
         figure = _figure(2)
         for axes, name in zip(figure.axes, names, strict=True):
@@ -240,8 +236,7 @@ def paper_maps(features: "xarray.Dataset", folder: Path, note: str) -> list[Path
             axes.set_aspect("equal", "datalim")
         figure.colorbar(figure.axes[0].collections[0], ax=figure.axes, ticks=range(10), label="label", shrink=0.7)
         figure.suptitle(f"figure 4{letter}: t-SNE of the hidden units after task A, one run{note}", fontsize=10)
-        written += _save(figure, folder / f"figure-4{letter}")
-    return written
+        _save(figure, folder / f"figure-4{letter}")
 
 
 def _figure(panels: int, width: float = 5.2, height: float = 4.6) -> Any:
@@ -259,8 +254,6 @@ def _finish(figure: Any, title: str, seeds: int, note: str) -> None:
     figure.suptitle(f"{title}: {runs}{note}", fontsize=10, color="#555555")
 
 
-def _save(figure: Any, stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".pdf")]
-    for path in paths:
-        figure.savefig(path, dpi=150)
-    return paths
+def _save(figure: Any, stem: Path) -> None:
+    for suffix in (".png", ".pdf"):
+        figure.savefig(stem.with_suffix(suffix), dpi=150)

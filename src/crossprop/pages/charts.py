@@ -121,7 +121,7 @@ def along(records: "xarray.Dataset", chart: Along, published: Published) -> dict
     seen = [value for line in lines for value in line["mean"] if value is not None]
     limits = [0.9 * min(seen), TALLEST * min(seen)] if seen and max(seen) > TALLEST * min(seen) > 0 else None
     axes = {"along": chart.axis, "numbers": True, "log": True, "limits": limits, "ticks": ticks}
-    title = schema.describe(records, chart.variable).title
+    title = schema.describe(records, "loss").title
     return {"name": chart.title, "title": title, "lines": lines} | axes | marked(lines, published)
 
 
