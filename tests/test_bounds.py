@@ -128,6 +128,8 @@ def test_what_has_no_end_or_no_name_is_refused_before_work(call, problem, text):
 
 
 def test_an_optimizer_that_makes_none_is_named():
+    with pytest.raises(TypeError, match=r"optimizer must be an optimizer, such as idbd\(\), got the class idbd itself"):
+        cp.Backprop(NET, 0.1, optimizer=cp.optimizers.idbd)
     with pytest.raises(TypeError, match="optimizer must return an optax transformation, got None"):
         cp.Backprop(NET, 0.1, optimizer=lambda size: None)
     with pytest.raises(ValueError, match="optimizer must take a step size"):

@@ -135,7 +135,10 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
 def check_fit(learners: dict[str, Learner], stream: Any) -> None:
     """The stream is one, and has the sizes of the learners' networks."""
     if not isinstance(stream, Stream):
-        raise TypeError(f"stream must be a crossprop.Stream such as crossprop.Geoff(), got {check.shown(stream)}")
+        raise TypeError(
+            "stream must be a crossprop.Stream, such as crossprop.Geoff(), or crossprop.Arrays(x, y) for data that is "
+            f"there, got {check.shown(stream)}"
+        )
     for size in ("inputs", "outputs"):
         check.integer(f"stream.{size}", getattr(stream, size, None), low=1)
     check.flag("stream.one_hot", getattr(stream, "one_hot", None))

@@ -113,6 +113,9 @@ def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:
             made = optimizer(0.01)
         except Exception as problem:
             raise ValueError(f"{argument} must take a step size, got {problem!r} for {argument}(0.01)") from problem
+        if isinstance(made, NetworkOptimizer):
+            name = type(made).__name__
+            raise TypeError(f"{argument} must be an optimizer, such as {name}(), got the class {name} itself")
         if not isinstance(made, optax.GradientTransformation):
             raise TypeError(
                 f"{argument} must return an optax transformation, got {check.shown(made)} from "

@@ -14,7 +14,10 @@ class OverData(Stream):
 
     def __post_init__(self):
         if not isinstance(self.data, DataSet):
-            raise TypeError(f"data must be a crossprop DataSet, such as datasets.digits(), got {type(self.data)}")
+            raise TypeError(
+                "data must be a crossprop DataSet, such as datasets.digits() or datasets.DataSet(name, x, y, classes), "
+                f"got {type(self.data)}"
+            )
 
     @property
     def inputs(self) -> int:
