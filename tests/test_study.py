@@ -197,7 +197,7 @@ def test_a_study_that_is_done_is_written_again_without_a_run(study, monkeypatch,
     monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
     main(["study", "geoff", "--quick", "--out", str(study)])
     said = " ".join(capsys.readouterr().out.split())
-    assert "the page is" in said and "This was the quick version" in said and "proves nothing" in said
+    assert "The page is" in said and "This was the quick version" in said and "proves nothing" in said
 
 
 def test_the_page_works_in_a_browser(study, chromium):

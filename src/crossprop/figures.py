@@ -138,6 +138,7 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     variable = schema.describe(records, name)
     if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
+        _plain_ticks(axes)
         zero = [str(name) for name, mean in zip(records.learner.values, estimate.mean, strict=True) if not mean.any()]
         if zero:
             axes.text(
@@ -149,6 +150,18 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.margins(x=0)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _plain_ticks(axes: Any) -> None:
+    """Ticks of a log axis as plain numbers: 50, 70, 100, or 0.01, 0.1, 1 where it spans more."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axes.get_ylim()
+    decades = np.log10(high / low)
+    digits = (1, 2, 3, 4, 5, 6, 7, 8, 9) if decades < 0.6 else (1, 2, 3, 5, 7) if decades < 1.5 else (1, 2, 5)
+    axes.yaxis.set_major_locator(LogLocator(subs=digits if decades < 3 else (1,), numticks=12))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:

@@ -131,7 +131,7 @@ class Study:
         ran = f"Here: {learners} on {facts['stream']}; {facts['grid']}, then {facts['evaluation']}."
         write_study(page, title, results, costs, found, ran=ran, command=command, facts=facts, quick=self.quick)
         write_answers(self.folder / "answers.json", found, command=command, facts=facts)
-        say(f"{self.name}: runs of {facts['time']}; the page is {page}")
+        say(f"The runs took {facts['time']}. The page is {page}.")
         return found
 
     def _costs(self, spec: SweepSpec, main: Result) -> dict[str, Cost]:

@@ -211,7 +211,7 @@ def publish_credit(folder: Path, title: str, version: str, seeds: int | None, sa
     facts = _facts(found, version, seeds)
     write_credit(folder / "study.html", title, found, rows, terms, told, command=command, facts=facts, quick=quick)
     write_answers(folder / "answers.json", told, command=command, facts=facts)
-    say(f"credit: {duration(time.perf_counter() - began)}; the page is {folder / 'study.html'}")
+    say(f"It took {duration(time.perf_counter() - began)}. The page is {folder / 'study.html'}.")
     return told
 
 

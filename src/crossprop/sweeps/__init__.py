@@ -25,7 +25,7 @@ from crossprop.sweeps.evaluate import open_evaluation as open_evaluation
 from crossprop.sweeps.grid import logspace as logspace
 from crossprop.sweeps.labelled import extended, labelled
 from crossprop.sweeps.spec import SweepSpec as SweepSpec
-from crossprop.sweeps.store import KEPT, Folder, Memory, open_for_writing, read_store
+from crossprop.sweeps.store import CONTINUES, Folder, Memory, open_for_writing, read_store
 from crossprop.sweeps.workers import Workers
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def fill(
         except KeyboardInterrupt:
             if spec.store is None:
                 raise
-            raise KeyboardInterrupt(f"{spec.store}: {KEPT}") from None
+            raise KeyboardInterrupt(f"what is in {spec.store} is kept, and {CONTINUES}") from None
         return place.blocks
 
 

@@ -36,7 +36,7 @@ from crossprop.sweeps.spec import StoreHeader
 
 MOST_NAMED = 5
 """A warning names so many damaged files."""
-KEPT = "What was written before is kept, and the same sweep goes on from there"
+CONTINUES = "the same sweep goes on from there"
 
 
 class Memory:
@@ -159,7 +159,9 @@ def _named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        text = f"{path} cannot be written: {problem.strerror or problem}. {KEPT}"
+        text = (
+            f"{path} cannot be written: {problem.strerror or problem}. What was written before is kept, and {CONTINUES}"
+        )
         raise OSError(problem.errno, text) from problem
 
 
