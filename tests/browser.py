@@ -63,25 +63,32 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+def watched(context: Any, own: tuple[str, ...]) -> tuple[Any, list[str]]:
+    """A new page, and what goes wrong in it: errors, warnings, dialogs, and requests to other than its `own` places."""
+    page, wrong = context.new_page(), []
+    page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
+    page.on("pageerror", lambda problem: wrong.append(str(problem)))
+    page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda request: request.url.startswith(own) or wrong.append(request.url))
+    return page, wrong
+
+
+def shot(page: Any, name: str) -> None:
+    """A picture of the page, in the folder that CROSSPROP_SCREENSHOTS names."""
+    if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+
+
 class Opened:
     """The report in a fresh page, with what went wrong in it."""
 
     def __init__(self, browser: Any, report: Path, width: int = 1280, scheme: str = "light", touch: bool = False):
-        self.wrong: list[str] = []
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=touch, is_mobile=touch
         )
-        self.page = self.context.new_page()
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
-        self.page.on("pageerror", lambda problem: self.wrong.append(str(problem)))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
-        self.page.on("request", self._note)
+        self.page, self.wrong = watched(self.context, ("file:", "data:", "blob:"))
         self.page.goto(report.as_uri())
         self.page.wait_for_selector("html[data-drawn=yes]", state="attached", timeout=20_000)
-
-    def _note(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.wrong.append(request.url)
 
     def __enter__(self) -> "Opened":
         return self
@@ -90,8 +97,7 @@ class Opened:
         self.context.close()
 
     def shot(self, name: str) -> None:
-        if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
-            self.page.screenshot(path=f"{folder}/report-{name}.png", full_page=True)
+        shot(self.page, f"report-{name}")
 
 
 def violations(opened: Opened, axe: Any) -> list[str]:

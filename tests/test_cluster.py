@@ -25,6 +25,7 @@ from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.workers import OtherCode, Workers
 from same import assert_same_sweeps
 from slow import Slow, most_at_a_time, told
+from waiting import until
 
 NET = cp.Network(inputs=6, hidden=8)
 LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
@@ -45,13 +46,6 @@ def blocks(stream, settings, seeds):
     grid = {"step_size": np.linspace(0.01, 0.1, settings)}
     spec = SweepSpec.of(LEARNERS, stream, grid, seeds, record_every=20)
     return BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.options)
-
-
-def until(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def words(stream):

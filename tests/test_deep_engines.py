@@ -9,12 +9,13 @@ import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import choose, chunked, kernel, scan
+from crossprop.engines import choose, chunked, scan
 from crossprop.engines.protocol import Run
 from test_engines import (
     KEYS,
     assert_agree,
     assert_close_states,
+    assert_kernel_agrees_with_scan,
     assert_same_bits,
     live,
     random_source,
@@ -60,11 +61,7 @@ def test_kernel_agrees_with_scan_in_the_interpreter(rule):
     optimizer = "adam" if rule == "foresight" else "sgd"
     network = cp.Network(5, (6, 3, 4), 2, "sigmoid", bias=True, layer_norm=rule == "foresight", incoming_scale=0.5)
     runs = runs_of(RULES[rule](network, 5e-3, optimizer=optimizer), 200, seeds=[3, 4])
-    session = live(kernel, runs, "gpu")
-    for run, result, state in zip(runs, session.results(), session.states(), strict=True):
-        expected = live(scan, [run])
-        assert_agree(result, expected.results()[0], loss=1e-4, drift=2e-3)
-        assert_close_states(state, expected.states()[0], rtol=5e-3, atol=1e-4)
+    assert_kernel_agrees_with_scan(runs)
 
 
 @pytest.mark.parametrize("rule", SOME)

@@ -131,6 +131,14 @@ def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, opt
     assert_close_states(one.states()[0], other.states()[0], rtol=1e-8, atol=1e-11)
 
 
+def assert_kernel_agrees_with_scan(runs):
+    session = live(kernel, runs, "gpu")
+    for run, result, state in zip(runs, session.results(), session.states(), strict=True):
+        expected = live(scan, [run])
+        assert_agree(result, expected.results()[0], loss=1e-4, drift=2e-3)
+        assert_close_states(state, expected.states()[0], rtol=5e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("rule", "optimizer"),
     [
@@ -143,11 +151,7 @@ def test_kernel_agrees_with_scan_in_the_interpreter(rule, optimizer):
     kind = [*RULES].index(rule)
     network = cp.Network(5, 6, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2)
     runs = runs_of(RULES[rule](network, STEP_SIZES[kind % 3], optimizer=optimizer), 2000, seeds=[3, 4])
-    session = live(kernel, runs, "gpu")
-    for run, result, state in zip(runs, session.results(), session.states(), strict=True):
-        expected = live(scan, [run])
-        assert_agree(result, expected.results()[0], loss=1e-4, drift=2e-3)
-        assert_close_states(state, expected.states()[0], rtol=5e-3, atol=1e-4)
+    assert_kernel_agrees_with_scan(runs)
 
 
 def test_kernel_runs_of_several_segments_equal_those_of_one(monkeypatch):

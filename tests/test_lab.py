@@ -32,6 +32,7 @@ pytest.importorskip("uvicorn")
 from crossprop.lab import live, server
 from crossprop.lab.catalogue import catalogue
 from crossprop.lab.settings import read_setting
+from waiting import until
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 HOSTILE = "<img src=x onerror=alert(1)>$(touch hacked)`'\""
@@ -456,13 +457,6 @@ def test_code_of_hostile_names_is_text(own, tmp_path, monkeypatch):
     assert shlex.split(code.as_command(named))[:5] == ["crossprop", "run", "geoff", "--learners", "$(touch hacked)'"]
     fixed = read_setting(SMALL | {"learners": {"adam": {"optimizer": "sgd"}}})
     assert "crossprop sweep lab.toml" in code.as_command(fixed)
-
-
-def until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_runs_pause_go_on_and_stop_when_the_page_closes_or_runs_another_setting(client):

@@ -1,10 +1,8 @@
 """The lab's page in a real browser: quick, escaped, quiet, by keyboard, on a phone and in the dark."""
 
 import json
-import os
 import sys
 import threading
-import time
 from urllib.parse import quote
 
 import pytest
@@ -12,10 +10,12 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+from browser import shot, watched
 from crossprop import _programs
 from crossprop.lab import server
 from crossprop.learners import LEARNERS
 from crossprop.streams import STREAMS, Geoff
+from waiting import until
 
 pytestmark = pytest.mark.long
 PAINTED = """[...document.querySelectorAll('#features canvas')].every(
@@ -52,21 +52,12 @@ class Page:
     """A page of the lab, with what went wrong in it."""
 
     def __init__(self, browser, lab, setting=None, width=1280, scheme="light"):
-        self.wrong, self.lab = [], lab
         self.context = browser.new_context(
             viewport={"width": width, "height": 844 if width < 500 else 900}, color_scheme=scheme
         )
         self.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        self.page = self.context.new_page()
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
-        self.page.on("pageerror", lambda problem: self.wrong.append(str(problem)))
-        self.page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
-        self.page.on("request", self._note)
+        self.page, self.wrong = watched(self.context, (lab.url, "data:"))
         self.page.goto(lab.url + ("" if setting is None else "#" + quote(json.dumps(setting))))
-
-    def _note(self, request):
-        if not request.url.startswith((self.lab.url, "data:")):
-            self.wrong.append(request.url)
 
     def __enter__(self):
         return self
@@ -96,15 +87,7 @@ class Page:
         return self.page.get_attribute(f"#chart-{chart} path.curve:not(.control)", "d")
 
     def shot(self, name):
-        if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
-            self.page.screenshot(path=f"{folder}/lab-{name}.png", full_page=True)
-
-
-def until(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
+        shot(self.page, f"lab-{name}")
 
 
 def test_a_slider_moved_changes_the_curve_at_once_and_compiles_nothing(chromium, lab, record_property):
