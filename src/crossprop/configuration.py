@@ -30,7 +30,8 @@ def configuration(value: Any) -> Any:
         array = np.asarray(value)
         if array.ndim == 0:
             return array.item()
-        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+        in_order = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # a copy only where needed
+        return {"shape": list(array.shape), "sha256": hashlib.sha256(in_order.data).hexdigest()}
     if isinstance(value, dict):
         return {str(name): configuration(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

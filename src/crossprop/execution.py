@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
@@ -311,8 +310,7 @@ class _Sources:
         which = id(cell.stream), cell.seed
         with self.locks[which]:
             if which not in self.sources:
-                data = jnp.asarray(self.data[cell.seed][0])
-                key = jax.random.wrap_key_data(data, impl="threefry2x32")
+                key = jax.random.wrap_key_data(self.data[cell.seed][0], impl="threefry2x32")
                 self.sources[which] = source_of(cell.stream, key)
             self.left[which] -= 1
             return self.sources[which] if self.left[which] else self.sources.pop(which)
