@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import chunked
+from crossprop.engines import chunked, rebuilding
 from crossprop.engines.protocol import Rows
 from crossprop.learners.unit_major import to_unit_major
 
@@ -71,10 +71,10 @@ def chunked_step(block):
     work = chunked._apart(APPROX, to_unit_major(APPROX.init(cp.keys(0)[1])))
     weights = work.layers[0].weights
     few, given = x[:block], x[:block, :1] + jnp.arange(1024.0)
-    advance = partial(chunked._advance, block, APPROX)
+    advance = partial(chunked._advance, block, None, APPROX)
     whole = jax.jit(lambda work, x, y: advance(work, Rows(x, y, 0, block, 0)))
-    weigh = jax.jit(lambda u, x: chunked._product(x, u.T))
-    rebuild = jax.jit(lambda u, x, given: u + chunked.Steps(x, units_first=True).spread(given))
+    weigh = jax.jit(lambda u, x: rebuilding.product(x, u.T))
+    rebuild = jax.jit(lambda u, x, given: u + rebuilding.Steps(x, units_first=True).spread(given))
     drift = jax.jit(lambda u: jnp.sqrt(jnp.vdot(u - 1, u - 1)))
     parts = {
         "whole without drift": microseconds_per_step(block, whole, work, x, y),

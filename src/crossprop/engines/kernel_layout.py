@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop.engines.chunked import moves
 from crossprop.engines.protocol import Run
-from crossprop.engines.segments import Progress
+from crossprop.engines.segments import Progress, moves
 from crossprop.learners.base import State, UnitRule
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.network import Activation, Network, float_type
@@ -61,9 +60,11 @@ def pieces(network: Network) -> list[slice]:
 
 
 class PaddedNetwork(eqx.Module):
-    """The arithmetic of one hidden layer in pieces and with padding, which stays 0."""
+    """The arithmetic of a hidden layer, or of some of its units, from `begin` on, in pieces and with padding, which
+    stays 0."""
 
     network: Network
+    begin: Any = 0
 
     def with_constant(self, values: jax.Array) -> tuple[jax.Array, ...]:
         return (values, jnp.ones(1, values.dtype)) if self.network.bias else (values,)
@@ -95,8 +96,12 @@ class PaddedNetwork(eqx.Module):
 
     def outputs_of(self, features: tuple[jax.Array, ...], outgoing: tuple[jax.Array, ...]) -> jax.Array:
         parts = zip(features, outgoing, strict=True)
-        outputs = reduce(jnp.add, (jnp.sum(weight * feature[None, :], axis=1) for feature, weight in parts))
-        # A padded class has probability 0, a padded number no error.
+        return self.all_outputs(
+            reduce(jnp.add, (jnp.sum(weight * feature[None, :], axis=1) for feature, weight in parts))
+        )
+
+    def all_outputs(self, outputs: jax.Array) -> jax.Array:
+        """The outputs with values for padding: a padded class has probability 0, a padded number no error."""
         unlikely = NEVER if self.network.loss == "softmax" else 0
         return jnp.where(lax.iota(jnp.int32, len(outputs)) < self.network.outputs, outputs, unlikely)
 
@@ -105,7 +110,7 @@ class PaddedNetwork(eqx.Module):
 
     def _real(self, values: jax.Array) -> jax.Array:
         """0 where there is padding."""
-        return jnp.where(lax.iota(jnp.int32, len(values)) < self.network.units, values, 0)
+        return jnp.where(self.begin + lax.iota(jnp.int32, len(values)) < self.network.units, values, 0)
 
 
 def padded_stack(rule: UnitRule) -> Stack:
@@ -116,12 +121,23 @@ def padded_stack(rule: UnitRule) -> Stack:
 
 def in_pieces(rule: UnitRule, state: State) -> UnitMajorState:
     """A state in the kernel's layout."""
-    work, layers = to_unit_major(state), []
+    return split_work(rule, to_unit_major(state), pieces(rule.network))
+
+
+def out_of_pieces(rule: UnitRule, work: UnitMajorState) -> State:
+    """The public state of a run in the kernel's layout."""
+    return to_state(rule.network, joined_work(rule, work, pieces(rule.network)))
+
+
+def split_work(rule: UnitRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
+    """A state in pieces and with padding; the first layer's matrices are cut into these rows."""
+    layers = []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
-        split = partial(_split_rows, _row_pieces(own.network, first=at == 0))
+        rows = _row_pieces(own.network) if at else first_rows
+        split = partial(_split_rows, rows)
         memory = layer.memory
         if memory is not None:
-            memory = _split_memory(own, memory, first=at == 0)
+            memory = _split_memory(own, memory, rows)
         signs = None if layer.signs is None else _padded(layer.signs, 0, 1, 2)
         keeps = _map_like(layer.weights, split, layer.optimizer) if at > 0 or moves(rule) else ()
         layers.append(Layer(split(layer.weights), memory, signs, keeps))
@@ -130,12 +146,12 @@ def in_pieces(rule: UnitRule, state: State) -> UnitMajorState:
     return UnitMajorState(tuple(layers), split_outgoing(work.outgoing), optimizer)
 
 
-def out_of_pieces(rule: UnitRule, work: UnitMajorState) -> State:
-    """The public state of a run in the kernel's layout."""
+def joined_work(rule: UnitRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
+    """What `split_work` was given."""
     layers = []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
         network, shapes = own.network, own.shapes()
-        join = partial(_joined_rows, _row_pieces(network, first=at == 0), network.units)
+        join = partial(_joined_rows, _row_pieces(network) if at else first_rows, network.units)
         weights, memory, signs = join(layer.weights), layer.memory, layer.signs
         if shapes.matrices:
             memory = jnp.stack([join(tuple(piece[k] for piece in memory)) for k in range(shapes.matrices)])
@@ -148,15 +164,12 @@ def out_of_pieces(rule: UnitRule, work: UnitMajorState) -> State:
         layers.append(Layer(weights, memory, signs, keeps))
     network = rule.network
     join_outgoing = lambda parts: jnp.concatenate([parts[0][:, : network.units], *parts[1:]], axis=1)[: network.outputs]
-    optimizer = _map_pieces(join_outgoing, work.optimizer)
-    return to_state(network, UnitMajorState(tuple(layers), join_outgoing(work.outgoing), optimizer))
+    return UnitMajorState(tuple(layers), join_outgoing(work.outgoing), _map_pieces(join_outgoing, work.optimizer))
 
 
-def _row_pieces(network: Network, first: bool) -> list[slice]:
-    """The rows of a layer's weights that form a piece: powers of two of the inputs, or all units of the layer below,
-    which are padded; the bias by itself."""
-    if first:
-        return pieces(network)
+def _row_pieces(network: Network) -> list[slice]:
+    """The rows of the weights between two hidden layers that form a piece: all units of the layer below, which are
+    padded; the bias by itself."""
     return [slice(0, network.inputs), *([slice(network.inputs, network.fan_in)] if network.bias else [])]
 
 
@@ -169,10 +182,10 @@ def _joined_rows(rows: list[slice], columns: int, parts: tuple[jax.Array, ...]) 
     return jnp.concatenate(real)[:, :columns]
 
 
-def _split_memory(rule: UnitRule, memory: jax.Array, first: bool) -> Any:
+def _split_memory(rule: UnitRule, memory: jax.Array, rows: list[slice]) -> Any:
     if not rule.shapes().matrices:
         return _padded(memory, 0, 1)
-    return tuple(_padded(memory[:, piece], 0, 1, 2) for piece in _row_pieces(rule.network, first))
+    return tuple(_padded(memory[:, piece], 0, 1, 2) for piece in rows)
 
 
 def _split_outgoing(network: Network, outgoing: jax.Array) -> tuple[jax.Array, ...]:

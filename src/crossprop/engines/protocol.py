@@ -183,8 +183,8 @@ class Loop(Protocol):
         """The public state."""
         ...
 
-    def drifts(self, learner: Any, initial: Any, work: Any) -> dict[str, jax.Array]:
-        """The norm of the change of every named set of weights."""
+    def drifts(self, learner: Any, initial: Any, work: Any, alive: Any = None) -> dict[str, jax.Array]:
+        """The norm of the change of every named set of weights; anything if the run is not `alive`."""
         ...
 
     def advance(self, learner: Any, work: Any, sums: Any, rows: Rows, observers: Observers) -> tuple[Any, Any]:

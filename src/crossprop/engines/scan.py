@@ -1,4 +1,4 @@
-"""The scan engine: one example after another, any learner, any device. The other engines are judged by it."""
+"""The scan engine: one example after another, any learner, any device. The other engines are judged by it on a CPU."""
 
 import math
 from collections.abc import Callable
@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from crossprop.engines import fused
+from crossprop.engines.fused import FusedLoop
 from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
@@ -34,9 +36,10 @@ def width(learner: Learner, platform: str) -> int:
 
 def start(batch: Batch, platform: str) -> Session:
     """Begins the runs of a batch."""
-    learner = batch.runs[0].learner
-    on_cpu = platform == "cpu"
-    loop = loop_for(learner, stride=None if on_cpu else _stride(batch), whole=on_cpu)
+    learner, on_cpu = batch.runs[0].learner, platform == "cpu"
+    stride = None if on_cpu else _stride(batch)
+    units = fused.units_for(learner, platform, batch.observers)
+    loop = loop_for(learner, stride, whole=on_cpu) if units is None or stride is None else FusedLoop(stride, units)
     return LoopSession(loop, batch, width(learner, platform))
 
 
@@ -64,7 +67,7 @@ class AnyLoop(NamedTuple):
     def leave(self, learner: Learner, work: Any) -> Any:
         return work
 
-    def drifts(self, learner: Learner, initial: Any, work: Any) -> dict[str, jax.Array]:
+    def drifts(self, learner: Learner, initial: Any, work: Any, alive: Any = None) -> dict[str, jax.Array]:
         before, now = learner.weights(initial), learner.weights(work)
         return {name: norm((_floats(now[name]) - _floats(before[name])).ravel()) for name in now}
 
@@ -99,7 +102,9 @@ class UnitLoop(NamedTuple):
     def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
         return to_state(learner.network, work)
 
-    def drifts(self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState) -> dict[str, jax.Array]:
+    def drifts(
+        self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+    ) -> dict[str, jax.Array]:
         return unit_drifts(learner, initial, work, inputs_axis=0)
 
     def advance(
@@ -145,12 +150,15 @@ def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array
 
 
 def unit_drifts(
-    rule: UnitRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int
+    rule: UnitRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int, first: jax.Array | None = None
 ) -> dict[str, jax.Array]:
     """Of the incoming weights of all hidden layers and of the outgoing weights, without biases; inputs lie along
-    `inputs_axis` of the first layer's weights."""
+    `inputs_axis` of the first layer's weights, whose drift may be given in parts, as `first`."""
     network, changes = rule.network, []
     for at, (layer, now, then) in enumerate(zip(network.layers(), work.layers, initial.layers, strict=True)):
+        if at == 0 and first is not None:
+            changes.append(first)
+            continue
         axis = inputs_axis if at == 0 else 0
         changes.append(lax.slice_in_dim(now.weights - then.weights, 0, layer.inputs, axis=axis))
     outgoing = (work.outgoing - initial.outgoing)[:, : network.units]

@@ -5,7 +5,7 @@ go through the examples of a segment; this module does the rest.
 """
 
 import threading
-from functools import cache, partial, reduce
+from functools import cache, lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -16,8 +16,10 @@ from jax import lax
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, RunResult, Sums
 from crossprop.engines.recorder import Recorder
-from crossprop.learners.base import Learner, UnitRule
+from crossprop.learners.base import Learner, Outcome, UnitRule
 from crossprop.learners.optimizers import OPTIMIZERS
+from crossprop.learners.unit_major import Stack, to_unit_major
+from crossprop.learners.update import respond
 from crossprop.network import float_type
 
 SECONDS_PER_SEGMENT = 1.0
@@ -40,7 +42,7 @@ def summed_names(learner: Learner, observers: Observers) -> list[str]:
     return ["loss", *errors, *(name for name, _ in observers.metrics)]
 
 
-def batch_width(learner: Learner, platform: str, most: int) -> int:
+def batch_width(learner: Learner, platform: str, most: float) -> int:
     """How many runs go side by side: one on a core of a CPU, elsewhere a power of two, with at most so many bytes of
     incoming weights and of examples in a segment."""
     if platform == "cpu":
@@ -55,6 +57,34 @@ def state_size(learner: Learner) -> int:
         return sum(layer.fan_in * layer.units for layer in learner.network.layers())
     state = jax.eval_shape(learner.init, jax.random.key(0))
     return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
+
+
+def moves(learner: UnitRule) -> bool:
+    """Whether the rule moves the first layer's weights at all."""
+    return _moves(jax.tree.structure(learner), float_type())
+
+
+@lru_cache(256)
+def _moves(structure: Any, dtype: Any) -> bool:
+    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    work = jax.eval_shape(lambda: to_unit_major(rule.init(jax.random.key(0))))
+    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.sizes[0], rule.network.outputs))
+    return jax.eval_shape(lambda work, z, y: respond(Stack.of(rule), work, z, y)[1], work, z, y).moves
+
+
+def add_block(sums: Sums, rule: UnitRule, observers: Observers, rows: Rows, outputs: jax.Array, y: jax.Array) -> Sums:
+    """`Sums.add` for a block of examples, of which the last ones may be padding."""
+    network, at, real = rule.network, rows.start + rows.at, jnp.arange(len(y)) < rows.until - rows.at
+    losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
+    diverged = ~jnp.isfinite(losses)
+    wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
+    first = jnp.where((sums.diverged_at < 0) & jnp.any(diverged), at + jnp.argmax(diverged), sums.diverged_at)
+    metrics = {
+        name: sums.metrics[name] + jnp.sum(jnp.where(real, jax.vmap(metric)(Outcome(losses, outputs), y), 0))
+        for name, metric in observers.metrics
+    }
+    error = sums.error + jnp.sum(wrong).astype(sums.error.dtype)
+    return Sums(sums.loss + jnp.sum(losses), error, metrics, first)
 
 
 def seconds_per_step(learner: Learner) -> float:
@@ -100,6 +130,8 @@ class Given(NamedTuple):
     start: Any
     steps: Any
     record_every: Any
+    alive: Any
+    """Of runs side by side: whether it is a run, or only fills up the batch."""
 
 
 class LoopSession:
@@ -113,6 +145,7 @@ class LoopSession:
         most = max(steps_per_call(learner, width) // stride, 1) * stride
         self.segment = batch.segment or min(most, batch.steps or most)
         together = [*runs, *[runs[0]] * (width - len(runs))]
+        self.alive = None if self.single else np.arange(width) < len(runs)
         if self.single:
             self.learners, key = learner, jnp.asarray(runs[0].key)
             self.initial = _first_work(loop, learner, key)
@@ -142,7 +175,7 @@ class LoopSession:
         sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         program = Program(self.loop, self.batch.observers, self.single, windows=(self.segment - 1) // every + 2)
-        given = Given(x, y, sums, self.step, count, every)
+        given = Given(x, y, sums, self.step, count, every, self.alive)
         self.progress, records = _compiled_segment(self.batch.runs[0].learner)(
             program, self.learners, self.initial, self.progress, given
         )
@@ -283,18 +316,18 @@ def _segment(
 ) -> tuple[Progress, dict[str, jax.Array]]:
     """The progress after a segment, and its records."""
     each = partial(_one_segment, program)
-    each = each if program.single else jax.vmap(each, in_axes=(0, 0, 0, Given(0, 0, 0, None, None, None)))
+    each = each if program.single else jax.vmap(each, in_axes=(0, 0, 0, Given(0, 0, 0, None, None, None, 0)))
     return each(learner, initial, progress, given)
 
 
 def _one_segment(
     program: Program, learner: Any, initial: Any, progress: Progress, given: Given
 ) -> tuple[Progress, dict[str, jax.Array]]:
-    (loop, observers, _, windows), (x, y, sums, start, steps, record_every) = program, given
+    (loop, observers, _, windows), (x, y, sums, start, steps, record_every, alive) = program, given
 
     def measure(initial: Any, work: Any) -> dict[str, jax.Array]:
         """What is read off the state at the end of a window."""
-        found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work).items()}
+        found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work, alive).items()}
         if observers.probes:
             states = loop.leave(learner, initial), loop.leave(learner, work)
             found |= {name: jnp.asarray(probe(*states), x.dtype) for name, probe in observers.probes}
@@ -311,7 +344,8 @@ def _one_segment(
             until = jnp.minimum(until, done + loop.stride)
         zero = jnp.zeros((), x.dtype)
         own = Sums(zero, zero, {name: zero for name, _ in observers.metrics}, diverged_at)
-        work, own = loop.advance(learner, work, own, Rows(x, y, done, until, start), observers)
+        own_until = until if alive is None else jnp.where(alive, until, done)
+        work, own = loop.advance(learner, work, own, Rows(x, y, done, own_until, start), observers)
         closes = (until == end) | (until == steps)
         added = {"loss": own.loss, "error": own.error} | own.metrics
         summed = {name: records[name].at[window].add(added[name]) for name in sums}

@@ -1,0 +1,233 @@
+"""A part of a block as one GPU program for each run, for the chunked engine.
+
+A part is run in a network whose inputs are its own examples. The program keeps on chip all that lies above the first
+layer, and of the first layer's rows a few at a time: those of the next `rows` examples. When a group of rows is loaded
+it follows all earlier examples of the part, by the coefficients that these left in memory; from then on it follows each
+example at once. A row is thus read once, and a row of coefficients once per group.
+"""
+
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+
+from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten, triton
+from crossprop.engines.kernel_layout import joined_work, padded_stack, power, split_work, with_numbers
+from crossprop.engines.segments import moves
+from crossprop.learners.base import Credit, Learner, UnitRule
+from crossprop.learners.layer_update import follow
+from crossprop.learners.optimizers import OPTIMIZERS
+from crossprop.learners.unit_major import Layer, UnitMajorState, to_unit_major
+from crossprop.learners.update import respond
+from crossprop.network import float_type
+
+MOST_ROWS = 8
+MOST_WARPS = 8
+MOST_NUMBERS_OF_ROWS = 2**14
+MOST_NUMBERS = 2**17
+"""More than fit into registers, but few enough for the first cache."""
+NUMBERS_PER_THREAD = 250
+UNITS_PER_THREAD = 4
+"""Or more: all rows of a unit are then in the same thread."""
+TRACED_UNITS = 128
+
+
+class Plan(NamedTuple):
+    """How a part is run: `rows` examples are kept up to date at a time, by `warps` groups of 32 threads."""
+
+    rows: int
+    warps: int
+    interpret: bool = False
+
+
+def plan_for(learner: Learner, interpret: bool = False) -> Plan | None:
+    """How a GPU runs the learner's parts as one program, or None if it cannot: by sizes and rule alone."""
+    if triton is None or float_type() != np.float32 or not isinstance(learner, UnitRule):
+        return None
+    if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
+        return None
+    row, rest = _numbers(jax.tree.structure(learner))
+    if row + rest > MOST_NUMBERS:
+        return None
+    rows = next((rows for rows in (8, 4, 2) if rows <= MOST_ROWS and rows * row <= MOST_NUMBERS_OF_ROWS), 1)
+    threads = max((rows * row + rest) / NUMBERS_PER_THREAD, power(learner.network.sizes[0]) / UNITS_PER_THREAD)
+    return Plan(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), interpret)
+
+
+@lru_cache(256)
+def _numbers(structure: Any) -> tuple[int, int]:
+    """How many numbers a program keeps, with padding: for each row, and besides."""
+    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    work = jax.eval_shape(lambda: split_work(rule, to_unit_major(rule.init(jax.random.key(0))), [slice(0, 1)]))
+    size = lambda part: sum(leaf.size for leaf in jax.tree.leaves(part))
+    rows, above = _apart(rule, work)
+    return size(rows), size(above)
+
+
+def run_part(
+    plan: Plan, learner: UnitRule, work: UnitMajorState, gram: jax.Array, y: jax.Array, count: Any, idle: Any
+) -> tuple[UnitMajorState, Credit, jax.Array]:
+    """The first `count` examples of a part, whose first layer has a row for each example.
+
+    The state above the first layer's matrices, the coefficients, and the outputs. After the first `count` examples the
+    coefficients change nothing; if the run is `idle`, they can be anything.
+    """
+    assert triton is not None
+    size, network = len(y), learner.network
+    first_rows = [slice(0, size)]
+    rows, above = _apart(learner, split_work(learner, work, first_rows))
+    numbers = jnp.stack([jnp.asarray(leaf, y.dtype) for leaf in jax.tree.leaves(learner)])
+    targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
+    size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
+    given = (numbers, jnp.asarray(count, jnp.int32), size_or_none, gram, targets, rows, above)
+    stack, z = padded_stack(learner), jax.ShapeDtypeStruct((power(network.sizes[0]),), y.dtype)
+    _, credit, outcome = jax.eval_shape(partial(respond, stack), above, z, targets[0])
+    over_steps = lambda leaf: jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype)
+    made = (above, *jax.tree.map(over_steps, (credit, outcome.outputs)))
+    leaves, structure = jax.tree.flatten(given)
+    shapes, made_structure = jax.tree.flatten(made)
+
+    def program(*refs: Any) -> None:
+        refs_in, refs_out = refs[: len(leaves)], refs[len(leaves) :]
+        _program(
+            plan,
+            learner,
+            jax.tree.unflatten(structure, refs_in),
+            jax.tree.unflatten(made_structure, refs_out),
+        )
+
+    found = pl.pallas_call(
+        program,
+        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes],
+        compiler_params=triton.CompilerParams(num_warps=plan.warps, num_stages=1),
+        interpret=plan.interpret,
+        name="part",
+    )(*leaves)
+    above, credits, outputs = jax.tree.unflatten(made_structure, found)
+    after = joined_work(learner, _together(learner, rows, above), first_rows)
+    first = replace(work.layers[0], memory=after.layers[0].memory)
+    return after.with_first(first), credits, outputs[:, : network.outputs]
+
+
+def _program(plan: Plan, learner: UnitRule, given: Any, made: Any) -> None:
+    """The program of one run; its arguments refer to memory, which it reads and writes."""
+    numbers, count, filled, gram, targets, rows, above = given
+    above_after, credits, outputs = made
+    group = min(plan.rows, gram.shape[0])
+    rule = with_numbers(learner, [numbers[i] for i in range(numbers.shape[0])])
+    stack, use = padded_stack(rule), PLAIN if plan.interpret else GPU
+    no_loss = jnp.zeros((), targets.dtype)
+    responded = fma_rewritten(partial(respond, stack), use)
+    followed = fma_rewritten(lambda layer, credit, inputs: follow(stack.rules[0], layer, credit, inputs, no_loss), use)
+    end = count[...]
+
+    def one_group(number: Any, above: UnitMajorState) -> UnitMajorState:
+        begin = number * group
+        own = jax.tree.map(lambda ref: _rows_of(ref, begin, group), rows)
+
+        def earlier(step: Any, own: Layer) -> Layer:
+            credit = jax.tree.map(lambda ref: ref[step], credits)
+            return followed(own, credit, (gram[step, pl.ds(begin, group)],))
+
+        def example(step: Any, carry: Any) -> Any:
+            above, own = carry
+            is_next = lax.broadcasted_iota(jnp.int32, (group, 1), 0) == step - begin
+            z = jnp.sum(jnp.where(is_next, own.weights[0], 0), axis=0)
+            above, credit, outcome = responded(above, z, targets[step])
+            _write(jax.tree.map(lambda ref: ref.at[step], credits), credit)
+            outputs[step] = outcome.outputs
+            return above, followed(own, credit, (gram[step, pl.ds(begin, group)],)) if credit.moves else own
+
+        own = lax.fori_loop(0, begin, earlier, own) if moves(learner) else own
+        above, _ = lax.fori_loop(begin, jnp.minimum(begin + group, end), example, (above, own))
+        if not plan.interpret:  # the next group reads what other threads wrote
+            triton.debug_barrier()
+        return above
+
+    def nothing(step: Any, carry: Any) -> Any:
+        fill = lambda value, ref: jnp.full(ref.shape[1:], value, ref.dtype)
+        still = jax.tree.map(partial(fill, 0), credits)
+        if still.memory_keep is not None:
+            still = still._replace(memory_keep=fill(1, credits.memory_keep))
+        _write(jax.tree.map(lambda ref: ref.at[step], credits), still)
+        outputs[step] = fill(0, outputs)
+        return carry
+
+    work = lax.fori_loop(0, (end + group - 1) // group, one_group, jax.tree.map(lambda ref: ref[...], above))
+    lax.fori_loop(end, filled[...], nothing, 0)
+    _write(above_after, work)
+
+
+def _rows_of(ref: Any, begin: Any, count: int) -> Any:
+    """Rows of a matrix, or of each matrix of H."""
+    return ref[pl.ds(begin, count), :] if ref.ndim == 2 else ref[:, pl.ds(begin, count), :]
+
+
+def _write(refs: Any, values: Any) -> None:
+    for ref, value in zip(jax.tree.leaves(refs), jax.tree.leaves(values), strict=True):
+        ref[...] = value
+
+
+def _apart(rule: UnitRule, work: UnitMajorState) -> tuple[Layer, UnitMajorState]:
+    """The matrices that have a row for each example, and the rest."""
+    first, has_matrices = work.layers[0], rule.by_layer()[0].shapes().matrices > 0
+    rows = Layer(first.weights, first.memory if has_matrices else None, None, first.optimizer)
+    rest = Layer(None, None if has_matrices else first.memory, first.signs, ())
+    return rows, work.with_first(rest)
+
+
+def _together(rule: UnitRule, rows: Layer, above: UnitMajorState) -> UnitMajorState:
+    rest = above.layers[0]
+    memory = rows.memory if rule.by_layer()[0].shapes().matrices else rest.memory
+    return above.with_first(replace(rows, memory=memory, signs=rest.signs))
+
+
+def trace_back(
+    plan: Plan, back: Any, carry: Any, credits: Credit, weights: list[jax.Array], count: Any
+) -> tuple[Any, Any]:
+    """`lax.scan(back, carry, (credits, weights), reverse=True)`, where units do not depend on each other; they are the
+    last axis of the carry, of the coefficients and of what is found. Anything if `count` is 0."""
+    assert triton is not None and credits.memory_keep is not None
+    steps, units = credits.memory_keep.shape
+    tile = min(units, TRACED_UNITS)
+    (carry_shape, found_shape) = jax.eval_shape(
+        back, carry, jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), (credits, weights))
+    )
+    found_shape = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((steps, *leaf.shape), leaf.dtype), found_shape)
+    given, structure = jax.tree.flatten((jnp.asarray(count, jnp.int32), carry, credits, weights))
+    made, made_structure = jax.tree.flatten((carry_shape, found_shape))
+
+    def spec(leaf: Any) -> pl.BlockSpec:
+        if leaf.shape in ((), (steps,)):
+            return pl.BlockSpec(leaf.shape, lambda i: (0,) * leaf.ndim)
+        return pl.BlockSpec((*leaf.shape[:-1], tile), lambda i: (*(0,) * (leaf.ndim - 1), i))
+
+    def program(*refs: Any) -> None:
+        count, carry, credits, weights = jax.tree.unflatten(structure, refs[: len(given)])
+        carry_after, found = jax.tree.unflatten(made_structure, refs[len(given) :])
+
+        def step(number: Any, carry: Any) -> Any:
+            at = steps - 1 - number
+            carry, each = back(carry, jax.tree.map(lambda ref: ref[at], (credits, weights)))
+            _write(jax.tree.map(lambda ref: ref.at[at], found), each)
+            return carry
+
+        carry = jax.tree.map(lambda ref: ref[...], carry)
+        _write(carry_after, lax.fori_loop(0, (count[...] > 0).astype(jnp.int32) * steps, step, carry))
+
+    found = pl.pallas_call(
+        program,
+        out_shape=made,
+        grid=(units // tile,),
+        in_specs=[*map(spec, given)],
+        out_specs=[*map(spec, made)],
+        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
+        interpret=plan.interpret,
+        name="trace_back",
+    )(*given)
+    return jax.tree.unflatten(made_structure, found)

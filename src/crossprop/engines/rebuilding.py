@@ -1,0 +1,212 @@
+r"""What the examples of a block do to the big matrices: U, what its optimizer keeps, and the memory matrices.
+
+An update adds multiples of $x_t$ and of $H_k$ to $U$. So after a block $U$ and $H_k$ are what they were, scaled per
+unit, plus $X^\top$ times what each example has contributed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+
+from crossprop.engines import parts, products
+from crossprop.engines.parts import Plan
+from crossprop.engines.products import Change
+from crossprop.engines.segments import moves
+from crossprop.learners.base import Credit, UnitRule
+from crossprop.learners.layer_update import weigh_memories
+from crossprop.learners.optimizers import MOMENTUM
+from crossprop.learners.unit_major import UnitMajorState
+
+
+class Matrices(NamedTuple):
+    """What has a number for every input: the first layer's weights U, their optimizer's state, and the matrices of H,
+    stacked or as a tuple."""
+
+    incoming: jax.Array
+    optimizer: optax.OptState | None
+    memory: jax.Array | tuple[jax.Array, ...] | None
+
+    @classmethod
+    def of(cls, learner: UnitRule, work: UnitMajorState) -> "Matrices":
+        first = work.layers[0]
+        optimizer = first.optimizer if moves(learner) else None
+        return cls(first.weights, optimizer, first.memory if memory_matrices(learner) else None)
+
+    def put_into(self, work: UnitMajorState) -> UnitMajorState:
+        first = work.layers[0]
+        optimizer = first.optimizer if self.optimizer is None else self.optimizer
+        memory = first.memory if self.memory is None else self.memory
+        return work.with_first(replace(first, weights=self.incoming, optimizer=optimizer, memory=memory))
+
+    def map(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
+        """`change` applied to each matrix."""
+        flat = jax.tree.map(change, self._replace(memory=None))
+        if self.memory is None:
+            return flat
+        return flat._replace(memory=_one_by_one(lambda _, h, k: (None, change(h)), None, self.memory)[1])
+
+    def together(self) -> "Matrices":
+        return self._replace(memory=jnp.stack(self.memory)) if isinstance(self.memory, tuple) else self
+
+
+class Steps(NamedTuple):
+    """The inputs of some steps, `(steps, inputs)`, and the layout of the matrices that they change."""
+
+    inputs: jax.Array
+    units_first: bool
+
+    def spread(self, given: jax.Array) -> jax.Array:
+        """The sum over the steps of the outer products of their inputs and `given (steps, hidden)`."""
+        left, right = (given, self.inputs) if self.units_first else (self.inputs, given)
+        # On a CPU a product that folds in the transpose is slower.
+        return product(lax.optimization_barrier(left.T), right)
+
+    def by_unit(self, factor: jax.Array) -> jax.Array:
+        """One number per unit, shaped to multiply a matrix."""
+        return factor[:, None] if self.units_first else factor[None, :]
+
+
+def memory_matrices(learner: UnitRule) -> int:
+    """The number of memory matrices of the first layer."""
+    return learner.by_layer()[0].shapes().matrices
+
+
+def rebuild(
+    learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, plan: Plan | None
+) -> Matrices:
+    r"""The matrices after the first `count` of some steps with these coefficients.
+
+    With $\beta$ the momentum, or 0, a direction moves U by $\alpha (1 + \beta + ... + \beta^s)$ of itself, where s more
+    steps follow, and leaves $\beta^s$ of itself in the velocity.
+    """
+    incoming, optimizer, memory = matrices
+    if optimizer is None:
+        return matrices
+    velocities, structure = jax.tree.flatten(optimizer)
+    step_size = learner.by_layer()[0].own_step_size()
+    decay = MOMENTUM if velocities else 0.0
+    size = len(steps.inputs)
+    count = jnp.clip(count, 0, size)
+    following = count - 1 - jnp.arange(size)
+    left = jnp.where(following >= 0, jnp.asarray(decay, incoming.dtype) ** jnp.maximum(following, 0), 0)
+    moved = jnp.where(following >= 0, step_size * (1 - decay * left) / (1 - decay), 0)
+    weights = [moved, -left][: 1 + len(velocities)]
+    remaining = decay ** count.astype(incoming.dtype) if velocities else 0
+    drag = step_size * decay * (1 - remaining) / (1 - decay)
+    if plan is None:
+        if velocities:
+            incoming, velocities = incoming - drag * velocities[0], [remaining * velocities[0]]
+        totals, memory = _trace_back(credits, weights, steps, [incoming, *velocities], memory)
+    else:
+        scales = [[1, -drag], [remaining]] if velocities else [[1]]
+        bases = [[incoming, *velocities], velocities][: len(scales)]
+        totals, memory = _change(plan, credits, weights, steps, [*zip(bases, scales, strict=True)], memory, count)
+    return Matrices(totals[0], jax.tree.unflatten(structure, totals[1:]), memory)
+
+
+def _change(
+    plan: Plan, credits: Credit, weights: list, steps: Steps, bases: list[tuple[list, list]], memory: Any, count: Any
+) -> tuple[list[jax.Array], Any]:
+    """As `_trace_back`, for a program's coefficients, which have padding; each total is a sum of matrices, each times a
+    number. The block's rows are few; the big matrices change by programs."""
+    units = bases[0][0][0].shape[0 if steps.units_first else 1]
+    real = lambda values: values if values.shape[-1] == units else values[..., :units]
+    fill = lambda scale: jnp.full(units, scale, steps.inputs.dtype)
+
+    def changed(change: Change) -> jax.Array:
+        if steps.units_first:
+            return products.changed(change, steps.inputs, count, plan.interpret)
+        spread = Steps(change.weights[:, None] * steps.inputs, steps.units_first).spread(change.given)
+        for matrix, scale in zip(change.matrices, change.scales, strict=True):
+            scaled = matrix * scale[..., None, :]
+            spread += scaled if matrix.ndim == spread.ndim else jnp.sum(scaled, axis=0)
+        return spread
+
+    if memory is None:
+        given = real(credits.from_input)
+        return [
+            changed(Change(matrices, [*map(fill, scales)], given, weight))
+            for (matrices, scales), weight in zip(bases, weights, strict=True)
+        ], None
+    last = _last_step(credits, len(bases))
+    found = parts.trace_back(plan, partial(_step_back, _summed), last, credits, weights, count)
+    (taken, fade), (given, faded) = jax.tree.map(real, found)
+    ones = jnp.ones_like(weights[0])
+    totals = [
+        changed(Change([*matrices, memory], [*map(fill, scales), own[: len(memory)]], each, ones))
+        for (matrices, scales), own, each in zip(bases, taken, given, strict=True)
+    ]
+    keep = lambda h, new: changed(Change([h], [fade], new, ones))
+    return totals, jax.vmap(keep, in_axes=(0, 1))(memory, faded[:, : len(memory)])
+
+
+def _step_back(weigh: Any, carry: Any, step: Any) -> tuple[Any, Any]:
+    """Back over one step: what it gives to the totals and to H, and how much counts what was in H before it."""
+    taken, fade = carry
+    credit, weights = step
+    new, direct = credit.memory_input, 0 if credit.from_input is None else credit.from_input
+    given = [w * direct + weigh(new, later) for w, later in zip(weights, taken, strict=True)]
+    before = [
+        w * credit.from_memory + credit.memory_keep[None, :] * later for w, later in zip(weights, taken, strict=True)
+    ]
+    return (before, fade * credit.memory_keep), (given, new * fade[None, :])
+
+
+def _last_step(credits: Credit, totals: int) -> Any:
+    """What `_step_back` begins with."""
+    assert credits.from_memory is not None and credits.memory_keep is not None
+    return [jnp.zeros_like(credits.from_memory[0]) for _ in range(totals)], jnp.ones_like(credits.memory_keep[0])
+
+
+def _summed(memories: jax.Array, weights: jax.Array) -> jax.Array:
+    """As `weigh_memories`, for arrays on chip, which cannot be split."""
+    return jnp.sum(memories * weights, axis=0)
+
+
+def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory: Any):
+    """Adds to each of `totals` the directions of all steps, weighted by its own entry of `weights`; updates the memory.
+
+    It goes backwards from the last step: what a step puts into H counts as much as later steps take out of it.
+    """
+    if memory is None:
+        # The inputs are scaled rather than `given`, which is copied by the transpose: scaling it would cost more.
+        weighed = [Steps(weight[:, None] * steps.inputs, steps.units_first) for weight in weights]
+        return [total + of.spread(credits.from_input) for total, of in zip(totals, weighed, strict=True)], None
+
+    apart = isinstance(memory, tuple)
+
+    def back(carry, step) -> tuple[Any, Any]:
+        carry, (given, faded) = _step_back(weigh_memories, carry, step)
+        return carry, (given, tuple(faded) if apart else faded)
+
+    last = _last_step(credits, len(totals))
+    (taken, fade), (given, faded) = lax.scan(back, last, (credits, weights), reverse=True)
+    remembered = faded if apart else jnp.moveaxis(faded, 1, 0)
+
+    def one(totals, h, k):
+        totals = [total + h * steps.by_unit(part[k]) for total, part in zip(totals, taken, strict=True)]
+        return totals, h * steps.by_unit(fade) + steps.spread(remembered[k])
+
+    totals, memory = _one_by_one(one, totals, memory)
+    return [total + steps.spread(part) for total, part in zip(totals, given, strict=True)], memory
+
+
+def _one_by_one(change, carry, memory):
+    """`carry, h = change(carry, h, k)` for each matrix of H in turn."""
+    if not isinstance(memory, tuple) and len(memory) > 1:
+        return lax.scan(lambda carry, each: change(carry, *each), carry, (memory, jnp.arange(len(memory))))
+    changed = []
+    for k, h in enumerate(memory):
+        carry, h = change(carry, h, k)
+        changed.append(h)
+    return carry, tuple(changed) if isinstance(memory, tuple) else jnp.stack(changed)
+
+
+def product(left: jax.Array, right: jax.Array) -> jax.Array:
+    return jnp.matmul(left, right, precision=lax.Precision.HIGHEST)

@@ -1,0 +1,164 @@
+"""Parts of blocks as GPU programs: the chunked engine with them agrees with scan, and a run's numbers depend on no
+other run. The programs run in Pallas's interpreter, and lower for CUDA."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
+
+import crossprop as cp
+from crossprop.engines import chunked, parts, products, scan
+from crossprop.engines.protocol import Batch, Rows, Run
+from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
+
+RULES = {
+    "approx": partial(cp.CrosspropApprox, eta=0.3, layers="all"),
+    "projected": partial(cp.Crossprop, eta=0.3, projections=2, optimizer="momentum"),
+    "crossprop": partial(cp.Crossprop, eta=0.3),
+    "sum": partial(cp.CrosspropSum, layers="all"),
+    "backprop": partial(cp.Backprop, optimizer="momentum"),
+    "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0),
+    "frozen": partial(cp.Frozen, optimizer="adam"),
+}
+QUICK = ("approx",)
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """Runs of the chunked engine as on a GPU, in the interpreter, four side by side."""
+    monkeypatch.setattr(chunked, "PROGRAM_PLATFORMS", ("gpu",))
+    monkeypatch.setattr(chunked, "PART_OF_PROGRAM", 8)
+    monkeypatch.setattr(chunked, "batch_width", lambda learner, platform, most: 4)
+    monkeypatch.setattr(parts, "MOST_ROWS", 4)
+
+    def run(runs, record_every=24):
+        steps = runs[0].source.stream.steps
+        session = chunked.start(Batch(runs, record_every, steps=steps), "gpu", interpret=True)
+        return finish(session, steps)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "rule", [rule if rule in QUICK else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
+)
+def test_programs_agree_with_scan(rule, programs):
+    deep = rule not in ("projected", "crossprop", "frozen")
+    network = cp.Network(20, (9, 5) if deep else 9, 3, loss="softmax", bias=deep)
+    learner = RULES[rule](network, 5e-3)
+    assert chunked.plan_for(learner, "gpu") is not None
+    source = random_source(network, 58)
+    runs = [Run(learner, source, KEYS[seed]) for seed in (3, 4)]
+    session = programs(runs)
+    assert session.loop.plan is not None and session.loop.stride == 32
+    for run, result, state in zip(runs, session.results(), session.states(), strict=True):
+        expected = live(scan, [run], "cpu", 24)
+        assert_agree(result, expected.results()[0], loss=1e-5, drift=1e-4)
+        assert_close_states(state, expected.states()[0], rtol=1e-3, atol=1e-5)
+
+
+def test_a_run_is_the_same_in_any_company(programs):
+    network = cp.Network(20, 9, 2)
+    learner, wild = cp.Backprop(network, 0.01), cp.Backprop(network, 1e6)
+    source = random_source(network, 58)
+    seven, others = Run(learner, source, KEYS[7]), [Run(learner, source, KEYS[seed]) for seed in range(3)]
+    (alone,) = programs([seven]).results()
+    assert_same_bits(programs([*others, seven]).results()[-1], alone)
+    beside = programs([Run(wild, source, KEYS[1]), seven, Run(wild, source, KEYS[2])]).results()
+    assert_same_bits(beside[1], alone)
+    assert beside[0].diverged_at > 0 and beside[2].diverged_at > 0 and alone.diverged_at == -1
+
+
+@pytest.mark.parametrize("sizes", [(33, 50), (7, 8)])
+def test_products_are_those_of_numpy_and_idle_runs_are_skipped(sizes):
+    units, inputs = sizes
+    random = np.random.default_rng(0)
+    draw = lambda *shape: random.normal(size=(2, *shape)).astype(np.float32)
+    x, matrix, stack = draw(16, inputs), draw(units, inputs), draw(3, units, inputs)
+    given, scales, weights = draw(16, units), draw(4, units), draw(16)
+    count = np.array([5, 0], np.int32)
+    rows_of = lambda x, matrix, count: products.rows_of(x, [x, matrix], count, interpret=True)
+    gram, rows = jax.vmap(rows_of)(x, matrix, count)
+    np.testing.assert_allclose(gram[0], x[0] @ x[0].T, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(rows[0], x[0] @ matrix[0].T, rtol=1e-4, atol=1e-5)
+
+    def change(x, matrix, stack, given, scales, weights, count):  # noqa: PLR0917
+        parts = products.Change([matrix, stack], [scales[0], scales[1:]], given, weights)
+        return products.changed(parts, x, count, interpret=True)
+
+    after = jax.vmap(change)(x, matrix, stack, given, scales, weights, count)
+    total = matrix[0] * scales[0, 0][:, None] + np.einsum("kui,ku->ui", stack[0], scales[0, 1:])
+    np.testing.assert_allclose(after[0], total + (given[0] * weights[0][:, None]).T @ x[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(after[1], matrix[1])
+    apart = jax.vmap(partial(products.distances, width=inputs - 1, interpret=True))(after, matrix, alive=count > 0)
+    np.testing.assert_allclose(
+        np.linalg.norm(apart[0]), np.linalg.norm((after - matrix)[0, :, : inputs - 1]), rtol=1e-5
+    )
+
+
+# For a GPU that is not here.
+
+
+@pytest.fixture
+def verified(monkeypatch):
+    """The Triton programs that are made, each verified: JAX itself leaves that to the compiler."""
+    lowering = pytest.importorskip("jax._src.pallas.triton.lowering")
+    lower, made = lowering.lower_jaxpr_to_triton_module, []
+
+    def lower_and_verify(*args, **kwargs):
+        result = lower(*args, **kwargs)
+        assert result.module.operation.verify()
+        made.append(str(result.module.operation.attributes["sym_name"]).strip('"'))
+        return result
+
+    monkeypatch.setattr(lowering, "lower_jaxpr_to_triton_module", lower_and_verify)
+    return made
+
+
+@pytest.mark.parametrize("hidden", [32, pytest.param((32, 16), marks=pytest.mark.long)])
+@pytest.mark.parametrize("rule", RULES)
+def test_programs_lower_for_cuda(rule, hidden, verified):
+    network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=rule == "foresight")
+    learner = RULES[rule](network, 1e-3)
+    loop = chunked.BlockLoop(32, apart=False, plan=parts.plan_for(learner))
+
+    def block(learner, key, x, y, alive):
+        work = loop.enter(learner, learner.init(key))
+        after = chunked._advance(32, loop.plan, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
+        return loop.drifts(learner, work, after, alive)
+
+    several = lambda *shape: jax.ShapeDtypeStruct((2, *shape), jnp.float32)
+    learners = jax.tree.map(lambda leaf: several(), learner)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0)))
+    arguments = (learners, keys, several(40, 50), several(40, 3), jax.ShapeDtypeStruct((2,), jnp.int32))
+    gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
+    with use_abstract_mesh(gpu):
+        jax.jit(jax.vmap(block)).trace(*arguments).lower(lowering_platforms=("cuda",))
+    expected = {"rows", "part", "distances"}
+    if rule != "frozen":
+        expected.add("changes")
+    if learner.by_layer()[0].shapes().matrices:
+        expected.add("trace_back")
+    assert set(verified) == expected
+
+
+# The choice.
+
+
+def test_parts_are_programs_by_device_sizes_and_rule(programs):
+    network = cp.Network(784, 1024, 10, loss="softmax")
+    backprop = cp.Backprop(network, 1e-3)
+    assert chunked.plan_for(backprop, "gpu") == parts.Plan(rows=4, warps=8)
+    assert chunked.plan_for(backprop, "cpu") is None
+    assert chunked.plan_for(cp.Frozen(network, 1e-3, optimizer=optax.lion), "gpu") is None
+    assert chunked.plan_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
+    with jax.enable_x64(True):
+        assert chunked.plan_for(backprop, "gpu") is None
+    every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_source(cp.Network(20, 9), 20), KEYS[0])], 8)
+    assert every.loop.plan is None, "products need 16 examples"
