@@ -1,8 +1,11 @@
 """Flags of commands that may be left out."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from tyro.conf import arg
+try:
+    from tyro.conf import arg
+except ImportError:  # without commands, benchmarks still run
+    arg = dict[str, Any]
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ PART_WITH_MEMORY = 10
 PART_OF_PROGRAM = 16
 WIDE = 128
 TILE_BYTES = 2**27
-TILE_BYTES_OF_PROGRAMS = 2**28
+TILE_BYTES_OF_PROGRAMS = 2**29
 """Idle slots cost programs little, so that this can be more."""
 PROGRAM_PLATFORMS: tuple[str, ...] = ("gpu", "cuda")
 """Where parts of blocks are programs rather than loops."""
