@@ -562,12 +562,16 @@ def pack(train=13_000, held=3_000):
     np.savez_compressed("cifar.npz", coded=coded, labels=labels)
 
 
+SETTINGS = [f"{net}-{batch}-{optimizer}" for batch in (64, 1) for optimizer in ("sgd", "adamw") for net in NETS]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", help="cifar.npz, as --pack wrote it")
     parser.add_argument("--out", default="worth")
     parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--pack", action="store_true")
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, help="in the order given; unset, all")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--check", action="store_true")
     flags = parser.parse_args()
@@ -594,28 +598,26 @@ def compare(flags):
     file = folder / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {}
     epochs = {"conv": 6, "residual": 5}
-    for batch in (64, 1):
-        for optimizer in ("sgd", "adamw"):
-            for net in NETS:
-                name, started = f"{net}-{batch}-{optimizer}", time.perf_counter()
-                data = text if net == "transformer" else images
-                steps = images.train if batch == 1 else epochs.get(net, 0) * images.train // 64
-                steps = {1: 10_000, 64: 1_500}[batch] if net == "transformer" else steps
-                plan = {"device": device, "deadline": began + 60 * flags.minutes, "steps": steps, "widenings": 2}
-                plan |= {"powers": POWERS, "tuning": TUNING, "fresh": FRESH}
-                if flags.quick:
-                    plan |= {"steps": 2, "powers": 2, "tuning": (0,), "fresh": (100, 101), "widenings": 0}
-                try:
-                    found = results.get(name) or measure(net, data, optimizer, batch, plan)
-                except Exception:  # the other settings may go well
-                    traceback.print_exc()
-                    found = None
-                if found is not None:
-                    results[name] = found
-                    file.write_text(json.dumps(results))
-                    (folder / "table.md").write_text(table(results) + "\n")
-                took = time.perf_counter() - started
-                print(f"{name}: {'done' if found else 'not done'}, {took:.1f} s", flush=True)
+    for name in flags.settings or SETTINGS:
+        net, batch, optimizer = name.split("-")
+        batch, started = int(batch), time.perf_counter()
+        data = text if net == "transformer" else images
+        steps = images.train if batch == 1 else epochs.get(net, 0) * images.train // 64
+        steps = {1: 10_000, 64: 1_500}[batch] if net == "transformer" else steps
+        plan = {"device": device, "deadline": began + 60 * flags.minutes, "steps": steps, "widenings": 2}
+        plan |= {"powers": POWERS, "tuning": TUNING, "fresh": FRESH}
+        if flags.quick:
+            plan |= {"steps": 2, "powers": 2, "tuning": (0,), "fresh": (100, 101), "widenings": 0}
+        try:
+            found = results.get(name) or measure(net, data, optimizer, batch, plan)
+        except Exception:  # the other settings may go well
+            traceback.print_exc()
+            found = None
+        if found is not None:
+            results[name] = found
+            file.write_text(json.dumps(results))
+            (folder / "table.md").write_text(table(results) + "\n")
+        print(f"{name}: {'done' if found else 'not done'}, {time.perf_counter() - started:.1f} s", flush=True)
     print(table(results))
 
 
