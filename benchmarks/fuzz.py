@@ -44,8 +44,8 @@ from crossprop.datasets.fetching import Archive, Origin, sha256, tar_members
 from crossprop.datasets.mnist_files import MNIST
 from crossprop.learners import LEARNERS
 from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.record_files import read_records, write_records
 from crossprop.replacements import REPLACEMENTS
-from crossprop.store import read_records, write_records
 from crossprop.sweeps import SweepSpec
 from crossprop.sweeps.toml import read_spec
 

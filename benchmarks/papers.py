@@ -19,10 +19,10 @@ from crossprop import datasets
 from crossprop.papers.paper import Version
 from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import verdicts_on
+from crossprop.record_files import write_records
 from crossprop.reproduce import PAPERS
 from crossprop.reproduce.folder import mnist_or_embedded
 from crossprop.running import run
-from crossprop.store import write_records
 
 
 def main(

@@ -17,7 +17,7 @@ import crossprop.cli
 from crossprop.cli import COMMANDS
 from crossprop.datasets import ARCHIVES
 from crossprop.learners import LEARNERS
-from crossprop.store import read_records, write_records
+from crossprop.record_files import read_records, write_records
 from same import files_in
 from terminal import Answer
 

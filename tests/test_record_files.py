@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
-from crossprop.store import read_records, write_records
+from crossprop.record_files import read_records, write_records
 
 
 @pytest.fixture

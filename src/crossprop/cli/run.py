@@ -22,10 +22,10 @@ from crossprop.formats import listed
 from crossprop.learners import Learner
 from crossprop.learners.optimizers import as_optimizer
 from crossprop.progress import bar
+from crossprop.record_files import check_replaceable, write_records
 from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build
-from crossprop.store import check_replaceable, write_records
 from crossprop.streams import Stream
 from crossprop.sweeps.answer import backprop_at
 

@@ -19,9 +19,9 @@ from crossprop.papers.plans import Plan
 from crossprop.papers.story import conclusions
 from crossprop.papers.verdicts import Verdict, to_json, verdicts_on
 from crossprop.progress import Say
+from crossprop.record_files import check_replaceable, read_records, write_records
 from crossprop.report import Story, write_report
 from crossprop.running import run
-from crossprop.store import check_replaceable, read_records, write_records
 
 if TYPE_CHECKING:
     import xarray

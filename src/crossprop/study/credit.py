@@ -14,9 +14,9 @@ from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSu
 from crossprop.network import Network
 from crossprop.pages.comparisons import VERDICTS, Answer
 from crossprop.progress import Say
+from crossprop.record_files import check_replaceable, read_records, write_records
 from crossprop.running import experiment
 from crossprop.statistics import Estimate, mean_interval, paired_difference
-from crossprop.store import check_replaceable, read_records, write_records
 from crossprop.streams import Geoff, LabelShift, Stream
 from crossprop.study.answers import BACKPROP
 
