@@ -69,10 +69,7 @@ class _Online:
 
     def _build(self, inputs: int, outputs: int) -> Learner:
         build = self.learner if callable(self.learner) else LEARNERS.find("learner", self.learner)
-        made = estimator_learner(build, self, inputs, outputs, self._loss)
-        if not isinstance(made, Learner):
-            raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
-        return made
+        return estimator_learner(build, self, inputs, outputs, self._loss)
 
     def _grow(self, inputs: int, outputs: int, used: int) -> None:
         """A network of these sizes, with all that it knew; `used` of its outputs take part."""

@@ -147,9 +147,9 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     return learner
 
 
-def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, outputs: int, loss: str) -> Any:
+def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, outputs: int, loss: str) -> Learner:
     """The learner of an estimator, by the arguments that it was `given`: `hidden`, `activation`, `layer_norm`,
-    `step_size` and `optimizer`. A `build` of the user's may make anything: who calls checks it."""
+    `step_size` and `optimizer`."""
     network = Network(
         inputs,
         given.hidden,
@@ -162,7 +162,10 @@ def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, output
         layer_norm=given.layer_norm,
     )
     step_size = ESTIMATOR_STEP_SIZES[loss] if given.step_size is None else given.step_size
-    return build(network, step_size=step_size, optimizer=given.optimizer)
+    made = build(network, step_size=step_size, optimizer=given.optimizer)
+    if not isinstance(made, Learner):
+        raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
+    return made
 
 
 def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:
