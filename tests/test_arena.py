@@ -8,9 +8,11 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
+import arena_figure
 import numpy as np
 import pytest
 import xarray
+from matplotlib.figure import Figure
 
 import crossprop as cp
 from browser import Opened, violations
@@ -67,6 +69,16 @@ def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_str
         mean = np.mean([float(each[name]["percent"]) for each in parts])
         assert float(overall[name]["percent"]) == pytest.approx(mean)
         assert float(overall[name]["rank"]) == np.mean([float(each[name]["rank"]) for each in parts])
+
+
+def test_the_table_is_drawn(arena, tmp_path):
+    columns, found = arena_figure.read(str(arena / "table.md"))
+    assert columns == ["overall", "Tracking", "Label-shifted digits"] and found.keys() == {*QUICK}
+    axes = Figure().subplots()
+    arena_figure.draw(axes, columns, found)
+    drawn = [text.get_text() for text in axes.texts]
+    expected = [float(rows(arena, "overall")[name]["percent"] or 0) for name in found]
+    assert [float(text.replace("−", "-")) for text in drawn[::3]] == pytest.approx(expected, abs=0.51)
 
 
 def test_features_and_weights_are_recorded_over_time(arena):
