@@ -113,7 +113,7 @@ def _directions(learner: UnitRule, state: State, x: Array, y: Array) -> Directio
         found, derivatives = _advance(learner, state, derivatives, *xy)
         return (learner.update(state, *xy)[0], derivatives), found(learner, state)
 
-    return jax.lax.scan(example, (state, _no_derivatives(learner, state)), (x, y))[1]
+    return jax.lax.scan(example, (state, _no_derivatives(state)), (x, y))[1]
 
 
 def follow(
@@ -188,7 +188,7 @@ def _run(
     _, x, y = stream.deal(stream.begin(stream_key), steps)
     x, y = (np.asarray(values, float_type()) for values in (x, y))
     state, followers = along.init(initial_key), tuple(learners.values())
-    carry = (state, _no_derivatives(along, state), tuple(each.init(initial_key) for each in followers))
+    carry = (state, _no_derivatives(state), tuple(each.init(initial_key) for each in followers))
     windows = []
     for end in window_ends(steps, record_every):
         rows = slice((end - 1) // record_every * record_every, end)
@@ -308,7 +308,7 @@ def _incoming_optimizers(state: State) -> tuple[Any, ...]:
     return first if isinstance(state.incoming, tuple) else (first,)
 
 
-def _no_derivatives(learner: UnitRule, state: State) -> tuple[Derivative, ...]:
+def _no_derivatives(state: State) -> tuple[Derivative, ...]:
     """Before the first example nothing depends on U."""
     numbers = Derivative(state.outgoing, eqx.filter(_outgoing_optimizer(state), eqx.is_inexact_array))
     zeros = lambda matrix: jax.tree.map(lambda leaf: jnp.zeros((*matrix.shape, *leaf.shape), leaf.dtype), numbers)
@@ -399,7 +399,7 @@ def _check_memory(learner: UnitRule, limit: float, examples: int = 0) -> None:
 
     def kept(key: Array) -> Any:
         state = learner.init(key)
-        return 2 * [_no_derivatives(learner, state)], examples * [_zero_directions(state)]
+        return 2 * [_no_derivatives(state)], examples * [_zero_directions(state)]
 
     leaves = jax.tree.leaves(jax.eval_shape(kept, jax.random.key(0)))
     needed = sum(math.prod(leaf.shape) for leaf in leaves) * float_type().itemsize

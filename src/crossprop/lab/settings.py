@@ -5,12 +5,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
 from crossprop import _checks as check
 from crossprop import specification
 from crossprop.learners import Learner
+from crossprop.learners.base import state_bytes
 from crossprop.network import Network
 from crossprop.running import check_fit, checked_learners
 from crossprop.specification import as_table, check_keys
@@ -85,16 +83,11 @@ def _round_up(least: float) -> int:
 
 
 def _check_size(learners: Mapping[str, Learner], stream: Stream, seeds: int, steps: int) -> None:
-    states = seeds * sum(map(_state_bytes, learners.values()))
+    # A run has its initial and its present state, and a third one while it is copied.
+    states = 3 * seeds * sum(map(state_bytes, learners.values()))
     for what, found in (("the states of all runs", states), ("the examples of a run", 4 * steps * stream.inputs)):
         if found > MOST_BYTES:
             raise ValueError(
                 f"{what} must fit in {MOST_BYTES / 2**30:.0f} GiB for the lab, got {found / 2**30:.1f} GiB: take fewer "
                 "hidden units, seeds, learners or examples, or use crossprop.run"
             )
-
-
-def _state_bytes(learner: Learner) -> int:
-    """A run has its initial and its present state, and a third one while it is copied."""
-    state = jax.eval_shape(learner.init, jax.random.key(0))
-    return 3 * sum(4 * int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(state))
