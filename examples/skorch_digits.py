@@ -17,7 +17,7 @@ from torch import nn
 
 from crossprop.torch import foresight
 
-epochs, step_sizes, folds = 8, [0.003, 0.01, 0.03, 0.1, 0.3], 3
+epochs, step_sizes, folds = 8, [0.01, 0.03, 0.1, 0.3, 1.0], 3
 x, y = load_digits(return_X_y=True)
 x, x_test, y, y_test = train_test_split((x / 16).astype(np.float32), y.astype(np.int64), random_state=0)
 
@@ -67,7 +67,7 @@ for name, each in found.items():
     print(f"{name}: step size {each.best_params_['lr']}, {100 * each.score(x_test, y_test):.1f}% of the test set")
 
 # %%
-figure, axes = plt.subplots(figsize=(6, 4))
+figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, each in found.items():
     axes.semilogx(step_sizes, each.cv_results_["mean_test_score"], "o-", label=name)
 axes.set(xlabel="step size", ylabel=f"accuracy, {folds} folds")

@@ -50,7 +50,7 @@ QUICK_EXAMPLES = {
 }
 QUICK_EXAMPLES |= {
     "skorch_digits": {
-        "[0.003, 0.01, 0.03, 0.1, 0.3], 3": "[0.01, 0.1], 2",
+        "[0.01, 0.03, 0.1, 0.3, 1.0], 3": "[0.01, 0.1], 2",
         "epochs, step_sizes, folds = 8": "epochs, step_sizes, folds = 2",
     },
     "lightning_digits": {"epochs = 6": "epochs = 1"},
