@@ -22,7 +22,7 @@ COLOURS = {
     "crossprop-projected": "#08306b",
     "crossprop-approx": "#4292c6",
     "hindsight": "#6a51a3",
-    "backprop-replay": "#fb6a4a",
+    "backprop-replay": "#d94801",
 }
 RULES = {
     "crossprop-projected": "crossprop, 4 projections",
@@ -71,14 +71,15 @@ def draw_path(axes):
         (MOMENT, now, (8, 8), "left", "backprop", "backprop: the weight as it is"),
         (MOMENT, guess, (-8, 14), "right", "foresight", "foresight: where\nit is going, by its\nlast steps"),
         (MOMENT + DELAY, (now + later) / 2, (8, 0), "left", "crossprop", "crossprop: how far\nit moves from here"),
-        (MOMENT + DELAY, later, (8, -12), "left", "hindsight", "hindsight: the\nweight some time later"),
+        (MOMENT + DELAY, later, (8, -12), "left", "hindsight", "hindsight: the weight\nsome time later"),
     ]
     for x, y, offset, side, rule, text in texts:
         style = {"color": COLOURS[rule], "fontsize": 9, "ha": side, "va": "center"}
         axes.annotate(text, (x, y), offset, textcoords="offset points", **style)
     low, high = axes.get_ylim()
     axes.set_ylim(low - 0.05 * (high - low), high)
-    axes.set_xlim(EXAMPLES - 60, MOMENT + DELAY + 110)
+    axes.set_xlim(EXAMPLES - 60, MOMENT + DELAY + 140)
+    axes.set_xticks(range(EXAMPLES, MOMENT + DELAY + 60, 100))
     axes.set_title("what an example is credited with: one outgoing weight", fontsize=10)
     axes.set_xlabel(f"examples (the example in question is {MOMENT}; the task changed at {EXAMPLES})")
     axes.set_ylabel("outgoing weight")
