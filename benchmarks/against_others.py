@@ -1,11 +1,15 @@
 """The engines against loops in NumPy, PyTorch and alberta-framework, timed as `crossprop bench` times.
 
-python benchmarks/against_others.py [geoff-30] [geoff-1056] [mnist] [--engines scan chunked] [--repeats 5] [--quick]
+python benchmarks/against_others.py [geoff-30] [geoff-1056] [mnist] [--engines scan chunked] [--repeats 5] [--cpu]
+    [--quick]
 
-Needs torch and alberta-framework for the rows that are theirs; without one of them the table says so.
+`--cpu` counts the process's time on all cores, which other work on the machine disturbs less. Ratios are then those of
+one core to one core, though an engine would use them all. Needs torch and alberta-framework for the rows that are
+theirs; without one of them the table says so.
 """
 
 import argparse
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -54,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(LEARNERS)}; default geoff-30")
     parser.add_argument("--engines", nargs="+", choices=["auto", *ENGINES], default=[*ENGINES])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--cpu", action="store_true", help="time on all cores together")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that everything works")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.workloads if name not in LEARNERS]:
@@ -62,9 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     print_machine(console, ceilings, options.quick)
     say(console, versions())
     scale = Scale(options.quick, jax.default_backend() != "cpu", steps=None)
+    clock = time.process_time if options.cpu else time.perf_counter
     rows: list[Row] = []
     for name in options.workloads or ["geoff-30"]:
-        timed = time_workload(name, compared_cases(name, scale), options.engines, options.repeats, ceilings)
+        timed = time_workload(name, compared_cases(name, scale), options.engines, options.repeats, ceilings, clock)
         print_workload(console, WORKLOADS[name].title, timed, options.quick)
         rows += timed
     return rows

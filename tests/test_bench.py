@@ -180,6 +180,13 @@ def test_other_libraries_are_timed_beside_the_engines_and_have_rows_in_the_same_
     assert re.search(r"run-steps +vs +vs", capsys.readouterr().out)
 
 
+def test_contenders_are_timed_by_the_clock_that_is_given():
+    ticks = iter(range(100))
+    (case,) = [case for case in WORKLOADS["geoff-30"].cases(Scale(True, False, None)) if case.name == "backprop"]
+    (row,) = timing.time_case("geoff-30", replace(case, peers={}), ["scan"], 3, CEILINGS, lambda: next(ticks))
+    assert row.seconds == (1, 1, 1)
+
+
 @pytest.mark.long
 def test_growth_draws_a_figure_per_quantity(tmp_path):
     points = script("growth").main([*TINY, "--out", str(tmp_path)])

@@ -23,6 +23,7 @@ from crossprop.learners import Learner
 from crossprop.progress import bar
 from crossprop.running import run
 
+Clock = Callable[[], float]
 SECONDS_PER_CONTENDER = 10.0
 """A contender that has taken this long is not repeated."""
 REFUSALS = (ValueError, jax.errors.JaxRuntimeError)
@@ -71,18 +72,30 @@ class Row:
 
 
 def time_workload(
-    workload: str, cases: Sequence[Case], engines: Sequence[str], repeats: int, ceilings: Ceilings
+    workload: str,
+    cases: Sequence[Case],
+    engines: Sequence[str],
+    repeats: int,
+    ceilings: Ceilings,
+    clock: Clock = time.perf_counter,
 ) -> list[Row]:
     """Times the engines and each case's peers on all cases, with a progress bar."""
     rows: list[Row] = []
     with bar(workload, len(cases), unit="cases") as advance:
         for case in cases:
-            rows += time_case(workload, case, engines, repeats, ceilings)
+            rows += time_case(workload, case, engines, repeats, ceilings, clock)
             advance(1)
     return rows
 
 
-def time_case(workload: str, case: Case, engines: Sequence[str], repeats: int, ceilings: Ceilings) -> list[Row]:
+def time_case(
+    workload: str,
+    case: Case,
+    engines: Sequence[str],
+    repeats: int,
+    ceilings: Ceilings,
+    clock: Clock = time.perf_counter,
+) -> list[Row]:
     """Times engines and peers in turns, so that other load on the machine slows all of them alike."""
     rows: dict[str, Row] = {}
     calls: dict[str, Callable[[], Any]] = {}
@@ -98,7 +111,7 @@ def time_case(workload: str, case: Case, engines: Sequence[str], repeats: int, c
     for _ in range(repeats):
         for name, call in calls.items():
             if sum(rows[name].seconds) < SECONDS_PER_CONTENDER:
-                rows[name] = replace(rows[name], seconds=(*rows[name].seconds, measure_seconds(call)))
+                rows[name] = replace(rows[name], seconds=(*rows[name].seconds, measure_seconds(call, clock)))
     return list(rows.values())
 
 
@@ -166,7 +179,7 @@ def _chosen_engine(result: Any) -> str:
     return ", ".join(f"{name} ({count})" for name, count in Counter(json.loads(engine).values()).items())
 
 
-def measure_seconds(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
+def measure_seconds(call: Callable[[], Any], clock: Clock = time.perf_counter) -> float:
+    began = clock()
     call()
-    return time.perf_counter() - began
+    return clock() - began
