@@ -18,8 +18,14 @@ CGROUPS = (
 """Files with the limit of a container, what it uses, and how much of that are files which need not stay in memory."""
 
 
+SMALL = 2**24
+"""Bytes that nobody asks for: to find out how many are free takes longer than to use so few."""
+
+
 def check_memory(what: str, size: int, device: Any = None) -> None:
     """A ValueError if `what` takes more than the memory that is free, on the host or on a device."""
+    if size <= SMALL:
+        return
     free = free_memory(device)
     if size > free:
         raise ValueError(f"{what} would take {in_words(size)} of memory, and {in_words(free)} are free")

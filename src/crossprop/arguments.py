@@ -13,7 +13,7 @@ from crossprop import _checks as check
 from crossprop._memory import check_memory
 from crossprop.engines import chunked
 from crossprop.engines.protocol import Observers, Probe
-from crossprop.engines.segments import batch_width, steps_per_call
+from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, RunOptions, devices
 from crossprop.learners.base import Learner, Outcome, UnitRule, state_bytes
 from crossprop.learners.calling import check_state
@@ -119,7 +119,7 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
     records = examples = 0
     for name, learner in learners.items():
         own, drifts = state_bytes(learner), _drifts(jax.tree.structure(learner), float_type())
-        side_by_side = min(seeds, threads * batch_width(learner, place.platform, chunked.TILE_BYTES))
+        side_by_side = min(seeds, threads * chunked.width(learner, place.platform))
         kept = seeds if options.return_states else 0
         check_memory(f"the states of learners[{name!r}]", own * max(2 * side_by_side, kept), place)
         probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in options.observers.probes)

@@ -87,18 +87,17 @@ class Geoff(PoolStream):
         weights = (self.inputs + 1 + (visited[-1].item() + 1)) * (self.features + 1)
         check_memory(f"the target network of {visited[-1] + 1:,} tasks", weights * width)
         x, y = np.empty((count, self.inputs), np.uint8), np.empty((count, 1), float_type())
-        incoming, outgoing = self.target(key)
-        examples_key = jax.random.split(key, 3)[2]
+        target = self.target(key)
         # In parts with a bounded number of features, between which Ctrl-C is heard.
         size = max(1, FEATURES_AT_A_TIME // self.features)
         for begin, task in zip(range(0, count, self.examples), visited, strict=True):
-            x_key, noise_key = jax.random.split(jax.random.fold_in(examples_key, task))
-            own_x = np.asarray(_inputs(self, x_key))
-            x[begin : begin + self.examples] = own_x
+            own_x, parts = _inputs(self, key, task), []
             for first in range(0, self.examples, size):
                 interrupts.check()
-                part = _targets(self, noise_key, first, own_x[first : first + size], incoming, outgoing[task])
-                y[begin + first : begin + first + len(part)] = part
+                parts.append(_targets(self, key, task, first, min(size, self.examples - first), own_x, *target))
+                jax.block_until_ready(parts[:-1])
+            own = slice(begin, begin + self.examples)
+            x[own], y[own] = own_x, np.concatenate(parts)
         return Pool(x, y, index)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
@@ -136,15 +135,24 @@ class Geoff(PoolStream):
 
 
 @partial(jax.jit, static_argnums=0)
-def _inputs(stream: Geoff, x_key: Array) -> Array:
+def _inputs(stream: Geoff, key: Array, task: Any) -> Array:
     """The inputs of a task, `(examples, inputs)`."""
+    x_key, _ = _task_keys(key, task)
     return jax.random.bernoulli(x_key, 0.5, (stream.examples, stream.inputs)).astype(np.uint8)
 
 
-@partial(jax.jit, static_argnums=0)
-def _targets(stream: Geoff, noise_key: Array, begin: Any, x: Array, incoming: Array, outgoing: Array) -> Array:
-    """The targets of the examples `x` of a task, the first of which is number `begin`. They are sums of whole numbers
-    and noise, and so the same in whatever parts the examples come."""
+@partial(jax.jit, static_argnums=(0, 4))
+def _targets(  # noqa: PLR0917
+    stream: Geoff, key: Array, task: Any, begin: Any, count: int, x: Array, incoming: Array, outgoing: Array
+) -> Array:
+    """The targets of `count` examples of a task, whose inputs are `x`, from number `begin` on. They are sums of whole
+    numbers and noise, and so the same in whatever parts the examples come."""
+    _, noise_key = _task_keys(key, task)
     noise = stream.noise * jax.random.normal(noise_key, (stream.examples, 1))
-    own = jax.lax.dynamic_slice_in_dim(noise, begin, len(x))
-    return stream.fire(x.astype(float), incoming) @ outgoing[:, None] + own
+    own_x, own_noise = (jax.lax.dynamic_slice_in_dim(each, begin, count) for each in (x, noise))
+    return stream.fire(own_x.astype(float), incoming) @ outgoing[task][:, None] + own_noise
+
+
+def _task_keys(key: Array, task: Any) -> Array:
+    """Of the inputs and of the noise."""
+    return jax.random.split(jax.random.fold_in(jax.random.split(key, 3)[2], task))
