@@ -386,6 +386,11 @@ def test_examples_of_the_help_run_as_they_are(command, monkeypatch, tmp_path, ca
     assert examples and "eta=1" not in lines and ",1 " not in lines
 
 
+@pytest.mark.parametrize("words", [("arena", "--list", "nope.toml"), ("sweep", "nope.toml")])
+def test_a_file_that_is_not_there_is_told_as_by_other_commands(call, words):
+    assert call(*words) == (2, "", "crossprop: nope.toml: No such file or directory\n")
+
+
 def test_version_is_printed(call):
     assert call("--version") == (0, f"crossprop {cp.__version__}\n", "")
 

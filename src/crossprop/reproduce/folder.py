@@ -122,7 +122,6 @@ class Folder:
             facts=facts,
             banner=banner,
         )
-        self.say(f"report: {self.path / 'report.html'}")
         return verdicts
 
 
