@@ -26,7 +26,7 @@ from deep import plain_jax
 from jax import lax
 
 import crossprop as cp
-from crossprop.engines import chunked, fused
+from crossprop.engines import gpu_programs
 from crossprop.learners import LEARNERS
 
 QUICK = "--quick" in sys.argv
@@ -58,7 +58,7 @@ CASES = {
 
 
 def use_programs(on: bool) -> None:
-    chunked.PROGRAM_PLATFORMS = fused.PLATFORMS = ("gpu", "cuda") if on else ()
+    gpu_programs.FOR_WIDE_NETWORKS = on
 
 
 CONTENDERS = {"programs": True, "without": False}

@@ -33,9 +33,9 @@ settings.load_profile("crossprop")
 
 install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
 
-from crossprop.engines import chunked, fused, segments  # noqa: E402
+from crossprop.engines import gpu_programs, segments  # noqa: E402
 
-chunked.PROGRAM_PLATFORMS = fused.PLATFORMS = ()  # a CPU runs GPU programs in the interpreter alone
+gpu_programs.FOR_WIDE_NETWORKS = False  # a CPU runs GPU programs in the interpreter alone
 segments.MOST_SIDE_BY_SIDE = 64  # tests that lay runs out as on a GPU do so on a CPU, where thousands take long
 
 

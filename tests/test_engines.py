@@ -5,6 +5,7 @@ import json
 import os
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import ENGINES, choose, chunked, kernel, kernel_layout, scan, segments
+from crossprop.engines import ENGINES, choose, chunked, gpu_programs, kernel, kernel_layout, scan, segments
 from crossprop.engines.feeding import BatchFeed, source_of
 from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Observers, Run
@@ -421,10 +422,16 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
         "the kernel engine keeps a run's state on chip, at most 45,000 numbers with their padding; "
         "this learner has 344,064"
     )
-    monkeypatch.setattr(kernel, "triton", None)
+    monkeypatch.setattr(gpu_programs, "triton", None)
     assert "needs Pallas's Triton backend" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
     assert choose(cp.Backprop(GEOFF, 1e-3), "gpu") == "scan"
     monkeypatch.undo()
+    for capability in ("7.5", "gfx942"):
+        with monkeypatch.context() as patched:
+            patched.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
+            patched.setattr(jax, "local_devices", lambda: [SimpleNamespace(compute_capability=capability)])  # noqa: B023
+            assert f"this one has {capability}" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
+            assert chunked.plan_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None
     assert "by name" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu"))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.why_unsupported(learner, "gpu") is None

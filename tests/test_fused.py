@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import fused, scan
+from crossprop.engines import fused, gpu_programs, scan
 from crossprop.engines.fused import FusedLoop
 from crossprop.engines.protocol import Batch, Observers, Rows, Run, Sums
 from crossprop.engines.segments import LoopSession
@@ -39,7 +39,7 @@ def by_programs(runs, units=4):
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(fused, "PLATFORMS", ("gpu",))
+    monkeypatch.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop.engines import chunked, parts, products, scan
+from crossprop.engines import chunked, gpu_programs, parts, products, scan
 from crossprop.engines.protocol import Batch, Rows, Run
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @pytest.fixture
 def programs(monkeypatch):
     """Runs of the chunked engine as on a GPU, in the interpreter, four side by side."""
-    monkeypatch.setattr(chunked, "PROGRAM_PLATFORMS", ("gpu",))
+    monkeypatch.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
     monkeypatch.setattr(chunked, "PART_OF_PROGRAM", 8)
     monkeypatch.setattr(chunked, "batch_width", lambda learner, platform, most: 4)
     monkeypatch.setattr(parts, "MOST_ROWS", 4)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from crossprop.engines import parts, products
+from crossprop.engines import gpu_programs, parts, products
 from crossprop.engines.kernel_layout import power
 from crossprop.engines.parts import Plan
 from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
@@ -37,8 +37,6 @@ WIDE = 128
 TILE_BYTES = 2**27
 TILE_BYTES_OF_PROGRAMS = 2**29
 """Idle slots cost programs little, so that this can be more."""
-PROGRAM_PLATFORMS: tuple[str, ...] = ("gpu", "cuda")
-"""Where parts of blocks are programs rather than loops."""
 MOST_APART = 16
 
 
@@ -73,7 +71,9 @@ def width(learner: Learner, platform: str) -> int:
 
 def plan_for(learner: Learner, platform: str, interpret: bool = False) -> Plan | None:
     """How parts become programs on this kind of device, or None where they are loops: by device, sizes and rule."""
-    return parts.plan_for(learner, interpret) if platform in PROGRAM_PLATFORMS else None
+    if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
+        return None
+    return parts.plan_for(learner, interpret)
 
 
 def start(batch: Batch, platform: str, interpret: bool = False) -> Session:

@@ -12,10 +12,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-try:
-    from jax.experimental.pallas import triton
-except ImportError:  # JAX means to leave it out one day
-    triton = None
+from crossprop.engines.gpu_programs import triton
 
 
 class Instructions(NamedTuple):

@@ -18,7 +18,9 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten, triton
+from crossprop.engines import gpu_programs
+from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu_programs import triton
 from crossprop.engines.kernel_layout import PaddedNetwork, in_pieces, out_of_pieces, pieces, power, with_numbers
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
@@ -35,12 +37,13 @@ WARPS = 8
 LAUNCHES = 10
 """Written out in a turn of the loop over examples."""
 FEWEST_INPUTS = 128
-PLATFORMS: tuple[str, ...] = ("gpu", "cuda")
 
 
 def units_for(learner: Learner, platform: str, observers: Observers) -> int | None:
     """How many hidden units each program has, or None where examples are no programs: by device, sizes and rule."""
-    if platform not in PLATFORMS or triton is None or float_type() != np.float32 or observers.see_after:
+    if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
+        return None
+    if float_type() != np.float32 or observers.see_after:
         return None
     if not isinstance(learner, UnitRule) or learner.replacement is not None:
         return None

@@ -14,7 +14,8 @@ from jax.experimental import pallas as pl
 
 from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
-from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten, triton
+from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu_programs import triton, why_no_programs
 from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack
 from crossprop.engines.protocol import Batch, Observers, RunResult, Session
 from crossprop.engines.recorder import Recorder
@@ -35,21 +36,15 @@ DRIFTS = ("incoming_drift", "outgoing_drift")
 
 def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
     """Why this engine cannot run the learner there, or None."""
-    if platform not in ("gpu", "cuda"):
-        return f"the kernel engine needs a GPU, and this device is a {platform}"
-    return why_unsupported_anywhere(learner, observers)
-
-
-def why_unsupported_anywhere(learner: Learner, observers: Observers = Observers()) -> str | None:  # noqa: B008
-    """Why no GPU could run the learner in this way, or None."""
+    lacks = why_no_programs(platform)
+    if lacks is not None:
+        return f"the kernel engine needs {lacks}"
     if not isinstance(learner, UnitRule):
         return f"the kernel engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
     if not learner.network.sizes:
         return "the kernel engine needs a hidden layer, got hidden=()"
     if learner.replacement is not None:
         return f"the kernel engine keeps all units, got replacement={learner.replacement!r}"
-    if triton is None:
-        return f"the kernel engine needs Pallas's Triton backend, which JAX {jax.__version__} does not have"
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
         return f"the kernel engine needs an optimizer by name, one of {', '.join(OPTIMIZERS)}"
     if any(observers):

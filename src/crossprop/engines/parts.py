@@ -16,7 +16,8 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten, triton
+from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu_programs import triton
 from crossprop.engines.kernel_layout import joined_work, padded_stack, power, split_work, with_numbers
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, Learner, UnitRule
@@ -47,7 +48,7 @@ class Plan(NamedTuple):
 
 def plan_for(learner: Learner, interpret: bool = False) -> Plan | None:
     """How a GPU runs the learner's parts as one program, or None if it cannot: by sizes and rule alone."""
-    if triton is None or float_type() != np.float32 or not isinstance(learner, UnitRule):
+    if float_type() != np.float32 or not isinstance(learner, UnitRule):
         return None
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
         return None

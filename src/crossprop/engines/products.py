@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines.fma_rewrite import triton
+from crossprop.engines.gpu_programs import triton
 from crossprop.engines.kernel_layout import power
 
 

@@ -1,0 +1,30 @@
+"""Whether a device can run Pallas programs, which JAX compiles with Triton."""
+
+import jax
+
+try:
+    from jax.experimental.pallas import triton
+except ImportError:  # JAX means to leave it out one day
+    triton = None
+
+FOR_WIDE_NETWORKS = True
+"""Whether scan and chunked use them; the kernel engine is nothing else."""
+PLATFORMS = ("gpu", "cuda")
+LEAST_CAPABILITY = 8.0
+"""Of NVIDIA's GPUs, Ampere and later: what Triton supports, and what has the products of TF32."""
+
+
+def why_no_programs(platform: str) -> str | None:
+    """What such a device lacks to run Pallas programs, or None."""
+    if platform not in PLATFORMS:
+        return f"a GPU, and this device is a {platform}"
+    if triton is None:
+        return f"Pallas's Triton backend, which JAX {jax.__version__} does not have"
+    capability = getattr(jax.local_devices()[0], "compute_capability", LEAST_CAPABILITY)
+    try:
+        enough = float(capability) >= LEAST_CAPABILITY
+    except ValueError:  # of another maker
+        enough = False
+    if not enough:
+        return f"an NVIDIA GPU of compute capability {LEAST_CAPABILITY} or more, and this one has {capability}"
+    return None
