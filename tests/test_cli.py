@@ -66,6 +66,10 @@ def test_run_prints_every_learner_with_an_interval_and_writes_records_and_a_figu
         assert dict(records.sizes) == {"learner": 3, "seed": 2, "step": 9}
         assert records.step.values.tolist() == list(range(20, 181, 20))
         assert records.task.values.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        found = cp.compare(records.load(), {"crossprop": "backprop", "frozen": "backprop"})
+        said = " ".join(answer.out.split())
+        for each in found:
+            assert each.sentence("squared error over all steps").capitalize()[1:] in said
 
 
 def test_the_records_are_runs_own_bit_for_bit(call, tmp_path):

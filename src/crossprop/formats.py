@@ -35,8 +35,8 @@ def minus_signs(text: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """The text with intervals, such as `[25, 29]`, that no line break divides."""
-    return re.sub(r" \[[^\]]*\]", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    """The text with intervals and p-values, such as `[25, 29]` and `p < 0.001`, that no line break divides."""
+    return re.sub(r" \[[^\]]*\]|\bp [<=] [\d.]+\d", lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def listed(words: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import arg
 
+from crossprop import records as schema
 from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop._flags import Unset
@@ -18,7 +19,7 @@ from crossprop.configuration import configuration
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.figures import curves
-from crossprop.formats import listed
+from crossprop.formats import listed, upper_first
 from crossprop.learners import Learner
 from crossprop.learners.optimizers import as_optimizer
 from crossprop.progress import bar
@@ -28,8 +29,10 @@ from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build
 from crossprop.streams import Stream
 from crossprop.sweeps.answer import backprop_at
+from crossprop.sweeps.evaluate import compare
 
-LEARNERS_BY_DEFAULT = ["crossprop", "backprop", "frozen"]
+BACKPROP = "backprop"
+LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]
 
 
 @dataclass
@@ -82,9 +85,20 @@ def run_experiment(flags: Run) -> None:
     total = clock.total_steps()
     console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
     console.print("Seconds and steps/s: the fastest run, on one core; the first runs also wait for the compiler.")
+    for sentence in _compared(records):
+        console.print(sentence, highlight=False)
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
     if flags.out is not None:
         _write(records, flags.out, console)
+
+
+def _compared(records: Any) -> list[str]:
+    """Every other learner against backprop, seed by seed."""
+    others = [str(name) for name in records.learner.values if name != BACKPROP]
+    if BACKPROP not in records.learner.values or records.sizes["seed"] < 2:
+        return []
+    noun = f"{schema.describe(records, schema.measure(records)).title} over all steps"
+    return [upper_first(f"{each.sentence(noun)}.") for each in compare(records, dict.fromkeys(others, BACKPROP))]
 
 
 def _has(learner: Learner, flag: str, value: Any) -> bool:
