@@ -390,6 +390,10 @@ def test_a_second_foresight_on_a_network_is_refused():
         ValueError, match=r"state must be what state_dict\(\) of a foresight gave, with 'ahead', got \['0"
     ):
         handle.load_state_dict(model.state_dict())
+    with pytest.raises(ValueError, match="horizon must be a finite number, at least 1, got 0"):
+        handle.horizon = 0
+    with pytest.raises(TypeError, match="ahead must be a number, got 'far'"):
+        handle.ahead = "far"
     handle.remove()
     assert repr(handle) == "<Foresight of 3 layers: ahead=1, horizon=1000, removed>"
     assert foresight(model).layers == ("0", "2", "4")

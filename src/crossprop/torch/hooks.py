@@ -24,6 +24,8 @@ KEPT = {
 """By operation, where autograd keeps a layer's weights, and whether transposed."""
 RESHAPES = {"ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "SqueezeBackward1"}
 """Operations between a layer's output and its product with the weights."""
+SETTINGS = {"ahead": -math.inf, "horizon": 1}
+"""What may be set, and the least value of each."""
 WEIGHTLESS = "it has no weights of its own that an error passes through"
 
 
@@ -52,11 +54,8 @@ def foresight(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
-    for name, value, low in (("ahead", ahead, -math.inf), ("horizon", horizon, 1)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{name} must be a number, got {value!r}")
-        if not math.isfinite(value) or value < low:
-            raise ValueError(f"{name} must be a finite number{f', at least {low}' if low == 1 else ''}, got {value!r}")
+    for name, value in (("ahead", ahead), ("horizon", horizon)):
+        _check_setting(name, value)
     for name, module in model.named_modules():
         if any(isinstance(hook, _Layer) for hook in module._forward_hooks.values()):
             raise ValueError(
@@ -77,6 +76,14 @@ def foresight(
     skipped = {name: why for name, why in found.items() if why is not None and why != WEIGHTLESS}
     skipped |= {name: "it is not among the layers that were asked for" for name in can if name not in chosen}
     return Foresight(model, chosen, skipped, float(ahead), float(horizon))
+
+
+def _check_setting(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    low = SETTINGS[name]
+    if not math.isfinite(value) or value < low:
+        raise ValueError(f"{name} must be a finite number{f', at least {low}' if low == 1 else ''}, got {value!r}")
 
 
 class Foresight:
@@ -108,6 +115,11 @@ class Foresight:
             self._moves.setdefault(weight, torch.zeros_like(weight, requires_grad=False))
             self._removals.append(module.register_forward_hook(_Layer(self, module)).remove)
         _listen(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in SETTINGS:
+            _check_setting(name, value)
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         of = f"{len(self.layers)} layer{'s' * (len(self.layers) != 1)}"
