@@ -9,7 +9,7 @@ a batch share theirs (`BatchFeed`).
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -312,14 +312,15 @@ class BatchFeed:
         self.size, self.more, self.outputs = size, more, outputs
         self.sources = [source.copy() for source in distinct.values()]
         pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
-        small = sum({id(source.pool.x): source.pool.x.size for source in pools}.values()) <= NUMBERS_ON_DEVICE
-        self.pools = _Pools(pools) if small and len(pools) == len(self.sources) else None
+        tables = {id(table): table.size for source in pools for table in source.pool[:2]}
+        small = sum(tables.values()) <= NUMBERS_ON_DEVICE
+        self.pools = _Pools(pools, outputs) if small and len(pools) == len(self.sources) else None
         self.batch: DealtBatch | None = None
 
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more
         if self.pools is not None:
-            return Examples(self.pools.table, *self.pools.take(start, count, (length, self.outputs)), self.place)
+            return Examples(self.pools.x.table, *self.pools.take(start, count, length), self.place)
         x, y = self._taken(start, count)
         x = _stacked(x, (length, self.sources[0].stream.inputs))
         y = _stacked(y, (length, self.outputs))
@@ -338,25 +339,41 @@ class BatchFeed:
 
 
 class _Pools:
-    """The pools of several sources as one table on the device; those that are the same array are there once."""
+    """The pools of several sources on the device. What runs need of the host are rows of them."""
 
-    def __init__(self, sources: Sequence[PoolSource]):
-        tables = {id(source.pool.x): source.pool.x for source in sources}
-        begins = dict(zip(tables, np.cumsum([0, *map(len, tables.values())]).tolist(), strict=False))
-        self.sources, self.begins = sources, [begins[id(source.pool.x)] for source in sources]
-        self.table = jax.device_put(
-            next(iter(tables.values())) if len(tables) == 1 else np.concatenate([*tables.values()])
-        )
+    def __init__(self, sources: Sequence[PoolSource], outputs: int):
+        self.sources = sources
+        self.x = _Tables([source.pool.x for source in sources])
+        self.y = _Tables([source.pool.y for source in sources], partial(_widened, outputs))
 
-    def take(self, start: int, count: int, shape: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
-        """Rows of the table, `(sources, length)`, and targets, `(sources, length, outputs)`, padded to `shape`."""
-        rows = np.zeros((len(self.sources), shape[0]), np.int32)
-        y = np.zeros((len(self.sources), *shape), float_type())
-        for at, (source, begin) in enumerate(zip(self.sources, self.begins, strict=True)):
+    def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
+        """Rows of the table of x, `(sources, length)`, and targets, `(sources, length, outputs)`, which are padded."""
+        rows = np.zeros((2, len(self.sources), length), np.int32)
+        rows[1] = len(self.y.table)
+        for at, source in enumerate(self.sources):
             x_rows, y_rows = source.rows(start, count)
-            rows[at, :count] = x_rows + begin
-            y[at, :count, : source.stream.outputs] = source.pool.y[y_rows]
-        return jax.device_put((rows, y))
+            rows[0, at, :count], rows[1, at, :count] = x_rows + self.x.begins[at], y_rows + self.y.begins[at]
+        return jax.device_put(rows[0]), _rows_or_zeros(self.y.table, rows[1])
+
+
+class _Tables:
+    """Tables as one on the device; those that are the same array are there once."""
+
+    def __init__(self, tables: Sequence[np.ndarray], prepare: Callable[[np.ndarray], np.ndarray] = lambda table: table):
+        distinct = {id(table): table for table in tables}
+        begins = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
+        self.begins = [begins[id(table)] for table in tables]
+        prepared = [prepare(table) for table in distinct.values()]
+        self.table = jax.device_put(prepared[0] if len(prepared) == 1 else np.concatenate(prepared))
+
+
+def _widened(columns: int, table: np.ndarray) -> np.ndarray:
+    return np.pad(np.asarray(table, float_type()), ((0, 0), (0, columns - table.shape[1])))
+
+
+@jax.jit
+def _rows_or_zeros(table: jax.Array, rows: jax.Array) -> jax.Array:
+    return jnp.take(table, rows, axis=0, mode="fill", fill_value=0)
 
 
 def _stacked(values: Any, shape: tuple[int, int]) -> jax.Array:

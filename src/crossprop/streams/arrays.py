@@ -4,6 +4,7 @@
 # (a stream may compute what the contract calls an attribute)
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,12 @@ def _as_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, Any]:
 
 def one_hot_table(size: int) -> np.ndarray:
     """The identity matrix as a view of one row: any number of classes takes next to no memory."""
-    row = np.zeros(2 * size - 1, float_type())
+    return _one_hot_table(size, float_type())
+
+
+@lru_cache(16)
+def _one_hot_table(size: int, dtype: np.dtype) -> np.ndarray:
+    row = np.zeros(2 * size - 1, dtype)
     row[size - 1] = 1
     row.flags.writeable = False
     return np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
