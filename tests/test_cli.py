@@ -327,7 +327,7 @@ def test_more_examples_than_the_data_has_are_refused(call):
     assert error == "crossprop: examples must be between 1 and 1797, got 1798\n"
 
 
-@pytest.mark.parametrize("words", [(), ("run",), ("run", "moons"), ("data",), ("data", "fetch", "cifar"), ("fly",)])
+@pytest.mark.parametrize("words", [("run",), ("run", "moons"), ("data",), ("data", "fetch", "cifar"), ("fly",)])
 def test_a_command_that_is_not_there_is_refused(call, words):
     assert refused(call(*words))
 
@@ -393,6 +393,10 @@ def test_examples_of_the_help_run_as_they_are(command, monkeypatch, tmp_path, ca
 @pytest.mark.parametrize("words", [("arena", "--list", "nope.toml"), ("sweep", "nope.toml")])
 def test_a_file_that_is_not_there_is_told_as_by_other_commands(call, words):
     assert call(*words) == (2, "", "crossprop: nope.toml: No such file or directory\n")
+
+
+def test_crossprop_alone_is_its_help(call):
+    assert call() == call("--help") and "crossprop run geoff" in call().out
 
 
 def test_version_is_printed(call):

@@ -113,7 +113,8 @@ def _act(words: list[str]) -> None:
         with interruptible():
             command.act(flags)
     else:
-        tyro.cli(_all_commands(), prog="crossprop", args=words, description=_wrapped(DESCRIPTION), config=CONFIG)
+        given = words or ["--help"]
+        tyro.cli(_all_commands(), prog="crossprop", args=given, description=_wrapped(DESCRIPTION), config=CONFIG)
 
 
 def _wrapped(text: str) -> str:
