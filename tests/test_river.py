@@ -178,6 +178,16 @@ def test_bad_frames_are_named():
     assert model._state is None
 
 
+@pytest.mark.parametrize("estimator", [Classifier, Regressor])
+def test_a_model_that_diverges_says_so_once(estimator):
+    model = estimator("backprop", hidden=4, step_size=1e30, activation="linear", seed=0)
+    for at in range(1, 5):
+        model.learn_one({"a": 1.0, "b": -float(at)}, at % 2)
+    with pytest.warns(UserWarning, match="diverged: its outputs are no longer finite"):
+        model.predict_one({"a": 1.0})
+    model.predict_one({"a": 1.0})  # a second warning would be an error here
+
+
 def test_a_data_set_of_river_is_a_stream():
     data = datasets.ImageSegments()
     found = stream(data, transformer=preprocessing.StandardScaler(), steps=60)

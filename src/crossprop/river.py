@@ -8,6 +8,7 @@ outputs take part in learning; only labels that were seen are ever predicted.)
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -63,7 +64,7 @@ class _Online:
         self._slots: dict[Any, int] = {}
         self._labels: dict[Any, int] = {}
         self._targets = np.eye(2, dtype=float_type())
-        self._made, self._state = None, None
+        self._made, self._state, self._diverged = None, None, False
         self._seed = None if seed is None else check.integer("seed", seed, low=0)
         self._build(1, 1)  # finds bad arguments
 
@@ -129,7 +130,22 @@ class _Online:
         rows = self._rows(frame)
         whole = np.zeros((1 << max(len(rows) - 1, 0).bit_length(), rows.shape[1]), rows.dtype)
         whole[: len(rows)] = rows
-        return np.asarray(predict(self._made, self._state, whole), np.float64)[: len(rows)]
+        return self._finite(np.asarray(predict(self._made, self._state, whole), np.float64)[: len(rows)])
+
+    def _answer(self, x: Any) -> np.ndarray:
+        """The outputs for an example."""
+        return self._finite(np.asarray(self._made.predict(self._state, self._row(x)), np.float64))
+
+    def _finite(self, outputs: np.ndarray) -> np.ndarray:
+        """The outputs, with a warning the first time that they are not finite."""
+        if not self._diverged and not np.isfinite(outputs.sum()):
+            self._diverged = True
+            warnings.warn(
+                f"this {type(self).__name__} diverged: its outputs are no longer finite. A smaller step_size may help, "
+                "as may preprocessing.StandardScaler() before it",
+                stacklevel=3,
+            )
+        return outputs
 
 
 class Classifier(_Online, base.MiniBatchClassifier):
@@ -170,15 +186,14 @@ class Classifier(_Online, base.MiniBatchClassifier):
         """The probability of every label that was seen so far."""
         if not self._labels:
             return {}
-        outputs = np.asarray(self._made.predict(self._state, self._row(x)), np.float64)[: len(self._labels)]
-        return dict(zip(self._labels, _likely(outputs).tolist(), strict=True))
+        chances = _likely(self._answer(x)[: len(self._labels)])
+        return dict(zip(self._labels, chances.tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
         """The most probable label, or None before the first."""
         if not self._labels:
             return None
-        outputs = np.asarray(self._made.predict(self._state, self._row(x)))
-        return [*self._labels][outputs[: len(self._labels)].argmax()]
+        return [*self._labels][self._answer(x)[: len(self._labels)].argmax()]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
@@ -250,7 +265,7 @@ class Regressor(_Online, base.MiniBatchRegressor):
 
     def predict_one(self, x: dict[Any, Any]) -> base.typing.RegTarget:
         """The output for an example."""
-        return 0.0 if self._state is None else float(self._made.predict(self._state, self._row(x))[0])
+        return 0.0 if self._state is None else float(self._answer(x)[0])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
