@@ -39,6 +39,14 @@ gpu_programs.FOR_WIDE_NETWORKS = False  # a CPU runs GPU programs in the interpr
 segments.MOST_SIDE_BY_SIDE = 64  # tests that lay runs out as on a GPU do so on a CPU, where thousands take long
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests in a browser are long ones, which `make test` leaves out."""
+    for item in items:
+        if "chromium" in item.fixturenames:
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture
 def x64():
     with jax.enable_x64(True):

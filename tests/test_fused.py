@@ -26,7 +26,7 @@ RULES = {
     "backprop": partial(cp.Backprop, optimizer="adam"),
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0, optimizer="adam"),
 }
-QUICK = ("approx",)
+QUICK, LOWERED = ("backprop",), ("crossprop", "foresight")
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -68,7 +68,9 @@ def test_a_run_is_the_same_in_any_company():
     assert beside[0].diverged_at > 0 and alone.diverged_at == -1
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "rule", [rule if rule in LOWERED else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
+)
 def test_programs_lower_for_cuda(rule, verified):
     network = cp.Network(50, 32, 3, loss="softmax", bias=True)
     learner = RULES[rule](network, 1e-3)

@@ -24,7 +24,7 @@ RULES = {
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0),
     "frozen": partial(cp.Frozen, optimizer="adam"),
 }
-QUICK = ("approx",)
+QUICK, LOWERED = ("approx",), ("crossprop", "foresight", "backprop")
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -122,7 +122,9 @@ def verified(monkeypatch):
 
 
 @pytest.mark.parametrize("hidden", [32, pytest.param((32, 16), marks=pytest.mark.long)])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "rule", [rule if rule in LOWERED else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
+)
 def test_programs_lower_for_cuda(rule, hidden, verified):
     network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=rule == "foresight")
     learner = RULES[rule](network, 1e-3)
