@@ -13,6 +13,7 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 from browser import axe, chromium  # noqa: F401
+from for_cuda import verified  # noqa: F401
 from terminal import call  # noqa: F401
 
 # A worker on every core leaves none for further threads, and OpenMP's (t-SNE's) would spin while they wait for one.

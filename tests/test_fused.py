@@ -6,7 +6,6 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import pytest
-from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
 from crossprop.engines import fused, gpu_programs, scan
@@ -14,10 +13,8 @@ from crossprop.engines.fused import FusedLoop
 from crossprop.engines.protocol import Batch, Observers, Rows, Run, Sums
 from crossprop.engines.segments import LoopSession
 from crossprop.metrics import plasticity
+from for_cuda import lower_for_cuda
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
-from test_parts import verified
-
-__all__ = ["verified"]
 
 RULES = {
     "approx": partial(cp.CrosspropApprox, eta=0.3, optimizer="rmsprop"),
@@ -85,13 +82,7 @@ def test_programs_lower_for_cuda(rule, verified):
             learner, loop.enter(learner, learner.init(key)), sums, Rows(x, y, 0, alive * 10, 0), Observers()
         )
 
-    several = lambda *shape: jax.ShapeDtypeStruct((2, *shape), jnp.float32)
-    learners = jax.tree.map(lambda leaf: several(), learner)
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0)))
-    arguments = (learners, keys, several(40, 50), several(40, 3), jax.ShapeDtypeStruct((2,), jnp.int32))
-    gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
-    with use_abstract_mesh(gpu):
-        jax.jit(jax.vmap(stretch)).trace(*arguments).lower(lowering_platforms=("cuda",))
+    lower_for_cuda(stretch, learner)
     assert verified == ["example"] * 2
 
 

@@ -4,15 +4,14 @@ other run. The programs run in Pallas's interpreter, and lower for CUDA."""
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
 from crossprop.engines import chunked, gpu_programs, parts, products, scan
 from crossprop.engines.protocol import Batch, Rows, Run
+from for_cuda import lower_for_cuda
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
 
 RULES = {
@@ -105,22 +104,6 @@ def test_products_are_those_of_numpy_and_idle_runs_are_skipped(sizes):
 # For a GPU that is not here.
 
 
-@pytest.fixture
-def verified(monkeypatch):
-    """The Triton programs that are made, each verified: JAX itself leaves that to the compiler."""
-    lowering = pytest.importorskip("jax._src.pallas.triton.lowering")
-    lower, made = lowering.lower_jaxpr_to_triton_module, []
-
-    def lower_and_verify(*args, **kwargs):
-        result = lower(*args, **kwargs)
-        assert result.module.operation.verify()
-        made.append(str(result.module.operation.attributes["sym_name"]).strip('"'))
-        return result
-
-    monkeypatch.setattr(lowering, "lower_jaxpr_to_triton_module", lower_and_verify)
-    return made
-
-
 @pytest.mark.parametrize("hidden", [32, pytest.param((32, 16), marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "rule", [rule if rule in LOWERED else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
@@ -135,13 +118,7 @@ def test_programs_lower_for_cuda(rule, hidden, verified):
         after = chunked._advance(32, loop.plan, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
         return loop.drifts(learner, work, after, alive)
 
-    several = lambda *shape: jax.ShapeDtypeStruct((2, *shape), jnp.float32)
-    learners = jax.tree.map(lambda leaf: several(), learner)
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0)))
-    arguments = (learners, keys, several(40, 50), several(40, 3), jax.ShapeDtypeStruct((2,), jnp.int32))
-    gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
-    with use_abstract_mesh(gpu):
-        jax.jit(jax.vmap(block)).trace(*arguments).lower(lowering_platforms=("cuda",))
+    lower_for_cuda(block, learner)
     expected = {"rows", "part", "distances"}
     if rule != "frozen":
         expected.add("changes")

@@ -19,7 +19,7 @@ CGROUPS = (
 
 
 SMALL = 2**24
-"""Bytes that nobody asks for: to find out how many are free takes longer than to use so few."""
+"""Bytes; less is not checked, since reading how much is free takes longer than using it."""
 
 
 def check_memory(what: str, size: int, device: Any = None) -> None:

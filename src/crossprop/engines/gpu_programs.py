@@ -4,14 +4,14 @@ import jax
 
 try:
     from jax.experimental.pallas import triton
-except ImportError:  # JAX means to leave it out one day
+except ImportError:  # it is deprecated in JAX
     triton = None
 
 FOR_WIDE_NETWORKS = True
 """Whether scan and chunked use them; the kernel engine is nothing else."""
 PLATFORMS = ("gpu", "cuda")
 LEAST_CAPABILITY = 8.0
-"""Of NVIDIA's GPUs, Ampere and later: what Triton supports, and what has the products of TF32."""
+"""NVIDIA's Ampere and later, which Triton supports and which have TF32 products."""
 
 
 def why_no_programs(platform: str) -> str | None:

@@ -1,9 +1,9 @@
 """A part of a block as one GPU program for each run, for the chunked engine.
 
-A part is run in a network whose inputs are its own examples. The program keeps on chip all that lies above the first
-layer, and of the first layer's rows a few at a time: those of the next `rows` examples. When a group of rows is loaded
-it follows all earlier examples of the part, by the coefficients that these left in memory; from then on it follows each
-example at once. A row is thus read once, and a row of coefficients once per group.
+A part is run in a network whose inputs are its own examples. The program keeps on chip everything above the first
+layer, and a few rows of the first layer at a time: those of the next `rows` examples. When it loads such a group of
+rows, it applies what all earlier examples of the part have changed, from the coefficients that these wrote to memory;
+from then on it updates the group after each example. So a row is read once, and a row of coefficients once per group.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ MOST_ROWS = 8
 MOST_WARPS = 8
 MOST_NUMBERS_OF_ROWS = 2**14
 MOST_NUMBERS = 2**17
-"""More than fit into registers, but few enough for the first cache."""
+"""More than fit into registers, but few enough for the L1 cache."""
 NUMBERS_PER_THREAD = 250
 UNITS_PER_THREAD = 4
 """Or more: all rows of a unit are then in the same thread."""

@@ -54,8 +54,8 @@ def credit_layers(stack: Stack, work: UnitMajorState, activations: list[Activati
 
 
 def credited(features: list[Any], credits: list[Credit]) -> list[Any]:
-    """The features, for what is to be computed after all credit of a deep network. Weights that move by these are
-    those that errors have gone down through: XLA can then change them in place, where it would copy them."""
+    """The features, made to depend on the credit of a deep network's lowest layer. Upper weights change by them, so XLA
+    changes these weights only after the errors have used the old ones, and can do it in place instead of copying."""
     last = credits[0].from_input if len(credits) > 1 else None
     if last is None or not isinstance(features[0], Array):  # In the kernel, features come in pieces.
         return features
