@@ -53,6 +53,7 @@ def test_programs_agree_with_scan(rule):
         assert_close_states(state, expected.states()[0], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_run_is_the_same_in_any_company():
     network = cp.Network(21, 11, 2)
     build = partial(cp.Backprop, network, optimizer="rmsprop")

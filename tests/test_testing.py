@@ -48,12 +48,12 @@ SMALL_STREAMS = {
 LEARNERS.pop("replay", None)  # which the import has registered: tests beside these count the learners
 FULL_GRID = os.environ.get("CROSSPROP_FULL_GRID") == "1"
 """Whether every registered learner meets every network; else they take turns."""
-SAME_STREAMS = {"mnist5k", "mnist", "fashion", "cifar10", "covertype"}
-"""Streams that are others with another data set."""
-VARIANTS = {"crossprop-0.5", "crossprop-approx-0.5", "momentum", "rmsprop", "foresight-top"}
-"""Learners that are others with another number or optimizer."""
+SAME_STREAMS = {"mnist5k", "mnist", "fashion", "cifar10", "covertype", "random-labels"}
+"""Streams that are like others, with another data set or another way to draw tasks."""
+QUICK_LEARNERS = {"crossprop", "foresight", "adam", "hindsight", "frozen"}
+"""One of each kind; the others are checked with the long tests."""
 CASES = [
-    pytest.param(name, network, marks=[pytest.mark.long] * (name in VARIANTS))
+    pytest.param(name, network, marks=[pytest.mark.long] * (name not in QUICK_LEARNERS))
     for (turn, name), (other, network) in itertools.product(enumerate(LEARNERS), enumerate(NETWORKS))
     if FULL_GRID or turn % len(NETWORKS) == other
 ]
