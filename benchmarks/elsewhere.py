@@ -13,6 +13,7 @@ import xarray
 
 import crossprop as cp
 from crossprop.learners import Learner
+from crossprop.papers.paper import Version
 from crossprop.papers.plans import Plan
 from crossprop.papers.veeriah2017 import PAPER
 from crossprop.papers.veeriah2017.plans import geoff_plan
@@ -22,7 +23,7 @@ VARIABLES = ("loss", "incoming_drift", "outgoing_drift")
 
 
 def run(path: Path, engine: str, seeds: int) -> None:
-    plan = geoff_plan("paper", seeds, quick=False)
+    plan = geoff_plan(Version("full", cp.datasets.mnist5k, seeds))
     runs = {name: {name: learner} for name, learner in plan.learners.items()}
     each = [_run_if_it_can(plan, learner, engine) for learner in runs.values()]
     records = xarray.concat(each, "learner", combine_attrs="drop")

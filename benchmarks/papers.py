@@ -15,13 +15,12 @@ from pathlib import Path
 import jax
 import tyro
 
-from crossprop import datasets
 from crossprop.papers.paper import Version
 from crossprop.papers.plans import Plan
 from crossprop.papers.verdicts import verdicts_on
 from crossprop.record_files import write_records
 from crossprop.reproduce import PAPERS
-from crossprop.reproduce.folder import mnist_or_embedded
+from crossprop.reproduce.runner import mnist_for
 from crossprop.running import run
 
 
@@ -35,8 +34,8 @@ def main(
     examples: int | None = None,
 ) -> None:
     say = partial(print, flush=True)
-    mnist = partial(mnist_or_embedded, say) if full else datasets.mnist5k
-    version = Version("full" if full else "small", mnist, seeds, tasks)
+    size = "full" if full else "small"
+    version = Version(size, mnist_for(size, say), seeds, tasks)
     found = {}
     for name in parts or PAPERS[paper].plans:
         plan = PAPERS[paper].plans[name](version)
@@ -45,9 +44,9 @@ def main(
             continue
         steps = (plan.steps or plan.stream.steps or 0) * plan.seeds * len(plan.learners)
         began = time.perf_counter()
-        records = run(plan.learners, plan.stream, plan.seeds, plan.record_every, progress=False, **plan.observed)
+        records = plan.run()
         seconds = time.perf_counter() - began
-        found[name] = records.assign_attrs(plan.experiment() | {"seconds": round(seconds, 1)})
+        found[name] = records.assign_attrs(seconds=round(seconds, 1))
         if out is not None:
             write_records(out / f"{name}.zarr", found[name])
         runs = f"{len(plan.learners)} settings x {plan.seeds} seeds"

@@ -12,9 +12,11 @@ import pytest
 import xarray
 
 from browser import LINES, Opened, data_of, violations
+from crossprop.datasets import mnist5k
 from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
+from crossprop.papers.paper import Version
 from crossprop.papers.plans import Plan, Setting
 from crossprop.papers.veeriah2017.plans import geoff_plan
 from crossprop.papers.verdicts import Number, Verdict
@@ -346,7 +348,7 @@ def test_the_engine_is_words(engine: str, words: str) -> None:
 
 
 def test_a_setting_that_the_paper_does_not_give_does_not_differ() -> None:
-    settings = {setting.name: setting for setting in geoff_plan("paper", 30, quick=False).settings}
+    settings = {setting.name: setting for setting in geoff_plan(Version("full", mnist5k)).settings}
     assert settings["initial weights"].paper is None and not settings["initial weights"].differs
     assert settings["control"].differs and not settings["step size"].differs
 

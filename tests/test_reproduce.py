@@ -13,8 +13,10 @@ from crossprop.cli import main
 from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
+from crossprop.papers.paper import Version
 from crossprop.papers.veeriah2017 import PAPER
-from crossprop.papers.veeriah2017.plans import GEOFF_LEARNERS, geoff_plan, mnist_plan
+from crossprop.papers.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
+from crossprop.reproduce.runner import mnist_for
 from same import files_in
 
 QUICK = ["reproduce", "--quick", "--seeds", "2", "--mnist-seeds", "1"]
@@ -32,6 +34,14 @@ def copied(quick, tmp_path):
     out = tmp_path / "reproduction"
     shutil.copytree(quick, out)
     return out, [*QUICK, "--out", str(out)]
+
+
+@pytest.fixture
+def records_alone(monkeypatch):
+    """No figures, verdicts or page are made of the records."""
+    monkeypatch.setattr("crossprop.papers.plans.Plan.draw", lambda *_: None)
+    monkeypatch.setattr("crossprop.reproduce.runner.verdicts_on", lambda *_: [])
+    monkeypatch.setattr("crossprop.reproduce.runner.write_report", lambda *_, **__: None)
 
 
 def test_quick_reproduction_writes_everything(quick):
@@ -78,14 +88,14 @@ def test_records_hold_all_learners_tasks_and_their_configuration(quick):
 def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_path, monkeypatch, words, seeds):
     lived = []
 
-    def stop_after_two(learners, stream, seeds, *_):
+    def stop_after_two(learners, stream, seeds, *_, **__):
         lived.append(seeds)
         if len(lived) == 2:
             raise KeyboardInterrupt
         return xr.Dataset()
 
-    monkeypatch.setattr("crossprop.reproduce.folder.run", stop_after_two)
-    monkeypatch.setattr("crossprop.reproduce.Reproduction._data", lambda *_: cp.datasets.mnist5k())
+    monkeypatch.setattr("crossprop.papers.plans.run", stop_after_two)
+    monkeypatch.setattr("crossprop.reproduce.commands.mnist_for", lambda *_: cp.datasets.mnist5k)
     with pytest.raises(SystemExit):
         main(["reproduce", *words, "--out", str(tmp_path)])
     assert lived == seeds
@@ -106,12 +116,9 @@ def test_features_are_measured_for_both_learners_the_control_and_the_pixels(quic
     assert np.isfinite(features.tsne).all()
 
 
-def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch):
+def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch, records_alone):
     out, command = copied
-    monkeypatch.setattr("crossprop.reproduce.folder.run", pytest.fail)
-    monkeypatch.setattr("crossprop.papers.veeriah2017.features.Mapping.run", pytest.fail)
-    monkeypatch.setattr("crossprop.reproduce.Reproduction._draw", lambda *_: None)
-    monkeypatch.setattr("crossprop.reproduce.folder.Folder.publish", lambda *_, **__: [])
+    monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
     stores = {name: content for name, content in files_in(out).items() if ".zarr" in name}
     main(command)
     assert capsys.readouterr().out.count("done before") == 3
@@ -126,7 +133,7 @@ def test_force_runs_again_and_gives_the_same_records(copied, capsys):
     xr.testing.assert_equal(xr.open_zarr(out / "geoff.zarr").load(), before)
 
 
-def test_an_interrupted_reproduction_goes_on_where_it_was(copied, capsys, monkeypatch):
+def test_an_interrupted_reproduction_goes_on_where_it_was(copied, monkeypatch, records_alone):
     out, command = copied
     shutil.rmtree(out / "mnist.zarr")
 
@@ -134,16 +141,14 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(copied, capsys, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("crossprop.reproduce.folder.run", interrupted)
+        patch.setattr("crossprop.papers.plans.run", interrupted)
         with pytest.raises(SystemExit) as stopped:
             main(command)
         assert stopped.value.code == 130
     assert not (out / "mnist.zarr").exists() and not list(out.glob(".*"))
     made = []
-    monkeypatch.setattr("crossprop.reproduce.folder.run", lambda *args: made.append(args) or stand_in)
+    monkeypatch.setattr("crossprop.papers.plans.run", lambda *args, **_: made.append(args) or stand_in)
     stand_in = xr.open_zarr(out / "geoff.zarr").load()
-    monkeypatch.setattr("crossprop.reproduce.Reproduction._draw", lambda *_: None)
-    monkeypatch.setattr("crossprop.reproduce.folder.Folder.publish", lambda *_, **__: [])
     main(command)
     assert len(made) == 1 and (out / "mnist.zarr").exists()
 
@@ -173,7 +178,7 @@ def test_a_half_written_store_is_named_and_kept(tmp_path, capsys):
     "arguments", [["--preset", "poster"], ["--seeds", "0"], ["--mnist-seeds", "-1"], ["music"]], ids=lambda a: a[-1]
 )
 def test_bad_input_ends_with_2_before_any_work(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossprop.reproduce.folder.run", pytest.fail)
+    monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2
@@ -188,17 +193,16 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path, capsys):
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(tmp_path, monkeypatch):
-    from crossprop.reproduce import Reproduction
-
+def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(monkeypatch):
     def unreachable():
         raise OSError("no mirror")
 
     monkeypatch.setattr(ARCHIVES["mnist"], "fetch", unreachable)
     said = []
-    data = Reproduction(tmp_path, ("mnist",))._data(said.append)
-    assert data is cp.datasets.mnist5k() and "5,000" in " ".join(said)
-    plan = mnist_plan("paper", 1, False, data, exact=False)
+    version = Version("full", mnist_for("full", said.append))
+    plan = mnist_plan(version)
+    assert plan.stream.data is version.mnist() is cp.datasets.mnist5k()
+    assert [text for text in said if "the embedded 5,000 images stand in" in text and "no mirror" in text] == said[1:]
     assert any("full set is not here" in setting.why for setting in plan.settings)
 
 
@@ -206,7 +210,7 @@ def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(tmp_
 
 
 def test_presets_are_the_papers_and_the_scripts():
-    paper, scripts = geoff_plan("paper", 30, quick=False), geoff_plan("scripts", 30, quick=False)
+    paper, scripts = (geoff_plan(Version("full", cp.datasets.mnist5k, preset=each)) for each in PRESETS)
     assert paper.stream == cp.Geoff() and scripts.stream == cp.Geoff(tasks="ABCABC", constant=True)
     for plan, bias in ((paper, False), (scripts, True)):
         assert {learner.network for learner in plan.learners.values()} == {cp.Network(20, 500, bias=bias)}
@@ -229,5 +233,5 @@ def test_the_scripts_figures_square_drifts_per_run_and_halve_the_squared_error(t
     axes = Figure().subplots()
     panel(axes, records, "incoming_drift", np.square)
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [5.0, 10.0])
-    paper_curves(records, "a", tmp_path, scripts=True, note="")
+    paper_curves("a", True, records, tmp_path, "")
     assert len([*tmp_path.iterdir()]) == 6

@@ -213,7 +213,7 @@ def _rings(axes: Any, looks: Mapping[str, Look], published: Published) -> None:
         axes.plot(*zip(*points, strict=True), "o", color=looks[line][0], clip_on=False, zorder=3, **style)
 
 
-def paper_curves(records: "xarray.Dataset", letter: str, folder: Path, *, scripts: bool, note: str) -> None:
+def paper_curves(letter: str, scripts: bool, records: "xarray.Dataset", folder: Path, note: str) -> None:
     """Figures 1, 2 and 3 of the paper for one experiment (`letter` a or b), each as PNG and PDF.
 
     With `scripts` they show what the authors' scripts draw: half the squared error, and drifts squared per run before

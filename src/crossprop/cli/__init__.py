@@ -29,8 +29,7 @@ from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.run import Run, run_experiment
 from crossprop.cli.studies import list_papers, run_arena, run_benchmark, run_reproduction, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
-from crossprop.reproduce import PAPERS, Reproduction, Rerun
-from crossprop.reproduce.veeriah2017 import PARTS
+from crossprop.reproduce import PAPERS, PARTS, Reproduction, Rerun
 from crossprop.study import Study
 
 

@@ -1,7 +1,7 @@
 """What a paper consists of, to be rerun: experiments, claims, and the words of its page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from crossprop.datasets import DataSet
@@ -17,13 +17,22 @@ T = TypeVar("T")
 class Version:
     """How large a rerun is: `quick` shows that everything works, `small` suits two cores, `full` is the paper's size.
 
-    `seeds` and `tasks` are as asked for; None leaves them to the paper. `mnist` returns the images to use.
+    `mnist` returns the images to use. What follows is as asked for, and None leaves it to the paper; `tasks`, and what
+    follows it, only some papers have.
     """
 
     size: Size
     mnist: Callable[[], DataSet]
     seeds: int | None = None
     tasks: int | None = None
+    mnist_seeds: int | None = None
+    exact_mnist: bool | None = None
+    preset: str = "paper"
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it only shows that everything works."""
+        return self.size == "quick"
 
     def pick(self, quick: T, small: T, full: T) -> T:
         """The value for this size."""
@@ -50,8 +59,8 @@ class Paper:
     leads: Leads
     terms: Mapping[str, str]
     headline: Callable[[Sequence[Verdict]], Headline | None]
-    plans: Mapping[str, Callable[[Version], Plan]] = field(default_factory=dict)
-    """How to plan each experiment, by its name. Those of the crossprop paper depend on flags of its own instead."""
+    plans: Mapping[str, Callable[[Version], Plan]]
+    """How to plan each experiment, by its name."""
     small: str = ""
     """What the default version is, where it is not the paper's: shown at the top of its page."""
     own: Sequence[str] = ()

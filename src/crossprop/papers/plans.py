@@ -3,14 +3,15 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossprop.engines.protocol import Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
-from crossprop.figures import Along, Published
+from crossprop.figures import Along, Published, along_setting, experiment_curves
 from crossprop.learners import Learner
-from crossprop.running import experiment
+from crossprop.running import States, experiment, run
 from crossprop.streams import Stream
 
 if TYPE_CHECKING:
@@ -69,20 +70,44 @@ class Plan:
     """Steps of a run; unset, the whole stream."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
     charts: tuple[Charts, ...] = (Charts(),)
-
-    @property
-    def observed(self) -> dict[str, Any]:
-        """Arguments of `run` that only some experiments have."""
-        given = {"steps": self.steps, "probes": dict(self.probes)}
-        return {name: value for name, value in given.items() if value}
+    draw_own: "Callable[[xarray.Dataset, Path, str], None] | None" = None
+    """Draws the figures, where they are not those of `charts`."""
+    measure: "Callable[[States], xarray.Dataset] | None" = None
+    """Makes the records from the last states, where they are not those of the runs."""
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    """What `measure` depends on besides the states."""
 
     def experiment(self) -> dict[str, str]:
         """Everything that the records depend on, as their attributes say it."""
         described = experiment(self.learners, self.stream, list(range(self.seeds)), self.record_every)
-        further = {"steps": json.dumps(self.steps)} if self.steps else {}
-        return described | further | ({"probes": json.dumps([*self.probes])} if self.probes else {})
+        further = {"steps": self.steps, "probes": [*self.probes], **self.measured}
+        return described | {name: json.dumps(value) for name, value in further.items() if value}
 
     def expected(self) -> str:
         """About how long the runs take."""
         steps = self.steps or self.stream.steps or 0
         return expected_time(sum(map(seconds_per_step, self.learners.values())) * self.seeds * steps)
+
+    def run(self, engine: str = "auto", checkpoint: Path | None = None) -> "xarray.Dataset":
+        """The records. Long runs are saved in the folder `checkpoint`, if there is one."""
+        given = self.learners, self.stream, self.seeds, self.record_every, engine, self.probes
+        if self.measure is None:
+            records = run(*given, steps=self.steps, checkpoint=checkpoint)
+        else:
+            records = self.measure(run(*given, steps=self.steps, checkpoint=checkpoint, return_states=True)[1])
+        return records.assign_attrs(self.experiment())
+
+    def draw(self, records: "xarray.Dataset", folder: Path, note: str) -> None:
+        """Draws the figures into a folder, as PNG and PDF, with a note in their titles."""
+        if self.draw_own is not None:
+            self.draw_own(records, folder, note)
+            return
+        for charts in self.charts:
+            stem = folder / "-".join([self.name, *charts.title.lower().split()])
+            title = f"{charts.title or self.title}{note}{', rings as published' * bool(charts.published)}"
+            if charts.along is not None:
+                along_setting(records, stem, title, charts.along, charts.published)
+            else:
+                experiment_curves(
+                    charts.records(records), stem, title, charts.variables, charts.published, charts.linear
+                )

@@ -1,6 +1,5 @@
 """`crossprop reproduce`: reruns papers, redraws their figures, decides their claims, and writes a report on each."""
 
-from crossprop.reproduce.rerun import PAPERS, Rerun
-from crossprop.reproduce.veeriah2017 import Reproduction
+from crossprop.reproduce.commands import PAPERS, PARTS, Reproduction, Rerun
 
-__all__ = ["PAPERS", "Reproduction", "Rerun"]
+__all__ = ["PAPERS", "PARTS", "Reproduction", "Rerun"]

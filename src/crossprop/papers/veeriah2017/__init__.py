@@ -3,6 +3,8 @@ Networks": its experiments and its claims."""
 
 from crossprop.papers.paper import Paper
 from crossprop.papers.veeriah2017 import _clusters, _geoff, _mnist
+from crossprop.papers.veeriah2017.features import features_plan
+from crossprop.papers.veeriah2017.plans import geoff_plan, mnist_plan
 from crossprop.papers.veeriah2017.story import INTRO, LEADS, TERMS, headline
 
 OWN = (*_geoff.OWN_CLAIMS, *_mnist.OWN_CLAIMS)
@@ -17,5 +19,6 @@ PAPER = Paper(
     leads=LEADS,
     terms=TERMS,
     headline=headline,
+    plans={"geoff": geoff_plan, "mnist": mnist_plan, "features": features_plan},
     own=[claim.id for claim in OWN],
 )

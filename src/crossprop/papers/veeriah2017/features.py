@@ -1,20 +1,23 @@
 """Figure 4: the hidden units of a learner after task A, as a t-SNE map and as numbers."""
 
-import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop._extras import require
+from crossprop.datasets import DataSet
 from crossprop.execution import cores
+from crossprop.figures import paper_maps
 from crossprop.learners import Learner
-from crossprop.network import Network
-from crossprop.papers.veeriah2017.plans import feature_learners
+from crossprop.papers.paper import Version
+from crossprop.papers.plans import Plan
+from crossprop.papers.veeriah2017.plans import feature_learners, mnist_network, mnist_stream
 from crossprop.progress import bar
-from crossprop.running import SCHEMA, experiment, run
-from crossprop.streams import LabelShift
+from crossprop.running import SCHEMA, States
 
 if TYPE_CHECKING:
     import xarray
@@ -22,56 +25,55 @@ if TYPE_CHECKING:
 NEIGHBOURS = 10
 
 
-@dataclass(frozen=True)
-class Mapping:
-    """Trains on `stream` (task A) with seed 0, then maps and measures the features of `examples` random images."""
-
-    network: Network
-    stream: LabelShift
-    examples: int
-
-    def experiment(self) -> dict[str, str]:
-        """Everything that the features depend on."""
-        training = experiment(feature_learners(self.network), self.stream, [0], self.stream.steps)
-        return training | {"examples": json.dumps(self.examples), "neighbours": json.dumps(NEIGHBOURS)}
-
-    def run(self) -> "xarray.Dataset":
-        """Trains the learners and measures their features, and the pixels, on the same examples."""
-        import xarray
-
-        data, learners = self.stream.data, feature_learners(self.network)
-        drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(self.examples, len(data.y)), replace=False))
-        x, labels = data.x[drawn], data.y[drawn]
-        spaces, maps, neighbours, silhouettes = {}, [], [], []
-        with bar("features", 2 * len(learners) + 1, unit="parts") as advance:
-            for name, learner in learners.items():
-                spaces[name] = _features(learner, self.stream, x)
-                advance(1)
-            spaces["pixels"] = x
-            with ThreadPoolExecutor(cores()) as pool:
-                for found in pool.map(_tsne, spaces.values()):
-                    maps.append(found)
-                    advance(1)
-            for space in spaces.values():
-                neighbours.append(_neighbour_shares(space, labels))
-                silhouettes.append(_silhouettes(space, labels))
-        return xarray.Dataset(
-            {
-                "tsne": (("representation", "example", "axis"), np.array(maps, np.float32)),
-                "neighbours": (("representation", "example"), np.array(neighbours, np.float32)),
-                "silhouette": (("representation", "example"), np.array(silhouettes, np.float32)),
-                "label": (("example",), labels),
-            },
-            coords={"representation": list(spaces), "example": drawn},
-            attrs=self.experiment() | {"schema": SCHEMA},
-        )
+def features_plan(version: Version) -> Plan:
+    """Standard MNIST, task A, with seed 0 and the network of the MNIST experiment; then the features of some images."""
+    require("crossprop reproduce features", "openTSNE", "sklearn", extra="paper")
+    stream, examples = mnist_stream(version, "A"), version.pick(500, 2500, 2500)
+    learners = feature_learners(mnist_network(version))
+    return Plan(
+        "features",
+        "Features",
+        learners,
+        stream,
+        1,
+        stream.steps,
+        (),
+        "",
+        draw_own=paper_maps,
+        measure=partial(_measured, learners, stream.data, examples),
+        measured={"examples": examples, "neighbours": NEIGHBOURS},
+    )
 
 
-def _features(learner: Learner, stream: LabelShift, x: np.ndarray) -> np.ndarray:
-    """The hidden units after one pass with seed 0."""
-    _, states = run({"it": learner}, stream, seeds=[0], record_every=stream.steps, progress=False, return_states=True)
-    network = learner.network
-    return np.asarray(network.activations(states["it"][0].incoming, jnp.asarray(x))[-1].phi)
+def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, states: States) -> "xarray.Dataset":
+    """The features of learners, and the pixels, of the same random images, mapped and measured."""
+    import xarray
+
+    drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(examples, len(data.y)), replace=False))
+    x, labels = data.x[drawn], data.y[drawn]
+    spaces = {name: _features(learner, states[name][0], x) for name, learner in learners.items()} | {"pixels": x}
+    maps = []
+    with bar("maps", len(spaces), unit="maps") as advance, ThreadPoolExecutor(cores()) as pool:
+        for found in pool.map(_tsne, spaces.values()):
+            maps.append(found)
+            advance(1)
+    neighbours = [_neighbour_shares(space, labels) for space in spaces.values()]
+    silhouettes = [_silhouettes(space, labels) for space in spaces.values()]
+    return xarray.Dataset(
+        {
+            "tsne": (("representation", "example", "axis"), np.array(maps, np.float32)),
+            "neighbours": (("representation", "example"), np.array(neighbours, np.float32)),
+            "silhouette": (("representation", "example"), np.array(silhouettes, np.float32)),
+            "label": (("example",), labels),
+        },
+        coords={"representation": list(spaces), "example": drawn},
+        attrs={"schema": SCHEMA},
+    )
+
+
+def _features(learner: Learner, state: Any, x: np.ndarray) -> np.ndarray:
+    """The hidden units."""
+    return np.asarray(learner.network.activations(state.incoming, jnp.asarray(x))[-1].phi)
 
 
 def _tsne(space: np.ndarray) -> np.ndarray:

@@ -2,15 +2,19 @@
 
 from functools import partial
 
-from crossprop import _checks as check
+import jax
+
 from crossprop.datasets import DataSet
+from crossprop.figures import paper_curves
 from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
 from crossprop.network import Network
+from crossprop.papers.paper import Version
 from crossprop.papers.plans import Plan, Setting
 from crossprop.streams import Geoff, LabelShift
 
 PRESETS = ("paper", "scripts")
 STEP_SIZE = 0.0005
+QUICK_SEEDS = 5
 GEOFF_LEARNERS = (
     "crossprop",
     "crossprop-0.5",
@@ -33,18 +37,16 @@ MNIST_IS = (
 EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
 
 
-def geoff_plan(preset: str, seeds: int, quick: bool) -> Plan:
+def geoff_plan(version: Version) -> Plan:
     """Figures 1a, 2a, 3a: GEOFF."""
-    check.choice("preset", preset, PRESETS)
-    check.integer("seeds", seeds, low=1)
-    scripts = preset == "scripts"
-    stream = Geoff(tasks=_tasks(preset), examples=1000 if quick else 5000, constant=scripts)
-    network = Network(inputs=20, hidden=100 if quick else 500, bias=scripts)
-    small = "quick version" if quick else ""
+    scripts, seeds = version.preset == "scripts", version.seeds or version.pick(QUICK_SEEDS, 30, 30)
+    stream = Geoff(tasks=_tasks(scripts), examples=version.pick(1000, 5000, 5000), constant=scripts)
+    network = Network(inputs=20, hidden=version.pick(100, 500, 500), bias=scripts)
+    small = version.why("")
     settings = (
-        Setting("runs", str(seeds), "30", "" if seeds == 30 else "as given on the command line"),
+        Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
         Setting(
-            "tasks", _tasks(preset), "A B C", _scripts(scripts, "what the authors' scripts run, replayed on a revisit")
+            "tasks", _tasks(scripts), "A B C", _scripts(scripts, "what the authors' scripts run, replayed on a revisit")
         ),
         Setting("examples a task", f"{stream.examples:,}", "5,000", small),
         Setting("target network", _target(scripts), _target(False), _scripts(scripts, "as in the authors' scripts")),
@@ -52,35 +54,51 @@ def geoff_plan(preset: str, seeds: int, quick: bool) -> Plan:
         *_shared_settings(scripts),
     )
     learners = _learners(network, GEOFF_LEARNERS, scripts)
-    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS)
+    draw = partial(paper_curves, "a", scripts)
+    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS, draw_own=draw)
 
 
-def mnist_plan(preset: str, seeds: int, quick: bool, data: DataSet, exact: bool) -> Plan:
+def mnist_plan(version: Version) -> Plan:
     """Figures 1b, 2b, 3b: label-shifted MNIST."""
-    check.choice("preset", preset, PRESETS)
-    check.integer("mnist_seeds", seeds, low=1)
-    scripts, full = preset == "scripts", data.name == "mnist"
-    examples = 50_000 if scripts and full else None
-    stream = LabelShift(data, tasks=_tasks(preset), examples=examples)
-    network = Network(784, 50 if quick else 1024, 10, "tanh", "softmax", bias=scripts)
+    scripts, seeds = version.preset == "scripts", version.mnist_seeds or version.pick(QUICK_SEEDS, 1, 1)
+    exact = jax.default_backend() != "cpu" if version.exact_mnist is None else version.exact_mnist
+    network, stream = mnist_network(version), mnist_stream(version, _tasks(scripts))
+    data = stream.data
     names = [name for name in GEOFF_LEARNERS if name not in EXACT_MNIST]
     names += EXACT_MNIST if exact else ()
-    small = "quick version" if quick else ""
-    embedded = (
-        "" if full else "the embedded 5,000 images: " + ("quick version" if quick else "the full set is not here")
-    )
+    small = version.why("")
+    embedded = "" if _is_full(data) else f"the embedded 5,000 images: {small or 'the full set is not here'}"
     settings = (
         Setting("runs", str(seeds), "1", "" if seeds == 1 else "several runs allow intervals"),
-        Setting("tasks", _tasks(preset), "A B C", _scripts(scripts, "what the authors' scripts run")),
+        Setting("tasks", _tasks(scripts), "A B C", _scripts(scripts, "what the authors' scripts run")),
         Setting(
-            "examples a task", f"{examples or len(data.y):,}", "60,000", embedded or _scripts(scripts, "as in scripts")
+            "examples a task",
+            f"{stream.examples or len(data.y):,}",
+            "60,000",
+            embedded or _scripts(scripts, "as in scripts"),
         ),
         Setting("hidden units", str(network.hidden), "1,024 tanh", small),
         Setting("exact crossprop", "with ten outputs, and projected" if exact else "no", "no", "new here" * exact),
         *_shared_settings(scripts),
     )
-    every = 50 if quick else 500
-    return Plan("mnist", "MNIST", _learners(network, names, scripts), stream, seeds, every, settings, MNIST_IS)
+    learners, every = _learners(network, names, scripts), version.pick(50, 500, 500)
+    draw = partial(paper_curves, "b", scripts)
+    return Plan("mnist", "MNIST", learners, stream, seeds, every, settings, MNIST_IS, draw_own=draw)
+
+
+def mnist_network(version: Version) -> Network:
+    """The network of both experiments on MNIST."""
+    return Network(784, version.pick(50, 1024, 1024), 10, "tanh", "softmax", bias=version.preset == "scripts")
+
+
+def mnist_stream(version: Version, tasks: str) -> LabelShift:
+    """These tasks of MNIST; the scripts use 50,000 images of the full set."""
+    data = version.mnist()
+    return LabelShift(data, tasks=tasks, examples=50_000 if version.preset == "scripts" and _is_full(data) else None)
+
+
+def _is_full(data: DataSet) -> bool:
+    return data.name == "mnist"
 
 
 def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: bool) -> dict[str, Learner]:
@@ -114,8 +132,8 @@ def _shared_settings(scripts: bool) -> tuple[Setting, ...]:
     )
 
 
-def _tasks(preset: str) -> str:
-    return "ABCABC" if preset == "scripts" else "ABC"
+def _tasks(scripts: bool) -> str:
+    return "ABCABC" if scripts else "ABC"
 
 
 def _target(constant: bool) -> str:

@@ -1,0 +1,113 @@
+"""Reruns any paper: its experiments, its figures, the verdicts on its claims, and a report on one page."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from crossprop import datasets
+from crossprop._extras import require
+from crossprop._files import atomic_write
+from crossprop._version import __version__
+from crossprop.datasets import DataSet
+from crossprop.formats import listed, plural
+from crossprop.pages.facts import engine_words, machine
+from crossprop.papers.paper import Paper, Size, Version
+from crossprop.papers.plans import Plan
+from crossprop.papers.story import conclusions
+from crossprop.papers.verdicts import Verdict, to_json, verdicts_on
+from crossprop.progress import Say
+from crossprop.report import Story, write_report
+from crossprop.reproduce.folder import Folder
+from crossprop.streams.over_data import OverData
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def rerun(
+    paper: Paper,
+    parts: Collection[str],
+    version: Version,
+    folder: Folder,
+    *,
+    command: str,
+    about: Mapping[str, str],
+    facts: Mapping[str, str],
+) -> list[Verdict]:
+    """Runs every experiment of `parts` that is not done yet, then writes the figures, the claims and the page.
+
+    The page shows `command` and `facts`; claims.json holds `about`.
+    """
+    require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
+    folder.check()
+    plans = [plan(version) for name, plan in paper.plans.items() if name in parts]
+    folder.check(plans)
+    records = {plan.name: folder.run(plan) for plan in plans}
+    for plan in plans:
+        plan.draw(records[plan.name], folder.figures(), "  (quick version)" * version.is_quick)
+    verdicts = verdicts_on(paper.claims, records)
+    with atomic_write(folder.path / "claims.json") as path:
+        said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
+        path.write_text(json.dumps(said | {"claims": to_json(verdicts)}, indent=1, allow_nan=False))
+    shown = [plan for plan in plans if plan.measure is None]
+    concluded = conclusions(verdicts, _what(paper, version, shown), paper.leads, paper.own)
+    write_report(
+        folder.path / "report.html",
+        story=Story(paper.title, paper.intro, concluded, paper.headline(verdicts), paper.terms),
+        experiments=[(plan, records[plan.name]) for plan in shown],
+        features=records.get("features"),
+        verdicts=verdicts,
+        command=command,
+        quick=version.is_quick,
+        facts=machine() | dict(facts) | _facts(plans, records),
+        banner=paper.small if version.size == "small" else "",
+    )
+    return verdicts
+
+
+def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
+    """What the conclusion is about: the version, and its seeds."""
+    small = version.is_quick or (version.size == "small" and paper.small)
+    by_seeds = {plan.seeds: plan for plan in plans}
+    if len(by_seeds) > 1:
+        seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
+    else:
+        seeds = [plural(number, "seed") for number in by_seeds]
+    return f"{'this small version' if small else 'this rerun'}{', with ' * bool(seeds)}{listed(seeds)}"
+
+
+def _facts(plans: Sequence[Plan], records: "Mapping[str, xarray.Dataset]") -> dict[str, str]:
+    """What a reader needs to judge the numbers: the engines and the data."""
+    facts = {}
+    here = machine()["device"]
+    for name, each in records.items():
+        if "engine" in each.attrs:
+            on = each.attrs.get("device", "")
+            elsewhere = f", on {on}" if on and on not in here else ""
+            facts[f"engine, {name}"] = f"{engine_words(each.attrs['engine'])}{elsewhere}"
+    for plan in plans:
+        if isinstance(plan.stream, OverData):
+            data = plan.stream.data
+            images = "5,000 embedded images of MNIST" if data.name.startswith("mnist5k") else "the full MNIST"
+            facts["data set"] = f"{images}, {len(data.y):,} training images"
+    return facts
+
+
+def mnist_for(size: Size, say: Say) -> Callable[[], DataSet]:
+    """The images of a version: in the full one the full MNIST, if it is in the cache or can be fetched, else the
+    embedded images."""
+    from crossprop.datasets.mnist_files import MNIST
+
+    @cache
+    def mnist_or_embedded() -> DataSet:
+        if not MNIST.is_cached():
+            say("mnist: fetching the full data set")
+            try:
+                say(f"mnist: it came from {MNIST.fetch()}")
+            except OSError as problem:
+                say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
+                return datasets.mnist5k()
+        return datasets.mnist()
+
+    return mnist_or_embedded if size == "full" else datasets.mnist5k
