@@ -148,3 +148,81 @@ def test_an_iterator_takes_no_more_examples_than_it_needs():
     examples = iter([(np.ones(3), 1.0)] * 200)
     cp.run(cp.Backprop(NET, 0.01), cp.Iterator(examples, inputs=3, outputs=1), seeds=1, steps=50)
     assert len(list(examples)) == 150
+
+
+class Named(Counting):
+    mode: str = "fast"
+
+
+class Masked(Counting):
+    mask: object = None
+
+
+class Listing(Counting):
+    def weights(self, state):
+        return [state["weights"]]
+
+
+X, Y = np.ones((4, 3)), np.ones(4)
+TABLES = {
+    "text in a table": ([[1, "a", 2.0]], [1.0], "x must be numbers .* got 'a' at index \\(0, 1\\)$"),
+    "a gap among labels": (X, ["b", None, "a", "b"], "y must be numbers or labels .* got None at index \\(1,\\)$"),
+    "a path": ("x.npy", Y, "x must be numbers .* got 'x.npy'$"),
+    "beyond float32": (X * [1, 1e39, 1], Y, "x at index \\(0, 1\\) must be a number that float32 can hold, got 1e"),
+}
+
+
+@pytest.mark.parametrize(("x", "y", "message"), TABLES.values(), ids=TABLES)
+def test_a_value_that_arrays_cannot_take_is_named_with_its_place(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        cp.Arrays(x, y)
+
+
+def test_a_column_that_arrays_cannot_take_is_named():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"height": [1.0, 2.0], "colour": ["red", "blue"]})
+    with pytest.raises(ValueError, match=r"got 'red' at index \(0, 1\), in column 'colour'$"):
+        cp.Arrays(table, [1.0, 2.0])
+
+
+def test_fractions_are_no_classes_unless_they_are_listed():
+    with pytest.raises(ValueError, match=r"^y must be labels for classification, got 0\.5: give classes if it is one$"):
+        cp.Arrays(X, [0.0, 0.5, 1.0, 0.5], kind="classification")
+    assert cp.Arrays(X, [0.0, 0.5, 1.0, 0.5], classes=[0.0, 0.5, 1.0]).outputs == 3
+
+
+OWN = {
+    "text that is not static": (
+        Named(NET),
+        TypeError,
+        r"\.mode must be a number, or declared as eqx\.field\(static=True\)",
+    ),
+    "an array": (Masked(NET, mask=np.ones(3)), ValueError, r"\.mask must be a number, got an array of shape \(3,\)"),
+    "a list of weights": (Listing(NET), TypeError, r"\.weights must return a dict of arrays by name"),
+}
+
+
+@pytest.mark.parametrize(("learner", "error", "message"), OWN.values(), ids=OWN)
+def test_what_an_own_learner_cannot_have_is_named_before_work(learner, error, message):
+    with pytest.raises(error, match=rf"^learners\['mine'\]{message}"):
+        cp.run({"mine": learner}, stream(), seeds=1)
+
+
+def test_classes_for_a_network_of_numbers_are_told_apart_from_a_wrong_size():
+    with pytest.raises(
+        ValueError, match=r"must be 2, as the stream has, got 1; its y are classes.* kind=\"regression\""
+    ):
+        cp.run(cp.Backprop(NET, 0.01), cp.Arrays(X, [0, 1, 0, 1]), seeds=1)
+
+
+def test_an_iterable_that_was_read_before_is_told():
+    spent = iter([])
+    with pytest.raises(ValueError, match="at least one example, got 0; what was read before, such as a generator"):
+        cp.run(cp.Backprop(NET, 0.01), cp.Iterator(spent, inputs=3, outputs=1), seeds=1)
+    with pytest.raises(TypeError, match=r"^example 0 of the iterable must be a pair \(x, y\), got \{'x': 1, 'y': 2\}$"):
+        cp.run(cp.Backprop(NET, 0.01), cp.Iterator([{"x": 1, "y": 2}], inputs=3, outputs=1), seeds=1)
+
+
+def test_a_seed_in_the_place_of_a_key_is_told():
+    with pytest.raises(TypeError, match=r"^key must be a key of JAX, such as crossprop\.keys\(7\)\[1\], got 7$"):
+        cp.Backprop(NET, 0.01).init(7)

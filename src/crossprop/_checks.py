@@ -177,6 +177,14 @@ def finite(name: str, value: np.ndarray, start: int = 0) -> None:
         raise ValueError(f"{name} must be finite, got {value[(first, *rest)]} at index {where}")
 
 
+def fits_float(name: str, value: np.ndarray, start: int = 0) -> None:
+    """No finite number of `value` is infinite in JAX's float type."""
+    largest = float(jnp.finfo(jax.dtypes.canonicalize_dtype(float)).max)
+    if value.dtype.itemsize > 4 and np.abs(value).max(initial=0) > largest:
+        first, *rest = map(int, np.argwhere(np.abs(value) > largest)[0])
+        _check_precision(f"{name} at index {(start + first, *rest)}", float(value[(first, *rest)]))
+
+
 def array(name: str, values: Any) -> np.ndarray:
     """Numbers or labels as an array of NumPy: from lists, arrays of any package, tensors, series and tables."""
     try:

@@ -35,7 +35,10 @@ def checked_learners(learners: Any) -> dict[str, Learner]:
     if isinstance(learners, Learner):
         learners = {type(learners).__name__.lower(): learners}
     if not isinstance(learners, Mapping) or not learners:
-        raise TypeError(f"learners must be a learner or a dict of learners by name, got {check.shown(learners)}")
+        raise TypeError(
+            "learners must be a learner, such as crossprop.Backprop(net, 1e-3) or an object of your own subclass of "
+            f"crossprop.Learner, or a dict of learners by name, got {check.shown(learners)}"
+        )
     for name, learner in learners.items():
         if not isinstance(name, str) or not name or not check.is_text(name):
             raise TypeError(f"learners must have names, got {check.shown(name)}")
@@ -48,15 +51,28 @@ def checked_learners(learners: Any) -> dict[str, Learner]:
             check.integer(f"learners[{name!r}].network.{field}", getattr(learner.network, field, None), low=1)
         check.choice(f"learners[{name!r}].network.loss", getattr(learner.network, "loss", None), ("squared", "softmax"))
         for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
-            check.shape(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf, ())
+            _check_field(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf)
         if not isinstance(learner, UnitRule):
-            _check_update(f"learners[{name!r}].update", learner)
+            _check_methods(f"learners[{name!r}]", learner)
     return dict(learners)
 
 
-def _check_update(what: str, learner: Learner) -> None:
-    """One's own `update` returns a state like `init`'s, and an `Outcome`."""
-    state = jax.eval_shape(learner.init, jax.random.key(0))
+def _check_field(what: str, value: Any) -> None:
+    """A field that is not static is a number."""
+    if not isinstance(value, bool | int | float | np.generic | np.ndarray | jax.Array):
+        raise TypeError(
+            f"{what} must be a number, or declared as eqx.field(static=True) in its class, got {check.shown(value)}"
+        )
+    if np.shape(value):
+        raise ValueError(
+            f"{what} must be a number, got an array of shape {np.shape(value)}: arrays belong in the state that init "
+            "returns"
+        )
+
+
+def _check_methods(which: str, learner: Learner) -> None:
+    """One's own `update` returns a state like `init`'s and an `Outcome`, and one's own `weights` arrays by name."""
+    what, state = f"{which}.update", jax.eval_shape(learner.init, jax.random.key(0))
     x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.network.outputs))
     found = jax.eval_shape(learner.update, state, x, y)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
@@ -64,6 +80,11 @@ def _check_update(what: str, learner: Learner) -> None:
     check_state(learner, found[0], f"what {what} returns", types=True)
     check.shape(f"the loss that {what} returns", found[1].loss, ())
     check.shape(f"the outputs that {what} returns", found[1].outputs, y.shape)
+    weights = jax.eval_shape(learner.weights, state)
+    if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):
+        raise TypeError(
+            f"{which}.weights must return a dict of arrays by name ({{}} for none), got {check.shown(weights)}"
+        )
 
 
 def checked_seeds(seeds: Any) -> list[int]:
@@ -136,8 +157,8 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
     """The stream is one, and has the sizes of the learners' networks."""
     if not isinstance(stream, Stream):
         raise TypeError(
-            "stream must be a crossprop.Stream, such as crossprop.Geoff(), or crossprop.Arrays(x, y) for data that is "
-            f"there, got {check.shown(stream)}"
+            "stream must be a crossprop.Stream, such as crossprop.Geoff(), crossprop.Arrays(x, y) for arrays and "
+            f"tables, or crossprop.Iterator(pairs, inputs, outputs) for any iterable, got {check.shown(stream)}"
         )
     for size in ("inputs", "outputs"):
         check.integer(f"stream.{size}", getattr(stream, size, None), low=1)
@@ -157,13 +178,21 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
         network = learner.network
         if network.loss == "softmax" and not stream.one_hot:
             raise ValueError(
-                f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers (a "
-                'crossprop.Arrays whose y are classes is one with kind="classification")'
+                f"learners[{name!r}] has loss='softmax', which needs classes; this stream's y are numbers (if they are "
+                'classes, say so: crossprop.Arrays(x, y, kind="classification"), or crossprop.Iterator(pairs, inputs, '
+                "classes=10))"
             )
         for size in ("inputs", "outputs"):
             has, gives = getattr(network, size), getattr(stream, size)
             if has != gives:
-                raise ValueError(f"{size} of learners[{name!r}].network must be {gives}, as the stream has, got {has}")
+                is_class = size == "outputs" and stream.one_hot and network.loss == "squared"
+                hint = is_class * (
+                    '; its y are classes, for which a network has loss="softmax" (if they are numbers, say so: '
+                    'crossprop.Arrays(x, y, kind="regression"))'
+                )
+                raise ValueError(
+                    f"{size} of learners[{name!r}].network must be {gives}, as the stream has, got {has}{hint}"
+                )
 
 
 @lru_cache(256)

@@ -220,7 +220,8 @@ class Executor:
                     break
         if sessions[0].step == 0 or (limit is not None and sessions[0].step < limit):
             wanted = "at least one example" if limit is None else f"{limit} examples"
-            raise ValueError(f"the stream's iterable must give {wanted}, got {sessions[0].step}")
+            spent = "; what was read before, such as a generator, gives nothing again" * (not sessions[0].step)
+            raise ValueError(f"the stream's iterable must give {wanted}, got {sessions[0].step}{spent}")
         for session, batch in zip(sessions, batches, strict=True):
             yield from zip(batch, self._collect(session, batch), strict=True)
 

@@ -12,6 +12,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
@@ -135,6 +136,8 @@ class UnitRule(Learner):
     def init(self, key: Key[Array, ""]) -> State:
         """The state before the first example; one key gives every learner of a network the same weights."""
         if not check.is_traced(key):
+            if not isinstance(key, np.ndarray | jax.Array):
+                raise TypeError(f"key must be a key of JAX, such as crossprop.keys(7)[1], got {check.shown(key)}")
             check_memory(f"the state of this {type(self).__name__}", state_bytes(self))
             make_room()
         weights_key, signs_key = jax.random.split(key)

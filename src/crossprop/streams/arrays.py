@@ -57,7 +57,7 @@ class Arrays(PoolStream):
             if values.dtype.kind not in kinds or values.ndim not in (1, 2) or values.size == 0:
                 raise ValueError(
                     f"{name} must be numbers {'or labels ' * (name == 'y')}of shape (steps,) or (steps, size), "
-                    f"got shape {values.shape} of {values.dtype}"
+                    f"got {_description(values, getattr(self, name), kinds)}"
                 )
             _check_finite(name, values)
         if len(x) != len(y):
@@ -113,6 +113,21 @@ def _taken(name: str, values: Any) -> tuple[np.ndarray, bool]:
     return found, not isinstance(found, np.memmap)
 
 
+def _description(values: np.ndarray, given: Any, kinds: str) -> str:
+    """What is wrong with `values`: the first that is no number or label, or their shape and type."""
+    if not values.ndim:
+        return check.shown(given)
+    if values.ndim in (1, 2) and values.dtype.kind in "OUS":
+        fits = str if "U" in kinds and any(isinstance(each, str) for each in values.flat) else int | float
+        objects = np.array(given if isinstance(given, list | tuple) else values, dtype=object)
+        for at, each in np.ndenumerate(objects):
+            if not isinstance(check.plain(each), fits):
+                named = getattr(given, "columns", None)
+                column = f", in column {named[at[1]]!r}" if named is not None and len(at) == 2 else ""
+                return f"{check.shown(each)} at index {at}{column}"
+    return f"shape {values.shape} of {values.dtype}"
+
+
 def _guessed(y: np.ndarray, classes: Any) -> str:
     """The kind of `y`, where it is beyond doubt."""
     if classes is not None:
@@ -144,6 +159,9 @@ def _as_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, Any]:
             raise ValueError(f"y must be one label per step, or one-hot, for classification, got shape {y.shape}")
         y = np.argmax(y, axis=1)
     y = y.reshape(len(y))
+    if y.dtype.kind == "f" and classes is None and (y != np.round(y)).any():
+        found = float(y[np.flatnonzero(y != np.round(y))[0]])
+        raise ValueError(f"y must be labels for classification, got {found}: give classes if it is one")
     if y.dtype.kind == "f" and (y == np.round(y)).all() and np.abs(y).max() < 2**53:
         y = y.astype(np.int64)
     classes = check.plain(classes)
@@ -187,4 +205,5 @@ def _check_finite(name: str, values: np.ndarray) -> None:
     size = max(1, 2**22 // max(1, values[:1].size))
     for start in range(0, len(values) if values.dtype.kind == "f" else 0, size):
         check.finite(name, values[start : start + size], start)
+        check.fits_float(name, values[start : start + size], start)
         files.release_pages(values)

@@ -5,7 +5,7 @@
 
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Iterator as Iterating
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -121,6 +121,8 @@ class Iterator(Stream):
         for row, example in enumerate(batch):
             where = f"example {start + row} of the iterable"
             try:
+                if isinstance(example, Mapping):
+                    raise TypeError
                 one_x, one_y = example
             except (TypeError, ValueError):
                 raise TypeError(f"{where} must be a pair (x, y), got {check.shown(example)}") from None
