@@ -168,6 +168,32 @@ def test_the_records_of_a_run_are_compared_by_their_means_over_all_steps():
     with pytest.raises(ValueError, match="values must be records with the dims learner, seed, step, got seed, step"):
         cp.compare(records.sel(learner="a"), {"a": "b"})
 
+    joined = xarray.concat([records, records.isel(seed=[0]).assign_coords(learner=["c", "d"])], "learner", join="outer")
+    assert cp.compare(joined, {"c": "a"})[0].sentence() == "c's mean equals a's in every seed"  # not "diverged"
+    by_learner = {name: records.sel(learner=name) for name in "ab"}
+    assert cp.compare(by_learner, {"a": "b"})[0] == found
+
+
+def test_what_has_not_one_number_per_seed_is_named():
+    values = values_of(a=[1.0, 2.0]) | {
+        "grid": xarray.DataArray(np.ones((2, 2)), dims=["step_size", "seed"]),
+        "b": [1.0],
+    }
+    with pytest.raises(
+        ValueError, match=r"^values\['grid'\] must have one number per seed, got the dims step_size, seed"
+    ):
+        cp.compare(values, {"a": "grid"})
+    with pytest.raises(
+        TypeError, match=r"^values\['b'\] must be an xarray\.DataArray with the dim seed, got \[1\.0\]$"
+    ):
+        cp.compare(values, {"b": "a"})
+
+
+def test_learners_without_a_common_seed_are_said_to_have_none():
+    a, b = (xarray.DataArray([1.0, 2.0], {"seed": seeds}, ["seed"]) for seeds in ([0, 1], [2, 3]))
+    found = cp.compare({"a": a, "b": b}, {"a": "b"})[0]
+    assert found.sentence("loss") == "a and b have no seed in common, so they cannot be compared" and found.p == 1
+
 
 # Bad input.
 

@@ -41,7 +41,9 @@ def mean_interval(values: np.ndarray, axis: int = 0, level: float = 0.95, resamp
 
 
 def finite_mean_interval(values: np.ndarray) -> Estimate:
-    """`mean_interval` of one value per run; infinite, without an interval, if a run diverged."""
+    """`mean_interval` of one value per run; infinite, without an interval, if a run diverged; NaN without any."""
+    if not values.size:
+        return Estimate(*np.full(3, np.nan))
     return mean_interval(values) if np.isfinite(values).all() else Estimate(*np.array([np.inf, np.nan, np.nan]))
 
 

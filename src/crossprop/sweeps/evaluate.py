@@ -76,10 +76,12 @@ class Comparison(NamedTuple):
     def sentence(self, noun: str = "mean") -> str:
         """The comparison of `noun` in words, without a full stop."""
         relative = self.percent
+        if not relative.pairs:
+            return f"{self.learner} and {self.reference} have no seed in common, so they cannot be compared"
         if not np.isfinite(relative.mean):
             diverged = self.reference if np.isfinite(self.estimate.mean) else self.learner
             return f"{diverged} diverged on a seed, so its mean cannot be compared"
-        if relative.low == relative.high == 0:
+        if self.tied == relative.pairs:
             return f"{self.learner}'s {noun} equals {self.reference}'s in every seed"
         times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
         count = f", in {self.agreeing} of {relative.pairs} seeds"
@@ -192,8 +194,8 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
 
     **Arguments:**
 
-    - `values`: the records of a run, whose loss or share misclassified is then averaged over all steps; or one number
-      per seed for every learner, as `Evaluation.values` gives.
+    - `values`: the records of a run, or those of each learner in a dict as `Evaluation.records`, whose loss or share
+      misclassified is then averaged over all steps; or one number per seed for every learner, as `Evaluation.values`.
     - `against`: the name of the reference, by learner.
 
     Where a seed diverged, the difference is not known: its p-value is 1.
@@ -202,14 +204,14 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
 
     if isinstance(values, Dataset):
         values = _by_learner(values)
-    for name, given in (("values", values), ("against", against)):
+    for name, given, what in (("values", values, "the records of a run, or "), ("against", against, "")):
         if not isinstance(given, Mapping):
-            raise TypeError(f"{name} must be a dict by learner, got {check.shown(given)}")
+            raise TypeError(f"{name} must be {what}a dict by learner, got {check.shown(given)}")
     found = []
     for learner, reference in against.items():
         check.choice("a learner in against", learner, values)
         check.choice("a reference in against", reference, values)
-        a, b = paired_values(values[learner], values[reference])
+        a, b = paired_values(*(_by_seed(name, values[name]) for name in (learner, reference)))
         if len(a) and np.isfinite(a).all() and np.isfinite(b).all():
             difference, p = paired_difference(a, b), paired_p(a, b)
         else:
@@ -226,7 +228,29 @@ def _by_learner(records: "xarray.Dataset") -> "dict[str, xarray.DataArray]":
         raise ValueError(
             f"values must be records with the dims {', '.join(dims)}, got {', '.join(map(str, records.dims))}"
         )
-    return {str(name): phase_mean(records.sel(learner=name), "all") for name in records.learner.values}
+    return {str(name): _run_mean(records.sel(learner=name)) for name in records.learner.values}
+
+
+def _run_mean(records: "xarray.Dataset") -> "xarray.DataArray":
+    """One value for every seed that was run: tables that were joined, or are not finished, have gaps."""
+    return phase_mean(records.isel(seed=np.flatnonzero(records.diverged_at.values > NOT_RUN)), "all")
+
+
+def _by_seed(name: str, values: Any) -> "xarray.DataArray":
+    """One learner's values, which must have the dim `seed` alone, or be records of a single setting."""
+    from xarray import DataArray, Dataset
+
+    if isinstance(values, Dataset) and {*values.dims} == {"seed", "step"}:
+        return _run_mean(values)
+    if not isinstance(values, DataArray | Dataset):
+        raise TypeError(f"values[{name!r}] must be an xarray.DataArray with the dim seed, got {check.shown(values)}")
+    if isinstance(values, Dataset) or values.dims != ("seed",):
+        found = ", ".join(map(str, values.dims))
+        raise ValueError(
+            f"values[{name!r}] must have one number per seed, got the dims {found}: choose one setting, as by "
+            '.sel(step_size=0.01), or let a sweep do so: sweep(..., store="folder", evaluate=30)'
+        )
+    return values
 
 
 def paired_values(a: "xarray.DataArray", b: "xarray.DataArray") -> tuple[np.ndarray, np.ndarray]:
