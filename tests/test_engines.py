@@ -431,7 +431,7 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
             patched.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
             patched.setattr(jax, "local_devices", lambda: [SimpleNamespace(compute_capability=capability)])  # noqa: B023
             assert f"this one has {capability}" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
-            assert chunked.plan_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None
+            assert chunked.tiling_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None
     assert "by name" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu"))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.why_unsupported(learner, "gpu") is None

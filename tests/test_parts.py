@@ -51,11 +51,11 @@ def test_programs_agree_with_scan(rule, programs):
     deep = rule not in ("projected", "crossprop", "frozen")
     network = cp.Network(20, (9, 5) if deep else 9, 3, loss="softmax", bias=deep)
     learner = RULES[rule](network, 5e-3)
-    assert chunked.plan_for(learner, "gpu") is not None
+    assert chunked.tiling_for(learner, "gpu") is not None
     source = random_source(network, 58)
     runs = [Run(learner, source, KEYS[seed]) for seed in (3, 4)]
     session = programs(runs)
-    assert session.loop.plan is not None and session.loop.stride == 32
+    assert session.loop.tiling is not None and session.loop.stride == 32
     for run, result, state in zip(runs, session.results(), session.states(), strict=True):
         expected = live(scan, [run], "cpu", 24)
         assert_agree(result, expected.results()[0], loss=1e-5, drift=1e-4)
@@ -111,11 +111,11 @@ def test_products_are_those_of_numpy_and_idle_runs_are_skipped(sizes):
 def test_programs_lower_for_cuda(rule, hidden, verified):
     network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=rule == "foresight")
     learner = RULES[rule](network, 1e-3)
-    loop = chunked.BlockLoop(32, apart=False, plan=parts.plan_for(learner))
+    loop = chunked.BlockLoop(32, apart=False, tiling=parts.tiling_for(learner))
 
     def block(learner, key, x, y, alive):
         work = loop.enter(learner, learner.init(key))
-        after = chunked._advance(32, loop.plan, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
+        after = chunked._advance(32, loop.tiling, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
         return loop.drifts(learner, work, after, alive)
 
     lower_for_cuda(block, learner)
@@ -133,11 +133,11 @@ def test_programs_lower_for_cuda(rule, hidden, verified):
 def test_parts_are_programs_by_device_sizes_and_rule(programs):
     network = cp.Network(784, 1024, 10, loss="softmax")
     backprop = cp.Backprop(network, 1e-3)
-    assert chunked.plan_for(backprop, "gpu") == parts.Plan(rows=4, warps=8)
-    assert chunked.plan_for(backprop, "cpu") is None
-    assert chunked.plan_for(cp.Frozen(network, 1e-3, optimizer=optax.lion), "gpu") is None
-    assert chunked.plan_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
+    assert chunked.tiling_for(backprop, "gpu") == parts.Tiling(rows=4, warps=8)
+    assert chunked.tiling_for(backprop, "cpu") is None
+    assert chunked.tiling_for(cp.Frozen(network, 1e-3, optimizer=optax.lion), "gpu") is None
+    assert chunked.tiling_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
     with jax.enable_x64(True):
-        assert chunked.plan_for(backprop, "gpu") is None
+        assert chunked.tiling_for(backprop, "gpu") is None
     every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_source(cp.Network(20, 9), 20), KEYS[0])], 8)
-    assert every.loop.plan is None, "products need 16 examples"
+    assert every.loop.tiling is None, "products need 16 examples"

@@ -19,7 +19,7 @@ from jax import lax
 
 from crossprop.engines import gpu_programs, parts, products
 from crossprop.engines.kernel_layout import power
-from crossprop.engines.parts import Plan
+from crossprop.engines.parts import Tiling
 from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import unit_drifts
@@ -64,26 +64,26 @@ def is_worthwhile(learner: Learner) -> bool:
 
 def width(learner: Learner, platform: str) -> int:
     """How many runs go side by side."""
-    if isinstance(learner, UnitRule) and plan_for(learner, platform) is not None:
+    if isinstance(learner, UnitRule) and tiling_for(learner, platform) is not None:
         return batch_width(learner, platform, TILE_BYTES_OF_PROGRAMS / (1 + memory_matrices(learner)))
     return batch_width(learner, platform, TILE_BYTES)
 
 
-def plan_for(learner: Learner, platform: str, interpret: bool = False) -> Plan | None:
+def tiling_for(learner: Learner, platform: str, interpret: bool = False) -> Tiling | None:
     """How parts become programs on this kind of device, or None where they are loops: by device, sizes and rule."""
     if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
         return None
-    return parts.plan_for(learner, interpret)
+    return parts.tiling_for(learner, interpret)
 
 
 def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
     """Begins the runs of a batch; programs can run in Pallas's interpreter."""
     learner, block = batch.runs[0].learner, _block(batch.record_every)
-    plan = plan_for(learner, platform, interpret)
-    if plan is None or block < products.FEWEST_EXAMPLES:
+    tiling = tiling_for(learner, platform, interpret)
+    if tiling is None or block < products.FEWEST_EXAMPLES:
         loop = BlockLoop(block, apart=platform == "cpu")
     else:
-        loop = BlockLoop(power(block), apart=False, plan=plan)
+        loop = BlockLoop(power(block), apart=False, tiling=tiling)
     return LoopSession(loop, batch, width(learner, platform))
 
 
@@ -92,7 +92,7 @@ class BlockLoop(NamedTuple):
 
     stride: int
     apart: bool
-    plan: Plan | None = None
+    tiling: Tiling | None = None
     """How a part becomes one program on a GPU; without it a part is a loop over its examples."""
 
     def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
@@ -106,14 +106,14 @@ class BlockLoop(NamedTuple):
         self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
     ) -> dict[str, jax.Array]:
         first = None
-        if self.plan is not None:
+        if self.tiling is not None:
             now, before = (each.layers[0].weights for each in (work, initial))
             alive = True if alive is None else alive
-            first = products.distances(now, before, learner.network.inputs, alive, self.plan.interpret)
+            first = products.distances(now, before, learner.network.inputs, alive, self.tiling.interpret)
         return unit_drifts(learner, initial, work, inputs_axis=1, first=first)
 
     def advance(self, learner: UnitRule, work: Any, sums: Sums, rows: Rows, observers: Observers) -> tuple[Any, Sums]:
-        work, outputs, targets = _advance(self.stride, self.plan, learner, work, rows)
+        work, outputs, targets = _advance(self.stride, self.tiling, learner, work, rows)
         return work, add_block(sums, learner, observers, rows, outputs, targets)
 
 
@@ -145,19 +145,19 @@ def _part(block: int, most: int) -> int:
 
 
 def _advance(
-    stride: int, plan: Plan | None, learner: UnitRule, work: UnitMajorState, rows_of_run: Rows
+    stride: int, tiling: Tiling | None, learner: UnitRule, work: UnitMajorState, rows_of_run: Rows
 ) -> tuple[UnitMajorState, jax.Array, jax.Array]:
     """The state after a block, and the block's outputs and targets."""
     x, y, at, until, _ = rows_of_run
-    part = _part_of(plan, stride, learner)
+    part = _part_of(tiling, stride, learner)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     matrices = Matrices.of(learner, work)
-    if plan is None:
+    if tiling is None:
         gram = product(inputs, inputs.T)
         rows = matrices.map(lambda matrix: product(inputs, matrix.T))
     else:
-        rows_of = partial(products.rows_of, inputs, count=until - at, interpret=plan.interpret)
+        rows_of = partial(products.rows_of, inputs, count=until - at, interpret=tiling.interpret)
         flat, structure = jax.tree.flatten(matrices._replace(memory=None))
         gram, *found = rows_of([inputs, *flat])
         rows = jax.tree.unflatten(structure, found)
@@ -167,34 +167,34 @@ def _advance(
     def run_part(carry, begin):
         """Runs a part of the block on the rows of its own examples, then updates the block's other rows."""
         rows, small = carry
-        whole_block = plan is not None and part == stride
+        whole_block = tiling is not None and part == stride
         cut = lambda whole, axis=0: whole if whole_block else lax.dynamic_slice_in_dim(whole, begin, part, axis)
-        own_rows = rows.map(cut) if plan is None else jax.tree.map(lambda whole: cut(whole, whole.ndim - 2), rows)
+        own_rows = rows.map(cut) if tiling is None else jax.tree.map(lambda whole: cut(whole, whole.ndim - 2), rows)
         small = own_rows.together().put_into(small)
         seen = cut(gram)
         own = cut(seen, 1)
         left = until - at - begin
-        if plan is None:
+        if tiling is None:
             small, credits, outputs = _by_scan(learner, small, own, lambda i: targets[begin + i], left)
         else:
             count = jnp.clip(left, 0, part)
-            small, credits, outputs = parts.run_part(plan, learner, small, own, cut(targets), count, until == at)
-        rows = rebuild(learner, rows, Steps(seen, units_first=False), credits, left, plan)
+            small, credits, outputs = parts.run_part(tiling, learner, small, own, cut(targets), count, until == at)
+        rows = rebuild(learner, rows, Steps(seen, units_first=False), credits, left, tiling)
         return (rows, small), (credits, outputs)
 
     small = jax.tree.map(lambda whole: whole[..., :part, :], rows).together().put_into(work)
-    if plan is not None and part == stride:
+    if tiling is not None and part == stride:
         (_, small), (credits, outputs) = run_part((rows, small), 0)
     else:
         (_, small), each = lax.scan(run_part, (rows, small), jnp.arange(0, stride, part))
         credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
-    matrices = rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at, plan)
+    matrices = rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at, tiling)
     return matrices.put_into(small), outputs, targets
 
 
-def _part_of(plan: Plan | None, stride: int, learner: UnitRule) -> int:
+def _part_of(tiling: Tiling | None, stride: int, learner: UnitRule) -> int:
     """The examples per part of a block."""
-    if plan is None:
+    if tiling is None:
         return _part(stride, PART_WITH_MEMORY if memory_matrices(learner) else PART)
     return min(stride, PART_OF_PROGRAM) if memory_matrices(learner) else stride
 

@@ -38,7 +38,7 @@ UNITS_PER_THREAD = 4
 TRACED_UNITS = 128
 
 
-class Plan(NamedTuple):
+class Tiling(NamedTuple):
     """How a part is run: `rows` examples are kept up to date at a time, by `warps` groups of 32 threads."""
 
     rows: int
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     interpret: bool = False
 
 
-def plan_for(learner: Learner, interpret: bool = False) -> Plan | None:
+def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
     """How a GPU runs the learner's parts as one program, or None if it cannot: by sizes and rule alone."""
     if float_type() != np.float32 or not isinstance(learner, UnitRule):
         return None
@@ -57,7 +57,7 @@ def plan_for(learner: Learner, interpret: bool = False) -> Plan | None:
         return None
     rows = next((rows for rows in (8, 4, 2) if rows <= MOST_ROWS and rows * row <= MOST_NUMBERS_OF_ROWS), 1)
     threads = max((rows * row + rest) / NUMBERS_PER_THREAD, power(learner.network.sizes[0]) / UNITS_PER_THREAD)
-    return Plan(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), interpret)
+    return Tiling(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), interpret)
 
 
 @lru_cache(256)
@@ -71,7 +71,7 @@ def _numbers(structure: Any) -> tuple[int, int]:
 
 
 def run_part(
-    plan: Plan, learner: UnitRule, work: UnitMajorState, gram: jax.Array, y: jax.Array, count: Any, idle: Any
+    tiling: Tiling, learner: UnitRule, work: UnitMajorState, gram: jax.Array, y: jax.Array, count: Any, idle: Any
 ) -> tuple[UnitMajorState, Credit, jax.Array]:
     """The first `count` examples of a part, whose first layer has a row for each example.
 
@@ -96,7 +96,7 @@ def run_part(
     def program(*refs: Any) -> None:
         refs_in, refs_out = refs[: len(leaves)], refs[len(leaves) :]
         _program(
-            plan,
+            tiling,
             learner,
             jax.tree.unflatten(structure, refs_in),
             jax.tree.unflatten(made_structure, refs_out),
@@ -105,8 +105,8 @@ def run_part(
     found = pl.pallas_call(
         program,
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes],
-        compiler_params=triton.CompilerParams(num_warps=plan.warps, num_stages=1),
-        interpret=plan.interpret,
+        compiler_params=triton.CompilerParams(num_warps=tiling.warps, num_stages=1),
+        interpret=tiling.interpret,
         name="part",
     )(*leaves)
     above, credits, outputs = jax.tree.unflatten(made_structure, found)
@@ -115,13 +115,13 @@ def run_part(
     return after.with_first(first), credits, outputs[:, : network.outputs]
 
 
-def _program(plan: Plan, learner: UnitRule, given: Any, made: Any) -> None:
+def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     numbers, count, filled, gram, targets, rows, above = given
     above_after, credits, outputs = made
-    group = min(plan.rows, gram.shape[0])
+    group = min(tiling.rows, gram.shape[0])
     rule = with_numbers(learner, [numbers[i] for i in range(numbers.shape[0])])
-    stack, use = padded_stack(rule), PLAIN if plan.interpret else GPU
+    stack, use = padded_stack(rule), PLAIN if tiling.interpret else GPU
     no_loss = jnp.zeros((), targets.dtype)
     responded = fma_rewritten(partial(respond, stack), use)
     followed = fma_rewritten(lambda layer, credit, inputs: follow(stack.rules[0], layer, credit, inputs, no_loss), use)
@@ -146,7 +146,7 @@ def _program(plan: Plan, learner: UnitRule, given: Any, made: Any) -> None:
 
         own = lax.fori_loop(0, begin, earlier, own) if moves(learner) else own
         above, _ = lax.fori_loop(begin, jnp.minimum(begin + group, end), example, (above, own))
-        if not plan.interpret:  # the next group reads what other threads wrote
+        if not tiling.interpret:  # the next group reads what other threads wrote
             triton.debug_barrier()
         return above
 
@@ -189,7 +189,7 @@ def _together(rule: UnitRule, rows: Layer, above: UnitMajorState) -> UnitMajorSt
 
 
 def trace_back(
-    plan: Plan, back: Any, carry: Any, credits: Credit, weights: list[jax.Array], count: Any
+    interpret: bool, back: Any, carry: Any, credits: Credit, weights: list[jax.Array], count: Any
 ) -> tuple[Any, Any]:
     """`lax.scan(back, carry, (credits, weights), reverse=True)`, where units do not depend on each other; they are the
     last axis of the carry, of the coefficients and of what is found. Anything if `count` is 0."""
@@ -228,7 +228,7 @@ def trace_back(
         in_specs=[*map(spec, given)],
         out_specs=[*map(spec, made)],
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
-        interpret=plan.interpret,
+        interpret=interpret,
         name="trace_back",
     )(*given)
     return jax.tree.unflatten(made_structure, found)

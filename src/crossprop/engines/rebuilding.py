@@ -15,7 +15,7 @@ import optax
 from jax import lax
 
 from crossprop.engines import parts, products
-from crossprop.engines.parts import Plan
+from crossprop.engines.parts import Tiling
 from crossprop.engines.products import Change
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, UnitRule
@@ -78,7 +78,7 @@ def memory_matrices(learner: UnitRule) -> int:
 
 
 def rebuild(
-    learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, plan: Plan | None
+    learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, tiling: Tiling | None
 ) -> Matrices:
     r"""The matrices after the first `count` of some steps with these coefficients.
 
@@ -99,19 +99,25 @@ def rebuild(
     weights = [moved, -left][: 1 + len(velocities)]
     remaining = decay ** count.astype(incoming.dtype) if velocities else 0
     drag = step_size * decay * (1 - remaining) / (1 - decay)
-    if plan is None:
+    if tiling is None:
         if velocities:
             incoming, velocities = incoming - drag * velocities[0], [remaining * velocities[0]]
         totals, memory = _trace_back(credits, weights, steps, [incoming, *velocities], memory)
     else:
         scales = [[1, -drag], [remaining]] if velocities else [[1]]
-        bases = [[incoming, *velocities], velocities][: len(scales)]
-        totals, memory = _change(plan, credits, weights, steps, [*zip(bases, scales, strict=True)], memory, count)
+        bases = [*zip([[incoming, *velocities], velocities], scales, strict=False)]
+        totals, memory = _change(tiling.interpret, credits, weights, steps, bases, memory, count)
     return Matrices(totals[0], jax.tree.unflatten(structure, totals[1:]), memory)
 
 
 def _change(
-    plan: Plan, credits: Credit, weights: list, steps: Steps, bases: list[tuple[list, list]], memory: Any, count: Any
+    interpret: bool,
+    credits: Credit,
+    weights: list,
+    steps: Steps,
+    bases: list[tuple[list, list]],
+    memory: Any,
+    count: Any,
 ) -> tuple[list[jax.Array], Any]:
     """As `_trace_back`, for a program's coefficients, which have padding; each total is a sum of matrices, each times a
     number. The block's rows are few; the big matrices change by programs."""
@@ -121,7 +127,7 @@ def _change(
 
     def changed(change: Change) -> jax.Array:
         if steps.units_first:
-            return products.changed(change, steps.inputs, count, plan.interpret)
+            return products.changed(change, steps.inputs, count, interpret)
         spread = Steps(change.weights[:, None] * steps.inputs, steps.units_first).spread(change.given)
         for matrix, scale in zip(change.matrices, change.scales, strict=True):
             scaled = matrix * scale[..., None, :]
@@ -135,7 +141,7 @@ def _change(
             for (matrices, scales), weight in zip(bases, weights, strict=True)
         ], None
     last = _last_step(credits, len(bases))
-    found = parts.trace_back(plan, partial(_step_back, _summed), last, credits, weights, count)
+    found = parts.trace_back(interpret, partial(_step_back, _summed), last, credits, weights, count)
     (taken, fade), (given, faded) = jax.tree.map(real, found)
     ones = jnp.ones_like(weights[0])
     totals = [

@@ -42,15 +42,15 @@ class Recorder:
         """Takes up the `arrays` of another recorder after `step` examples."""
         self.parts, self.step = {name: [values] for name, values in arrays.items()}, step
 
-    def results(self, diverged_at: np.ndarray, runs: int, means: Sequence[str] = ("loss", "error")) -> list[RunResult]:
-        """The records of the first `runs` runs: means over windows of the loss, NaN after a divergence."""
+    def results(self, diverged_at: np.ndarray, runs: int) -> list[RunResult]:
+        """The records of the first `runs` runs: means of loss and error over windows, NaN after a divergence."""
         ends = window_ends(self.step, self.every, self.first)
         lengths = np.diff(ends, prepend=self.first)
         gone = (diverged_at[:runs, None] >= 0) & (ends > diverged_at[:runs, None])
         rows = {}
         for name, values in self.arrays().items():
             values, missing = values[:runs], gone.reshape(*gone.shape, *[1] * (values.ndim - 2))
-            values = values / lengths.astype(values.dtype) if name in means else values
+            values = values / lengths.astype(values.dtype) if name in ("loss", "error") else values
             rows[name] = np.where(missing, np.nan, values).astype(values.dtype) if gone.any() else values
         return [
             RunResult({name: values[i] for name, values in rows.items()}, int(at))
