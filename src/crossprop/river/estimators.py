@@ -1,4 +1,4 @@
-"""Online learners as River estimators, `Classifier` and `Regressor`, and River's data sets as streams: `stream`.
+"""Online learners as River estimators.
 
 Features may come, go and change their order, and labels may appear at any time: the network grows. It is given inputs
 for twice as many features, or outputs for twice as many labels, when it has too few, so that it is seldom compiled
@@ -9,32 +9,24 @@ outputs take part in learning; only labels that were seen are ever predicted.)
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
-from crossprop._extras import require
+import jax
+import jax.numpy as jnp
+import numpy as np
+from river import base
+from river.utils import dataframe
 
-require("crossprop.river", "river", extra="river")
+from crossprop import _checks as check
+from crossprop.execution import keys
+from crossprop.learners import LEARNERS, Learner
+from crossprop.network import float_type
+from crossprop.passes import live, predict
+from crossprop.river.values import LARGEST, check_features, check_frame, checked_frame, finite_number
+from crossprop.specification import estimator_learner
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from river import base  # noqa: E402
-from river.datasets.base import BINARY_CLF, Dataset  # noqa: E402
-from river.utils import dataframe  # noqa: E402
-
-from crossprop import _checks as check  # noqa: E402
-from crossprop import streams  # noqa: E402
-from crossprop.execution import keys  # noqa: E402
-from crossprop.learners import LEARNERS, Learner  # noqa: E402
-from crossprop.network import float_type  # noqa: E402
-from crossprop.passes import live, predict  # noqa: E402
-from crossprop.specification import estimator_learner  # noqa: E402
-
-LARGEST = 1e38
-"""The largest number that a feature or a target may be."""
 NEVER = -1e9
 """The bias of an output that no label has yet: softmax makes it 0, exactly, and so it does not learn."""
 
@@ -101,7 +93,7 @@ class _Online:
     def _row_to_learn(self, x: Any, outputs: int, used: int) -> np.ndarray:
         """The features of an example in their places, also those that are new."""
         if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
-            _check_features(x)
+            check_features(x)
             self._take_in(x, outputs, used)
         return self._row(x)
 
@@ -110,10 +102,10 @@ class _Online:
         row = np.zeros(self._made.network.inputs)
         values = np.array([x.get(name, 0.0) for name in self._slots])
         if values.dtype.kind not in "buif":
-            _check_features(x)
+            check_features(x)
         row[: len(values)] = values
         if not row @ row < LARGEST**2:
-            _check_features(x)
+            check_features(x)
         return row.astype(float_type())
 
     def _rows(self, frame: Any) -> np.ndarray:
@@ -126,7 +118,7 @@ class _Online:
 
     def _answers(self, frame: Any) -> np.ndarray:
         """The outputs for a frame's examples; their number is filled up, so that few programs are compiled."""
-        _check_frame(frame)
+        check_frame(frame)
         rows = self._rows(frame)
         whole = np.zeros((1 << max(len(rows) - 1, 0).bit_length(), rows.shape[1]), rows.dtype)
         whole[: len(rows)] = rows
@@ -197,7 +189,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
-        frame, labels = _checked(X, y)
+        frame, labels = checked_frame(X, y)
         new = [at for at, label in enumerate(labels) if self._label(label) is None and label not in labels[:at]]
         if not labels:
             return
@@ -259,7 +251,7 @@ class Regressor(_Online, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget) -> None:
         """Learns from one example; its features may be new."""
-        target = np.array([_number("y", y)], float_type())
+        target = np.array([finite_number("y", y)], float_type())
         row = self._row_to_learn(x, 1, 1)
         self._state, _ = self._made.update(self._state, row, target)
 
@@ -269,8 +261,8 @@ class Regressor(_Online, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
-        frame, targets = _checked(X, y)
-        numbers = [_number(f"y[{at}]", value) for at, value in enumerate(targets)]
+        frame, targets = checked_frame(X, y)
+        numbers = [finite_number(f"y[{at}]", value) for at, value in enumerate(targets)]
         if numbers:
             self._take_in(frame.columns, 1, 1)
             self._state, _ = live(self._made, self._state, self._rows(frame), np.array(numbers, float_type()))
@@ -307,126 +299,3 @@ def _with_biases(state: Any, outputs: Any, value: float) -> Any:
 def _likely(outputs: np.ndarray) -> np.ndarray:
     likely = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
     return likely / likely.sum(axis=-1, keepdims=True)
-
-
-def _number(name: str, value: Any, hint: str = "") -> float:
-    number = value if type(value) is float else check.plain(value)
-    if not isinstance(number, int | float):
-        raise TypeError(f"{name} must be a number, got {check.shown(value)}{hint}")
-    if not -LARGEST <= number <= LARGEST:
-        raise ValueError(f"{name} must be a finite number, at most {LARGEST:g}, got {check.shown(value)}")
-    return float(number)
-
-
-ENCODE = ": encode it first, such as by river.preprocessing.OneHotEncoder"
-
-
-def _check_features(x: Any) -> None:
-    if not isinstance(x, Mapping):
-        raise TypeError(f"x must be a dict of features, got {check.shown(x)}")
-    for name, value in x.items():
-        _number(f"x[{name!r}]", value, ENCODE)
-
-
-def _check_frame(frame: Any) -> None:
-    for name, kind in frame.schema.items():
-        if not (kind.is_numeric() or kind.is_boolean()):
-            raise TypeError(f"X[{name!r}] must be numbers, got {kind}{ENCODE}")
-    values = dataframe.to_numpy(frame)
-    if not (np.abs(values) <= LARGEST).all():
-        row, column = np.argwhere(~(np.abs(values) <= LARGEST))[0]
-        _number(f"X[{frame.columns[column]!r}][{row}]", float(values[row, column]))
-
-
-def _checked(X: Any, y: Any) -> tuple[Any, list[Any]]:
-    frame, targets = dataframe.into_frame(X), dataframe.into_series(y).to_list()
-    if len(frame) != len(targets):
-        raise ValueError(f"X and y must have as many rows as each other, got {len(frame)} and {len(targets)}")
-    _check_frame(frame)
-    return frame, targets
-
-
-# River's data sets as streams.
-
-
-def stream(
-    dataset: Iterable[Any], *, transformer: Any = None, classes: int | None = None, steps: int | None = None
-) -> streams.Iterator:
-    """A data set of River, or any iterable of `(dict of features, target)`, as a stream for `crossprop.run`.
-
-    **Arguments:**
-
-    - `dataset`: such as `river.datasets.Phishing()`. The features are those of its first example, in alphabetical
-      order; a feature that an example lacks is 0 there.
-    - `transformer`: one of River's, or a pipeline of them, such as `river.preprocessing.StandardScaler()`. A copy of it
-      learns from every example before it transforms it.
-    - `classes`: the number of labels, if the targets are labels; None takes what the data set says.
-    - `steps`: the number of examples; None takes what the data set says.
-
-    Labels that are whole numbers below `classes` or booleans are numbered by themselves, others in the order in which
-    they come.
-
-    ```python
-    phishing = stream(river.datasets.Phishing(), transformer=river.preprocessing.StandardScaler())
-    ```
-    """
-    if not isinstance(dataset, Iterable):
-        raise TypeError(f"dataset must be a data set of River or an iterable of (x, y), got {check.shown(dataset)}")
-    if transformer is not None and not isinstance(transformer, base.Transformer | base.SupervisedTransformer):
-        raise TypeError(f"transformer must be a transformer of River, got {check.shown(transformer)}")
-    if isinstance(dataset, Dataset):
-        if dataset.n_outputs not in (None, 1):
-            raise ValueError(f"dataset must have one target per example, got one with {dataset.n_outputs}")
-        found = 2 if dataset.task == BINARY_CLF else dataset.n_classes
-        classes = found if classes is None else classes
-        steps = dataset.n_samples if steps is None else steps
-    examples = iter(dataset)
-    try:
-        first = next(examples)
-    except StopIteration:
-        raise ValueError("dataset must have an example, got none") from None
-    if not isinstance(first, tuple | list) or len(first) != 2:
-        raise TypeError(f"dataset must give pairs (dict of features, target), got {check.shown(first)}")
-    again = dataset if iter(dataset) is not examples else chain([first], examples)
-    x = first[0] if transformer is None else next(_transformed([first], transformer))[0]
-    _check_features(x)
-    features = sorted(x, key=str)
-    source = _Examples(again, features, transformer, classes)
-    return streams.Iterator(source, inputs=len(features), outputs=None if classes else 1, classes=classes, steps=steps)
-
-
-@dataclass(frozen=True)
-class _Examples:
-    """Examples of River as numbers, again with every iteration if the data set can be read again."""
-
-    dataset: Iterable[Any]
-    features: list[Any]
-    transformer: Any
-    classes: int | None
-
-    def __iter__(self) -> Iterator[tuple[list[float], float | int]]:
-        known = {name: at for at, name in enumerate(self.features)}
-        labels: dict[Any, int] = {}
-        examples = self.dataset if self.transformer is None else _transformed(self.dataset, self.transformer)
-        for x, y in examples:
-            if not x.keys() <= known.keys():
-                new = sorted(x.keys() - known.keys(), key=str)[0]
-                raise ValueError(f"x must have the features of the first example, {self.features}, got also {new!r}")
-            row = [_number(f"x[{name!r}]", x.get(name, 0.0), ENCODE) for name in self.features]
-            yield row, _number("y", y) if self.classes is None else _class(y, self.classes, labels)
-
-
-def _class(y: Any, classes: int, labels: dict[Any, int]) -> int:
-    number = check.plain(y)
-    if isinstance(number, int) and 0 <= number < classes:  # booleans too
-        return int(number)
-    if y not in labels and len(labels) == classes:
-        raise ValueError(f"classes must be at least the number of labels, got {classes} and {[*labels, y]}")
-    return labels.setdefault(y, len(labels))
-
-
-def _transformed(examples: Iterable[Any], transformer: Any) -> Iterator[Any]:
-    transformer = transformer.clone()
-    for x, y in examples:
-        transformer.learn_one(x, y) if transformer._supervised else transformer.learn_one(x)
-        yield transformer.transform_one(x), y
