@@ -16,7 +16,7 @@ import pytest
 
 import crossprop as cp
 from crossprop import probes
-from crossprop.source_identity import source_of
+from crossprop.source_identity import code_identity
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -122,7 +122,7 @@ def things(module):
 
 
 def identities(module):
-    found = {name: source_of(value) for name, value in things(module).items()}
+    found = {name: code_identity(value) for name, value in things(module).items()}
     assert all(source is not None and not source.unknown for source in found.values()), found
     return {name: source.sha256 for name, source in found.items() if source is not None}
 
@@ -182,29 +182,29 @@ def test_an_identity_is_the_same_in_every_process_and_however_often_code_has_run
 
 
 def test_what_the_package_defines_is_known_by_name_unless_it_closes_over_values():
-    assert source_of(cp.Crossprop(NET, 0.1)) is None and source_of(STREAM) is None
-    ones = [source_of(probes.saturated(NET, np.ones((2, 6)))) for _ in range(2)]
-    other = source_of(probes.saturated(NET, np.zeros((2, 6))))
+    assert code_identity(cp.Crossprop(NET, 0.1)) is None and code_identity(STREAM) is None
+    ones = [code_identity(probes.saturated(NET, np.ones((2, 6)))) for _ in range(2)]
+    other = code_identity(probes.saturated(NET, np.zeros((2, 6))))
     assert ones[0] == ones[1] != other and ones[0] is not None
 
 
 def test_numbers_of_a_learner_are_no_code(mine):
     rule = mine().Rule
-    assert source_of(rule(NET, 0.1)) == source_of(rule(cp.Network(6, 9), 0.2))
+    assert code_identity(rule(NET, 0.1)) == code_identity(rule(cp.Network(6, 9), 0.2))
 
 
 def test_functions_of_libraries_are_known_by_name_and_by_what_they_hold():
-    one, two, same = (source_of(partial(optax.adamw, weight_decay=value)) for value in (0.1, 0.2, 0.1))
+    one, two, same = (code_identity(partial(optax.adamw, weight_decay=value)) for value in (0.1, 0.2, 0.1))
     assert one == same != two
-    assert source_of(optax.adamw) != source_of(optax.adam)
-    assert source_of(jax.vmap(jnp.sin, in_axes=0)) != source_of(jax.vmap(jnp.sin, in_axes=1))
-    transformations = [source_of(optax.chain(optax.sgd(rate))) for rate in (0.1, 0.2, 0.1)]
+    assert code_identity(optax.adamw) != code_identity(optax.adam)
+    assert code_identity(jax.vmap(jnp.sin, in_axes=0)) != code_identity(jax.vmap(jnp.sin, in_axes=1))
+    transformations = [code_identity(optax.chain(optax.sgd(rate))) for rate in (0.1, 0.2, 0.1)]
     assert transformations[0] == transformations[2] != transformations[1]
 
 
 def test_what_cannot_be_told_is_named():
     lock = threading.Lock()
-    source = source_of(lambda outcome, y: outcome.loss + lock.locked())
+    source = code_identity(lambda outcome, y: outcome.loss + lock.locked())
     assert source is not None and source.unknown == ("_thread:a lock",)
 
 

@@ -34,7 +34,7 @@ from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.records import info_coordinates, learner_info
-from crossprop.source_identity import source_of, warn_unknown
+from crossprop.source_identity import code_identity, warn_unknown
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
@@ -208,7 +208,7 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
 
 def _code(where: str, given: dict[str, Any]) -> dict[str, str]:
     """The identity of the code that the package does not define. A warning names what cannot be told."""
-    sources = {name: source for name, value in given.items() if (source := source_of(value)) is not None}
+    sources = {name: source for name, value in given.items() if (source := code_identity(value)) is not None}
     warn_unknown(sources, where)
     return {f"the code of {name}": source.sha256 for name, source in sources.items()}
 

@@ -42,14 +42,14 @@ UNCOUNTED = {
 """Attributes of a class that do not alter what it computes, or that follow from others."""
 
 
-class Source(NamedTuple):
+class CodeIdentity(NamedTuple):
     """The identity of code, and the things in it that could not be looked into."""
 
     sha256: str
     unknown: tuple[str, ...]
 
 
-def source_of(value: Any, *, imported: bool = False) -> Source | None:
+def code_identity(value: Any, *, imported: bool = False) -> CodeIdentity | None:
     """The identity of all code in a learner, a stream or a function that the package does not define itself; None if
     there is none. Values that `configuration` describes do not count; with `imported`, nor does code that would be sent
     to another process with the value, instead of being imported there."""
@@ -60,10 +60,10 @@ def source_of(value: Any, *, imported: bool = False) -> Source | None:
     for path, each in outside:
         walk.say(path)
         walk.visit(each)
-    return Source(walk.found.hexdigest(), tuple(dict.fromkeys(walk.unknown)))
+    return CodeIdentity(walk.found.hexdigest(), tuple(dict.fromkeys(walk.unknown)))
 
 
-def warn_unknown(sources: Mapping[str, Source], where: str) -> None:
+def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
     """One warning that names what could not be looked into."""
     unknown = [f"{name} uses {', '.join(source.unknown)}" for name, source in sources.items() if source.unknown]
     if unknown:

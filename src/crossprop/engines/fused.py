@@ -25,7 +25,7 @@ from crossprop.engines.kernel_layout import PaddedNetwork, in_pieces, out_of_pie
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
 from crossprop.learners.base import Learner, State, UnitRule
-from crossprop.learners.layer_update import follow
+from crossprop.learners.layer_update import move_layer
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import respond
 from crossprop.network import Network, float_type
@@ -93,26 +93,26 @@ class FusedLoop(NamedTuple):
         outputs = learner.network.outputs
         targets = jnp.pad(y, ((0, 0), (0, power(outputs) - outputs)))
         launch = jax.jit(partial(_launch, self, learner, x, targets, until > at))  # traced once for all examples
-        begun, _ = launch(Standing(work, None, None, jnp.asarray(at, jnp.int32)))
+        begun, _ = launch(Carry(work, None, None, jnp.asarray(at, jnp.int32)))
         launches = next(number for number in range(min(LAUNCHES, self.stride), 0, -1) if self.stride % number == 0)
 
-        def turn(standing: Standing, _: Any) -> Any:
+        def turn(carry: Carry, _: Any) -> Any:
             made = []
             for _ in range(launches):
-                standing, each = launch(standing)
+                carry, each = launch(carry)
                 made.append(each)
-            return standing, jnp.stack(made)
+            return carry, jnp.stack(made)
 
-        standing, made = lax.scan(turn, begun, length=self.stride // launches)
+        carry, made = lax.scan(turn, begun, length=self.stride // launches)
         made = made.reshape(self.stride, -1)[:, :outputs]
         own_targets = lax.dynamic_slice_in_dim(y, at, self.stride)
-        return standing.work, add_block(sums, learner, observers, rows, made, own_targets)
+        return carry.work, add_block(sums, learner, observers, rows, made, own_targets)
 
 
 # The program.
 
 
-class Standing(NamedTuple):
+class Carry(NamedTuple):
     """What a launch hands on to the next."""
 
     work: UnitMajorState
@@ -138,8 +138,8 @@ class KnownOutputs(eqx.Module):
 
 
 def _launch(
-    loop: FusedLoop, learner: UnitRule, x: jax.Array, y: jax.Array, alive: Any, before: Standing
-) -> tuple[Standing, jax.Array]:
+    loop: FusedLoop, learner: UnitRule, x: jax.Array, y: jax.Array, alive: Any, before: Carry
+) -> tuple[Carry, jax.Array]:
     """Learns from an example and prepares for the next, or prepares for the first; and the outputs, from before
     learning."""
     assert triton is not None
@@ -153,12 +153,12 @@ def _launch(
 
     def program(alive: Any, *refs: Any) -> None:
         given, refs_in, refs_out = refs[:3], refs[3 : 3 + len(leaves)], refs[3 + len(leaves) :]
-        standing, after = (jax.tree.unflatten(structure, each) for each in (refs_in, refs_out[:-1]))
+        carry, after = (jax.tree.unflatten(structure, each) for each in (refs_in, refs_out[:-1]))
         number = pl.program_id(0)
 
         @pl.when(alive[...] > 0)
         def _() -> None:
-            _program(loop, learner, number, given, standing, after, None if begins else refs_out[-1])
+            _program(loop, learner, number, given, carry, after, None if begins else refs_out[-1])
 
     # What all programs read must not change while some have not read it.
     in_place = [i for i, axis in enumerate(jax.tree.leaves(_axes(before.work, hidden))) if axis]
@@ -176,7 +176,7 @@ def _launch(
 
 
 def _program(
-    loop: FusedLoop, learner: UnitRule, number: Any, given: Any, before: Standing, after: Standing, made: Any
+    loop: FusedLoop, learner: UnitRule, number: Any, given: Any, before: Carry, after: Carry, made: Any
 ) -> None:
     """The program of some hidden units; its arguments refer to memory, which it reads and writes."""
     numbers, x, y = given
@@ -192,7 +192,7 @@ def _program(
     def learned(work: UnitMajorState, z: jax.Array, known: jax.Array, y: jax.Array, inputs: Any) -> UnitMajorState:
         stack = Stack(rule, rule.by_layer(), (net,), KnownOutputs(network, known))  # pyright: ignore[reportArgumentType]
         work, credit, outcome = respond(stack, work, z, y)
-        return work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs, outcome.loss))
+        return work.with_first(move_layer(stack.rules[0], work.layers[0], credit, inputs, outcome.loss))
 
     def prepared(work: UnitMajorState, inputs: Any) -> tuple[jax.Array, jax.Array]:
         z = net.weigh(inputs, work.layers[0].weights)

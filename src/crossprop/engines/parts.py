@@ -21,7 +21,7 @@ from crossprop.engines.gpu_programs import triton
 from crossprop.engines.kernel_layout import joined_work, padded_stack, power, split_work, with_numbers
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, Learner, UnitRule
-from crossprop.learners.layer_update import follow
+from crossprop.learners.layer_update import move_layer
 from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.learners.unit_major import Layer, UnitMajorState, to_unit_major
 from crossprop.learners.update import respond
@@ -124,7 +124,8 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
     stack, use = padded_stack(rule), PLAIN if tiling.interpret else GPU
     no_loss = jnp.zeros((), targets.dtype)
     responded = fma_rewritten(partial(respond, stack), use)
-    followed = fma_rewritten(lambda layer, credit, inputs: follow(stack.rules[0], layer, credit, inputs, no_loss), use)
+    move = lambda layer, credit, inputs: move_layer(stack.rules[0], layer, credit, inputs, no_loss)
+    moved = fma_rewritten(move, use)
     end = count[...]
 
     def one_group(number: Any, above: UnitMajorState) -> UnitMajorState:
@@ -133,7 +134,7 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
 
         def earlier(step: Any, own: Layer) -> Layer:
             credit = jax.tree.map(lambda ref: ref[step], credits)
-            return followed(own, credit, (gram[step, pl.ds(begin, group)],))
+            return moved(own, credit, (gram[step, pl.ds(begin, group)],))
 
         def example(step: Any, carry: Any) -> Any:
             above, own = carry
@@ -142,7 +143,7 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
             above, credit, outcome = responded(above, z, targets[step])
             _write(jax.tree.map(lambda ref: ref.at[step], credits), credit)
             outputs[step] = outcome.outputs
-            return above, followed(own, credit, (gram[step, pl.ds(begin, group)],)) if credit.moves else own
+            return above, moved(own, credit, (gram[step, pl.ds(begin, group)],)) if credit.moves else own
 
         own = lax.fori_loop(0, begin, earlier, own) if moves(learner) else own
         above, _ = lax.fori_loop(begin, jnp.minimum(begin + group, end), example, (above, own))

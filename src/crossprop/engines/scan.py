@@ -16,7 +16,7 @@ from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Sess
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.credit import Credit
-from crossprop.learners.layer_update import after, answer, follow
+from crossprop.learners.layer_update import after, answer, move_layer
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -111,12 +111,12 @@ class UnitLoop(NamedTuple):
         self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
         stack, (x, y, at, until, start) = Stack.of(learner), rows
-        following = follow_apart if self.whole else follow
+        move = move_layer_apart if self.whole else move_layer
 
         def example(at: Any, carry: Any) -> Any:
             work, sums = carry
             inputs = learner.network.with_constant(x[at])
-            work, outcome = learn(stack, work, inputs, y[at], following)
+            work, outcome = learn(stack, work, inputs, y[at], move)
             after = observers.after(learner, lambda: answer(stack, work, inputs), y[at])
             return work, sums.add(learner, observers, start + at, outcome, y[at], after)
 
@@ -130,22 +130,22 @@ def _loop(whole: bool, at: Any, until: Any, example: Callable[[Any, Any], Any], 
     return as_one_function(loop, at, until, carry) if whole else loop(at, until, carry)
 
 
-def follow_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
-    """`follow` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is called,
-    and not again for every weight."""
+def move_layer_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
+    """`move_layer` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is
+    called, and not again for every weight."""
 
     matrices = rule.shapes().matrices
 
-    def followed(layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
-        moved = follow(rule, layer, credit, inputs, loss)
+    def move(layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
+        moved = move_layer(rule, layer, credit, inputs, loss)
         if not matrices:
             return moved
         # The weights need the memory from before this example. They come first, so that it can be changed in place.
-        return replace(moved, memory=follow(rule, layer, credit, after(moved.weights, inputs), loss).memory)
+        return replace(moved, memory=move_layer(rule, layer, credit, after(moved.weights, inputs), loss).memory)
 
     # What does not change would be copied.
     given = replace(layer, memory=layer.memory if matrices else None, signs=None)
-    moved = as_own_function(followed, given, credit, inputs, loss)
+    moved = as_own_function(move, given, credit, inputs, loss)
     return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
 
 

@@ -100,7 +100,7 @@ def remember(rule: "UnitRule", net: Arithmetic, layer: Layer, credit: Credit, st
     return replace(layer, memory=memory)
 
 
-def follow(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
+def move_layer(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
     """The second half of an update: a layer's weights and memory matrices."""
     return moved(rule, layer, credit, inputs, loss)[0]
 

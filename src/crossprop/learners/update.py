@@ -1,7 +1,7 @@
 """The update of a unit rule, for `learner.update` and for all engines.
 
-An update has two halves. `respond` is all that happens above the first weights. `follow` moves these and their memory
-matrices by the coefficients that the first half gave; an engine may do it later, or for many examples at once.
+An update has two halves. `respond` is all that happens above the first weights. `move_layer` moves these and their
+memory matrices by the coefficients that the first half gave; an engine may do it later, or for many examples at once.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from typing import Any
 from jax import Array
 
 from crossprop.learners.credit import Credit, Outcome
-from crossprop.learners.layer_update import credit_layers, credited, follow, forward, move_outgoing, moved, remember
+from crossprop.learners.layer_update import credit_layers, credited, forward, move_layer, move_outgoing, moved, remember
 from crossprop.learners.renewal import renewed
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
 from crossprop.learners.whole_network import learn_at_once
 
 
 def learn(
-    stack: Stack, work: UnitMajorState, inputs: Any, y: Array, follow: Callable[..., Layer] = follow
+    stack: Stack, work: UnitMajorState, inputs: Any, y: Array, move: Callable[..., Layer] = move_layer
 ) -> tuple[UnitMajorState, Outcome]:
-    """A whole update; `inputs` have their constant. An engine may have its own way to `follow`."""
+    """A whole update; `inputs` have their constant. An engine may have its own way to `move` the first layer."""
     if stack.whole.network_optimizer() is not None:
         work, outcome, phis = learn_at_once(stack, work, inputs, y)
         return renewed(stack, work, phis), outcome
@@ -28,7 +28,7 @@ def learn(
         return _learn_linear(stack, work, inputs, y)
     z = stack.nets[0].weigh(inputs, work.layers[0].weights)
     work, credit, outcome, phis = respond_and_show(stack, work, z, y)
-    work = work.with_first(follow(stack.rules[0], work.layers[0], credit, inputs, outcome.loss))
+    work = work.with_first(move(stack.rules[0], work.layers[0], credit, inputs, outcome.loss))
     return renewed(stack, work, phis), outcome
 
 

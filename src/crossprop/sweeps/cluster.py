@@ -20,7 +20,7 @@ from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import DevicePool, RunOptions
 from crossprop.progress import bar
-from crossprop.source_identity import source_of
+from crossprop.source_identity import code_identity
 from crossprop.streams.base import Stream
 from crossprop.sweeps.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
 from crossprop.sweeps.spec import SweepSpec
@@ -229,7 +229,7 @@ class _Sender:
 def _code(block: Block, options: RunOptions) -> dict[str, str]:
     """The identity of the user's own code that a worker imports."""
     given = {"learner": block.learner, "stream": block.stream, "observers": options.observers._asdict()}
-    found = {name: source_of(value, imported=True) for name, value in given.items()}
+    found = {name: code_identity(value, imported=True) for name, value in given.items()}
     return {name: source.sha256 for name, source in found.items() if source is not None}
 
 

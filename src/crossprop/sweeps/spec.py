@@ -22,7 +22,7 @@ from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.execution import RunOptions
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
-from crossprop.source_identity import Source, source_of
+from crossprop.source_identity import CodeIdentity, code_identity
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 from crossprop.sweeps.grid import Grid, checked_grids
@@ -100,12 +100,12 @@ class SweepSpec:
         return StoreHeader(grids, common)
 
     @cached_property
-    def sources(self) -> dict[str, Source]:
+    def sources(self) -> dict[str, CodeIdentity]:
         """The identity of all code that the package does not define, by where it is given."""
         given = {f"learners[{name!r}]": learner for name, learner in self.learners.items()} | {"stream": self.stream}
         given |= {f"probes[{name!r}]": probe for name, probe in self.observers.probes}
         given |= {f"metrics[{name!r}]": metric for name, metric in self.observers.metrics}
-        found = {name: source_of(value) for name, value in given.items()}
+        found = {name: code_identity(value) for name, value in given.items()}
         return {name: source for name, source in found.items() if source is not None}
 
     def _code(self, learner: str) -> dict[str, str]:
