@@ -1,5 +1,7 @@
 """Mistakes that were found by trying, each kept from coming back."""
 
+import errno
+import inspect
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop._files import atomic_write
+from crossprop._warning import warn
 from crossprop.learners import LEARNERS
 from crossprop.specification import build_learner
 from own_streams import Noise
@@ -226,3 +230,19 @@ def test_an_iterable_that_was_read_before_is_told():
 def test_a_seed_in_the_place_of_a_key_is_told():
     with pytest.raises(TypeError, match=r"^key must be a key of JAX, such as crossprop\.keys\(7\)\[1\], got 7$"):
         cp.Backprop(NET, 0.01).init(7)
+
+
+def test_a_warning_points_at_the_line_that_called_the_package():
+    inside = {"__name__": "crossprop.inside", "warn": inspect.unwrap(warn)}  # the tests wrap it to check its types
+    exec("def outer(): inner()\ndef inner(): warn('look here')", inside)
+    with pytest.warns(UserWarning, match="look here") as found:
+        inside["outer"]()
+    assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_file_for_which_there_is_no_room_is_named(tmp_path, full):
+    problem = OSError(errno.ENOSPC if full else errno.ECONNRESET, "told by the system")
+    with pytest.raises(type(problem)) as found, atomic_write(tmp_path / "records"):
+        raise problem
+    assert found.value.filename == (str(tmp_path / "records") if full else None) and not list(tmp_path.iterdir())

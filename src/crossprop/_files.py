@@ -65,6 +65,8 @@ def bound_folder(folder: Path, ending: str, most: int) -> None:
 
 PART = ".part"
 """Ends the name of a file or folder that is not complete yet."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Numbers of the system's errors where there is no room for a file; its name is not in them."""
 DAMAGED = "damaged"
 """The folder of damaged files that were put aside."""
 AT_FDCWD, EXCHANGE = -100, 2
@@ -87,6 +89,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
             _replace_folder(scratch, path)
         else:
             scratch.replace(path)
+    except OSError as problem:
+        if problem.errno not in DISK_FULL:
+            raise
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
     finally:
         _remove(scratch)
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import time
-import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from crossprop._files import DAMAGED, atomic_write, check_writable, locked, put_aside, read_json, write_json
+from crossprop._warning import warn
 from crossprop.engines.protocol import Session
 
 SECONDS = 10.0
@@ -46,7 +46,7 @@ class Checkpoints:
             step = int(snapshot.pop("step"))
         except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
             aside = put_aside(path, self.folder / DAMAGED)
-            warnings.warn(f"{path} is damaged: {problem}. It is now {aside}, and its runs begin again", stacklevel=2)
+            warn(f"{path} is damaged: {problem}. It is now {aside}, and its runs begin again")
             return
         session.restore(snapshot, step)
 

@@ -14,7 +14,6 @@ import importlib.util
 import inspect
 import sys
 import types
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop._warning import warn
 from crossprop.configuration import configuration
 from crossprop.hyperparameters import unwrapped
 
@@ -67,10 +67,9 @@ def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
     """One warning that names what could not be looked into."""
     unknown = [f"{name} uses {', '.join(source.unknown)}" for name, source in sources.items() if source.unknown]
     if unknown:
-        warnings.warn(
+        warn(
             f"{where} cannot tell whether all of the code was edited since its results were written: "
-            f"{'; '.join(unknown)}. Choose another folder after a change there",
-            stacklevel=5,
+            f"{'; '.join(unknown)}. Choose another folder after a change there"
         )
 
 

@@ -6,7 +6,6 @@
 - `lock`: held while a sweep writes. The operating system lets go of it when the process ends, however it ends.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from crossprop._files import (
     write_json,
 )
 from crossprop._version import __version__
+from crossprop._warning import warn
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
 from crossprop.sweeps.grid import SCHEMA, STREAM, Grid, after
 from crossprop.sweeps.netcdf import DamagedBlock, file_name, read_block, read_records, write_block
@@ -144,9 +144,7 @@ def _warn(done: str, damaged: dict[Path, str], then: str) -> None:
     if damaged:
         named = list(damaged.values())[:MOST_NAMED]
         named += [f"and {len(damaged) - MOST_NAMED} more"] * (len(damaged) > MOST_NAMED)
-        warnings.warn(
-            f"{done}, because they are not whole or not of this store: {'; '.join(named)}. {then}", stacklevel=5
-        )
+        warn(f"{done}, because they are not whole or not of this store: {'; '.join(named)}. {then}")
 
 
 def writer(path: Path) -> str | None:
@@ -184,10 +182,7 @@ def _warn_of_edits(path: Path, earlier: dict[str, Grid], header: StoreHeader) ->
             if before.get(name) != grid.code.get(name):
                 edited[f"learners[{grid.name!r}]" if name == "learner" else name] = None
     if edited:
-        warnings.warn(
-            f"{path} was written by other code of {', '.join(sorted(edited))}: what that gave is kept, but not used",
-            stacklevel=5,
-        )
+        warn(f"{path} was written by other code of {', '.join(sorted(edited))}: what that gave is kept, but not used")
 
 
 def _check_own(path: Path) -> None:

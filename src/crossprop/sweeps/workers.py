@@ -1,8 +1,9 @@
 """The workers of a Dask cluster that may run blocks: those with the versions and the code of this process."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from crossprop._warning import warn
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -72,7 +73,7 @@ class Workers:
         return task.key in self._stranded or len(self.excluded) > self._excluded_before[task.key]
 
     def _exclude(self, where: str, reason: str) -> None:
-        warnings.warn(f"the worker {where} of the cluster is left out: {reason}", stacklevel=4)
+        warn(f"the worker {where} of the cluster is left out: {reason}")
         self.excluded[where] = reason
         self.threads.pop(where, None)
 
