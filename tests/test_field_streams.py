@@ -176,7 +176,7 @@ def test_permuted_inputs_are_the_data_set_with_its_columns_in_the_tasks_order(ta
         visit, within = divmod(step, per_task)
         task = {"ABAD": [0, 1, 0, 3], (0, 1, 0, 3): [0, 1, 0, 3]}.get(stream.tasks, range(50))[visit]
         row = permutation(place.order_key, visit * passes + within // 7, 7)[within % 7]
-        columns = permutation(place.columns_key, task, 3)
+        columns = permutation(place.task_key, task, 3)
         assert x[step].tolist() == [np.float32(COIN.x[row, column]) for column in columns]
         assert y[step].tolist() == [float(LABELS[row] == label) for label in range(3)]
         assert stream.task(np.array([step])) == task
@@ -199,7 +199,7 @@ def test_random_labels_are_the_same_images_with_labels_drawn_by_task(tasks, imag
     for step in range(6 * size):
         visit, within = divmod(step, 2 * size)
         task = [0, 1, 0][visit] if tasks == "ABA" else visit
-        labels = jax.random.randint(jax.random.fold_in(place.labels_key, task), (size,), 0, 3)
+        labels = jax.random.randint(jax.random.fold_in(place.task_key, task), (size,), 0, 3)
         image = permutation(place.order_key, visit * 2 + within // size, size)[within % size]
         np.testing.assert_array_equal(x[step], COIN.x[chosen[image]].astype(np.float32))
         assert y[step].tolist() == [float(int(labels[image]) == label) for label in range(3)]

@@ -4,30 +4,17 @@
 # (a stream may compute what the contract calls an attribute)
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Tasks, check_left
-from crossprop.streams.visits import InPasses, Passes, drawn, on_device, visited
-
-
-class PermutedPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, and the orders of examples and of inputs at it."""
-
-    step: Any
-    order: Any
-    columns: Any
-    order_key: Any
-    columns_key: Any
-    x: Any
-    labels: Any
+from crossprop.streams.base import Tasks
+from crossprop.streams.visits import InPasses, Passes, PassesPlace, on_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,26 +54,16 @@ class PermutedInputs(InPasses):
     def _passes(self) -> Passes:
         return Passes(len(self.data.y), self.examples or len(self.data.y))
 
-    def begin(self, key: Key[Array, ""]) -> PermutedPlace:
+    def begin(self, key: Key[Array, ""]) -> PassesPlace:
         order_key, columns_key = jax.random.split(key)
-        order, columns = self._order(order_key, 0), self._columns(columns_key, jnp.zeros((), int))
-        labels = jnp.asarray(self.data.y.astype(np.int32))
-        return PermutedPlace(jnp.zeros((), int), order, columns, order_key, columns_key, on_device(self.data), labels)
+        return self._begin(order_key, columns_key, on_device(self.data), jnp.asarray(self.data.y.astype(np.int32)))
 
-    def deal(self, place: PermutedPlace, count: int) -> tuple[PermutedPlace, Array, Array]:
-        check_left(self, place.step, count)
-        visit, number, at = self._passes.at(place.step + jnp.arange(count + 1))
-        orders, row = self._orders(place, number, count)
-        columns, own = drawn(
-            lambda visit: self._columns(place.columns_key, visit),
-            place.columns,
-            visit,
-            self._passes.most_visits(count),
-        )
-        rows = orders[row, at][:count]
-        x = jnp.take_along_axis(place.x[rows].astype(float_type()), columns[own[:count]], axis=1)
-        y = jax.nn.one_hot(place.labels[rows], self.outputs, dtype=float_type())
-        return place._replace(step=place.step + count, order=orders[row[-1]], columns=columns[own[-1]]), x, y
+    def _draw(self, key: Key[Array, ""]) -> Array:
+        """The order of the inputs."""
+        return jax.random.permutation(key, self.inputs)
 
-    def _columns(self, key: Key[Array, ""], visit: Any) -> Array:
-        return jax.random.permutation(jax.random.fold_in(key, visited(self.tasks, visit)), self.inputs)
+    def _examples(
+        self, place: PassesPlace, rows: Int[Array, " count"], drawn: Array, own: Int[Array, " count"]
+    ) -> tuple[Array, Array]:
+        x = jnp.take_along_axis(place.x[rows].astype(float_type()), drawn[own], axis=1)
+        return x, jax.nn.one_hot(place.labels[rows], self.outputs, dtype=float_type())

@@ -4,29 +4,17 @@
 # (a stream may compute what the contract calls an attribute)
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Tasks, check_left
-from crossprop.streams.visits import InPasses, Passes, drawn, visited
-
-
-class RandomLabelsPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, the order of examples and their labels at it."""
-
-    step: Any
-    order: Any
-    labels: Any
-    order_key: Any
-    labels_key: Any
-    x: Any
+from crossprop.streams.base import Tasks
+from crossprop.streams.visits import InPasses, Passes, PassesPlace
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,27 +57,16 @@ class RandomLabels(InPasses):
         images = self.images or len(self.data.y)
         return Passes(images, images * self.passes)
 
-    def begin(self, key: Key[Array, ""]) -> RandomLabelsPlace:
+    def begin(self, key: Key[Array, ""]) -> PassesPlace:
         images_key, order_key, labels_key = jax.random.split(key, 3)
         chosen = np.asarray(jax.random.permutation(images_key, len(self.data.y))[: self._passes.size])
-        order, labels = self._order(order_key, 0), self._labels(labels_key, jnp.zeros((), int))
-        x = jnp.asarray(self.data.x[chosen].astype(float_type()))
-        return RandomLabelsPlace(jnp.zeros((), int), order, labels, order_key, labels_key, x)
+        return self._begin(order_key, labels_key, jnp.asarray(self.data.x[chosen].astype(float_type())))
 
-    def deal(self, place: RandomLabelsPlace, count: int) -> tuple[RandomLabelsPlace, Array, Array]:
-        check_left(self, place.step, count)
-        visit, number, at = self._passes.at(place.step + jnp.arange(count + 1))
-        orders, row = self._orders(place, number, count)
-        labels, own = drawn(
-            lambda visit: self._labels(place.labels_key, visit),
-            place.labels,
-            visit,
-            self._passes.most_visits(count),
-        )
-        image = orders[row, at][:count]
-        y = jax.nn.one_hot(labels[own[:count], image], self.outputs, dtype=float_type())
-        return place._replace(step=place.step + count, order=orders[row[-1]], labels=labels[own[-1]]), place.x[image], y
+    def _draw(self, key: Key[Array, ""]) -> Array:
+        """The labels of all images."""
+        return jax.random.randint(key, (self._passes.size,), 0, self.outputs)
 
-    def _labels(self, key: Key[Array, ""], visit: Any) -> Array:
-        own = jax.random.fold_in(key, visited(self.tasks, visit))
-        return jax.random.randint(own, (self._passes.size,), 0, self.outputs)
+    def _examples(
+        self, place: PassesPlace, rows: Int[Array, " count"], drawn: Array, own: Int[Array, " count"]
+    ) -> tuple[Array, Array]:
+        return place.x[rows], jax.nn.one_hot(drawn[own, rows], self.outputs, dtype=float_type())

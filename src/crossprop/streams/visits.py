@@ -7,6 +7,7 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ from jaxtyping import Array, Int, Key
 from crossprop import _checks as check
 from crossprop._memory import check_memory
 from crossprop.datasets import DataSet
-from crossprop.streams.base import MOST_TASKS, Tasks, checked_tasks, task_numbers
+from crossprop.streams.base import MOST_TASKS, Tasks, check_left, checked_tasks, task_numbers
 from crossprop.streams.over_data import OverData
 
 
@@ -91,8 +92,21 @@ def drawn(
     return table, numbers - first
 
 
+class PassesPlace(NamedTuple):
+    """Where the stream stands: the number of the next example, and the order of examples and what is drawn for a task
+    at it; then all that does not change."""
+
+    step: Any
+    order: Any
+    drawn: Any
+    order_key: Any
+    task_key: Any
+    x: Any
+    labels: Any
+
+
 class InPasses(OverData):
-    """A stream over a data set whose tasks are passes, each in a fresh order; its place has `order` and `order_key`."""
+    """A stream over a data set whose tasks are passes, each in a fresh order; something is drawn for every task."""
 
     tasks: Tasks | int | None
 
@@ -104,6 +118,16 @@ class InPasses(OverData):
     @abstractmethod
     def _passes(self) -> Passes:
         """How many examples a pass and a task have."""
+
+    @abstractmethod
+    def _draw(self, key: Key[Array, ""]) -> Array:
+        """What is drawn for a task."""
+
+    @abstractmethod
+    def _examples(
+        self, place: PassesPlace, rows: Int[Array, " count"], drawn: Array, own: Int[Array, " count"]
+    ) -> tuple[Array, Array]:
+        """Inputs and targets of these rows of the data; row `own` of `drawn` is what is drawn for the task of each."""
 
     @property
     def steps(self) -> int | None:
@@ -117,10 +141,25 @@ class InPasses(OverData):
         """The examples of a pass."""
         return jax.random.permutation(jax.random.fold_in(key, number), self._passes.size)
 
-    def _orders(self, place: Any, numbers: Int[Array, " steps"], count: int) -> tuple[Array, Int[Array, " steps"]]:
-        """The orders of these passes, and the row of each step among them."""
-        draw = lambda number: self._order(place.order_key, number)
-        return drawn(draw, place.order, numbers, self._passes.most_passes(count))
+    def _of_visit(self, key: Key[Array, ""], visit: Any) -> Array:
+        """What is drawn for the task of a visit."""
+        return self._draw(jax.random.fold_in(key, visited(self.tasks, visit)))
+
+    def _begin(self, order_key: Key[Array, ""], task_key: Key[Array, ""], x: Array, labels: Any = None) -> PassesPlace:
+        zero = jnp.zeros((), int)
+        return PassesPlace(
+            zero, self._order(order_key, 0), self._of_visit(task_key, zero), order_key, task_key, x, labels
+        )
+
+    def deal(self, place: PassesPlace, count: int) -> tuple[PassesPlace, Array, Array]:
+        check_left(self, place.step, count)
+        passes = self._passes
+        visit, number, at = passes.at(place.step + jnp.arange(count + 1))
+        order, of_visit = partial(self._order, place.order_key), partial(self._of_visit, place.task_key)
+        orders, row = drawn(order, place.order, number, passes.most_passes(count))
+        table, own = drawn(of_visit, place.drawn, visit, passes.most_visits(count))
+        x, y = self._examples(place, orders[row, at][:count], table, own[:count])
+        return place._replace(step=place.step + count, order=orders[row[-1]], drawn=table[own[-1]]), x, y
 
 
 _shared: weakref.WeakKeyDictionary[DataSet, dict[Any, Array]] = weakref.WeakKeyDictionary()
