@@ -5,9 +5,14 @@ import io
 import subprocess
 import tarfile
 import tempfile
+import threading
+import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import NamedTuple
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -393,18 +398,15 @@ def test_when_all_fail_one_error_lists_every_origin_and_the_way_by_hand(home, mo
 
 @pytest.fixture
 def served(monkeypatch) -> dict[str, bytes | Exception]:
-    """What the mirrors answer, by address, to pooch."""
-    import pooch
-
+    """What the mirrors answer, by address."""
     answers: dict[str, bytes | Exception] = {}
 
-    def retrieve(url, known_hash, fname, path, downloader):
-        if isinstance(answers[url], Exception):
-            raise answers[url]
-        (Path(path) / fname).write_bytes(answers[url])
-        return str(Path(path) / fname)
+    def urlopen(address, timeout):
+        if isinstance(answers[address], Exception):
+            raise answers[address]
+        return io.BytesIO(answers[address])
 
-    monkeypatch.setattr(pooch, "retrieve", retrieve)
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     return answers
 
 
@@ -415,8 +417,8 @@ GARBLED = gzip.compress(GOOD[TRAIN])[:10] + b"\xff" * 50
 
 @pytest.mark.parametrize(
     "first",
-    [OSError("no route to host"), ValueError("hash"), b"<html>", CUT, GARBLED],
-    ids=["no-route", "refused", "a-page", "cut", "garbled"],
+    [URLError("no route to host"), HTTPException("no HTTP"), b"<html>", CUT, GARBLED],
+    ids=["no-route", "no-http", "a-page", "cut", "garbled"],
 )
 def test_a_mirror_that_answers_badly_is_passed_over(home, monkeypatch, served, first):
     monkeypatch.setattr(fetching, "download", from_mirror)
@@ -426,6 +428,39 @@ def test_a_mirror_that_answers_badly_is_passed_over(home, monkeypatch, served, f
         served[f"{good}{name}.gz"] = gzip.compress(content)
     assert MNIST.fetch() == good
     assert tree(home.cache) == GOOD and not tree(home.scratch)
+
+
+class Server(BaseHTTPRequestHandler):
+    """Answers with a file, with an error, or with what no web server says."""
+
+    def do_GET(self):
+        if self.path == "/nonsense":
+            self.wfile.write(b"nonsense\r\n")
+            return
+        self.send_response(200 if self.path == "/file.gz" else 404)
+        self.end_headers()
+        self.wfile.write(b"content")
+
+    def log_message(self, format, *args):
+        """Says nothing."""
+
+
+def test_a_file_is_downloaded_and_what_a_server_refuses_is_an_os_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        try:
+            path = from_mirror(f"{address}/file.gz", tmp_path)
+            assert path == tmp_path / "file.gz" and path.read_bytes() == b"content"
+            with pytest.raises(OSError, match="404"):
+                from_mirror(f"{address}/none", tmp_path)
+            with pytest.raises(OSError, match="nonsense"):
+                from_mirror(f"{address}/nonsense", tmp_path)
+        finally:
+            server.shutdown()
+    with pytest.raises(OSError, match="refused"):
+        from_mirror(f"{address}/file.gz", tmp_path)
 
 
 # Writing

@@ -332,7 +332,7 @@ def test_importing_crossprop_brings_nothing_heavy_along():
         "plotly",
         "tyro",
         "rich",
-        "pooch",
+        "urllib.request",
         "mlxtend",
         "scipy.stats",
     }

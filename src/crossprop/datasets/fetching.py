@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crossprop._archives import read_file
 from crossprop._files import atomic_write, cache_folder
@@ -202,10 +202,16 @@ def wheel(requirement: str, *options: str) -> Origin:
 
 
 def download(address: str, scratch: Path) -> Path:
-    import pooch
+    from http.client import HTTPException
+    from urllib.request import urlopen
 
-    downloader: Any = pooch.HTTPDownloader(timeout=20)
-    return Path(pooch.retrieve(address, None, address.rpartition("/")[2], scratch, downloader=downloader))
+    path = scratch / address.rpartition("/")[2]
+    try:
+        with urlopen(address, timeout=20) as answer, path.open("wb") as file:
+            shutil.copyfileobj(answer, file)
+    except HTTPException as problem:
+        raise OSError(f"{address} does not answer as a web server does: {problem!r}") from None
+    return path
 
 
 def run_client(command: list[str], folder: Path) -> None:
