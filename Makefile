@@ -3,6 +3,8 @@ OUT ?= reproduction
 # Which tests run, as pytest's -m. Empty runs all of them.
 MARKERS ?= not long
 BIN := .venv/bin
+# Tests start many processes: each would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: reproduce test check style types tests docs clean
 

@@ -1,5 +1,6 @@
 """What all tests share: shapes are checked, warnings and rank promotion are errors, caches are the session's own."""
 
+import gc
 import os
 import signal
 import sys
@@ -46,6 +47,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "chromium" in item.fixturenames:
             item.add_marker(pytest.mark.long)
+
+
+def pytest_collection_finish():
+    """What is imported stays: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

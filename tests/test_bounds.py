@@ -13,6 +13,7 @@ from crossprop.execution import bound_compilation_cache, use_compilation_cache
 
 NET = cp.Network(inputs=3, hidden=4)
 SHORT = cp.Geoff(inputs=3, features=5, tasks="A", examples=20)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(0)
 
 

@@ -17,6 +17,7 @@ from crossprop.learners import LEARNERS
 from crossprop.specification import build_learner
 from own_streams import Noise
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 NET = cp.Network(inputs=3, hidden=4)
 
 

@@ -9,6 +9,7 @@ import crossprop as cp
 from crossprop.network import SCHEMES
 
 KEY = jax.random.key(0)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 FAN_IN, SIZE = 400, 300
 
 

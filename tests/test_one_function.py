@@ -95,6 +95,7 @@ class Sorting(cp.UnitRule):
         return Shapes()
 
 
+@pytest.mark.usefixtures("quick_compilation")
 def test_a_rule_of_any_operations_runs():
     stream = cp.Arrays(np.ones((20, 3)), np.ones(20))
     records = cp.run(Sorting(cp.Network(3, 5), 0.01), stream, seeds=1, record_every=20, progress=False)
