@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import inspect
 import io
 import os
 import subprocess
@@ -20,7 +21,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import crossprop as cp
-from crossprop.torch import foresight, hooks
+from crossprop.torch import Foresight, foresight, hooks
 
 
 class Block(nn.Module):
@@ -380,6 +381,17 @@ def test_bad_arguments_are_named(arguments, error, message):
         foresight(**{"model": deep_model()} | arguments)
 
 
+@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
+def test_tracing_is_refused_by_name_and_without_gradients_gives_the_plain_network():
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)
+    foresight(model)
+    for trace in (torch.jit.trace, torch.export.export):
+        with pytest.raises(RuntimeError, match=r"cannot be traced by torch.jit.trace or torch.export: remove"):
+            trace(model, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(torch.jit.trace(model, (x,))(x), model(x))
+
+
 def test_a_second_foresight_on_a_network_is_refused():
     model = deep_model()
     handle = foresight(model)
@@ -390,6 +402,8 @@ def test_a_second_foresight_on_a_network_is_refused():
         ValueError, match=r"state must be what state_dict\(\) of a foresight gave, with 'ahead', got \['0"
     ):
         handle.load_state_dict(model.state_dict())
+    with pytest.raises(ValueError, match=r"state must be what state_dict\(\) of a foresight gave, .*, got None"):
+        inspect.unwrap(Foresight.load_state_dict)(handle, None)
     with pytest.raises(ValueError, match="horizon must be a finite number, at least 1, got 0"):
         handle.horizon = 0
     with pytest.raises(TypeError, match="ahead must be a number, got 'far'"):

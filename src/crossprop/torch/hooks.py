@@ -142,10 +142,9 @@ class Foresight:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes up what `state_dict` gave for a network of the same layers."""
         for key in ("ahead", "horizon", "moves"):
-            if key not in state:
-                raise ValueError(
-                    f"state must be what state_dict() of a foresight gave, with {key!r}, got {[*state][:3]}"
-                )
+            if not isinstance(state, Mapping) or key not in state:
+                found = [*state][:3] if isinstance(state, Mapping) else state
+                raise ValueError(f"state must be what state_dict() of a foresight gave, with {key!r}, got {found}")
         moves = state["moves"]
         if moves.keys() != self._weights.keys():
             raise ValueError(f"state must have the layers {[*self._weights]}, got {[*moves]}")
@@ -230,6 +229,11 @@ class _Layer:
             raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
         if not (inputs and torch.is_grad_enabled() and inputs[0].requires_grad):
             return None
+        if torch.jit.is_tracing() or _is_exporting():  # else tracing crashes the process
+            raise RuntimeError(
+                "crossprop.torch.foresight cannot be traced by torch.jit.trace or torch.export: remove it first, by "
+                "handle.remove(), or trace under torch.no_grad()"
+            )
         if not torch.compiler.is_compiling() and self._exchange(output):
             return None
         # Autograd computes it by an operation that is not known, or keeps it in a way of its own; or the network is
@@ -317,10 +321,14 @@ class _PassDown(torch.autograd.Function):
         return ctx.layer.input_gradient(error, through, ctx.shape).to(ctx.dtype), error, None, None
 
 
+def _is_exporting() -> bool:
+    return getattr(torch.compiler, "is_exporting", bool)()  # torch 2.4 has none
+
+
 def _refuse_double_backward() -> None:
     if torch.is_grad_enabled():
         raise RuntimeError(
-            "crossprop.torch.foresight does not support create_graph=True (double backward): "
+            "crossprop.torch.foresight does not support create_graph=True (double backward), nor torch.func: "
             "its backward pass is not the derivative of its forward pass; remove it first, by handle.remove()"
         )
 
