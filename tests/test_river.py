@@ -216,12 +216,17 @@ def test_a_data_set_of_river_is_a_stream():
         ([1, 2], {}, TypeError, r"dataset must give pairs \(dict of features, target\), got 1"),
         ([({"a": "red"}, 1.0)], {}, TypeError, r"x\['a'\] must be a number, got 'red'"),
         ([({"a": 1.0}, 1.0)], {"transformer": 7}, TypeError, "transformer must be a transformer of River, got 7"),
+        ([({"a": 1.0}, "ant")], {}, ValueError, "classes must be the number of labels .*, got None and 'ant'"),
         (datasets.SolarFlare(), {}, ValueError, "dataset must have one target per example, got one with 3"),
     ],
 )
 def test_what_is_no_stream_is_refused(examples, arguments, error, message):
     with pytest.raises(error, match=message):
         stream(examples, **arguments)
+
+
+def test_booleans_of_any_iterable_are_two_classes():
+    assert stream(datasets.Phishing().take(3)).classes == 2
 
 
 def test_examples_that_do_not_fit_are_named_when_they_come():

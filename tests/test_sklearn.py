@@ -70,6 +70,10 @@ def test_targets_of_several_columns_and_large_numbers_are_learned():
     [
         ({"learner": "foresigth"}, "learner must be one of .*did you mean 'foresight'"),
         ({"learner": cp.Backprop(cp.Network(5, 3), 0.1)}, "learner.network.inputs must be 6, as the data has, got 5"),
+        (
+            {"learner": cp.Backprop(cp.Network(6, 3, 3, loss="softmax"), 0.1), "step_size": 0.2},
+            "step_size must be left at None with a learner of yours, which has its own, got 0.2",
+        ),
         ({"hidden": 0}, "hidden must be at least 1, got 0"),
         ({"step_size": -1}, "step_size must be .* above 0, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),

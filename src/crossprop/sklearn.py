@@ -5,6 +5,7 @@ the data is one compiled call.
 """
 
 import warnings
+from inspect import signature
 from typing import Any, Self
 
 from crossprop._extras import require
@@ -67,6 +68,12 @@ class _Online(BaseEstimator):
                     raise ValueError(
                         f"learner.network.{name} must be {value!r}, as the data has, got {getattr(network, name)!r}"
                     )
+            for name in ("hidden", "step_size", "optimizer", "activation", "layer_norm"):
+                if (given := getattr(self, name)) != (default := signature(_Online).parameters[name].default):
+                    raise ValueError(
+                        f"{name} must be left at {default!r} with a learner of yours, which has its own, got "
+                        f"{check.shown(given)}"
+                    )
             self.learner_ = self.learner
         elif not isinstance(self.learner, str):
             raise TypeError(
@@ -122,7 +129,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
     **Arguments:**
 
     - `learner`: a name in `crossprop.learners.LEARNERS`, such as `"foresight"`, `"backprop"` or `"crossprop-approx"`;
-      or a learner of yours, which then brings its own network and ignores the next five arguments.
+      or a learner of yours, which brings its own network; the next five arguments are then left out.
     - `hidden`: hidden units, an int or a tuple with one number per layer. `activation`, `layer_norm`: as in
       `crossprop.Network`.
     - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is a step size of 0.01, for a regressor 0.003.

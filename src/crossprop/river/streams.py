@@ -24,7 +24,8 @@ def stream(
       order; a feature that an example lacks is 0 there.
     - `transformer`: one of River's, or a pipeline of them, such as `river.preprocessing.StandardScaler()`. A copy of it
       learns from every example before it transforms it.
-    - `classes`: the number of labels, if the targets are labels; None takes what the data set says.
+    - `classes`: the number of labels, if the targets are labels; None takes what the data set says, and 2 for
+      booleans.
     - `steps`: the number of examples; None takes what the data set says.
 
     Labels that are whole numbers below `classes` or booleans are numbered by themselves, others in the order in which
@@ -51,6 +52,10 @@ def stream(
         raise ValueError("dataset must have an example, got none") from None
     if not isinstance(first, tuple | list) or len(first) != 2:
         raise TypeError(f"dataset must give pairs (dict of features, target), got {check.shown(first)}")
+    if classes is None and isinstance(first[1], str):
+        raise ValueError(f"classes must be the number of labels where targets are text, got None and {first[1]!r}")
+    if classes is None and isinstance(check.plain(first[1]), bool):
+        classes = 2
     again = dataset if iter(dataset) is not examples else chain([first], examples)
     x = first[0] if transformer is None else next(_transformed([first], transformer))[0]
     check_features(x)
