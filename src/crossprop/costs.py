@@ -16,7 +16,7 @@ from crossprop.streams import Stream
 
 
 class Cost(NamedTuple):
-    """Of one run alone: microseconds per step, the least of several repeats, and the size of the state."""
+    """What one run alone costs: microseconds per step, the least of several repeats, and the size of the state."""
 
     microseconds: float
     numbers: int

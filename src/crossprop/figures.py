@@ -36,7 +36,7 @@ LOOKS = {
     "frozen": ("#8f8f8f", "-"),
 }
 OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
-"""Of learners that have no colour of their own, where no other learner has it."""
+"""Colours for learners without one of their own, if no other learner has it."""
 
 CONTROLS = ("frozen",)
 """Credit rules that others are compared with: drawn behind them, thick and grey."""

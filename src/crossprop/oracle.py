@@ -66,7 +66,7 @@ class Directions(NamedTuple):
     direct: Layers
     memory: Layers
     own: Float[Array, "*examples fan_in hidden"]
-    """Of the top hidden layer alone."""
+    """The part of `memory` through a unit's own outgoing weights, for the top hidden layer alone."""
 
     @property
     def whole(self) -> Layers:

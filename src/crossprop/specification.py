@@ -20,7 +20,7 @@ from crossprop.streams import STREAMS, Stream
 HIDDEN = 500
 STEP_SIZE = 5e-4
 ESTIMATOR_STEP_SIZES = {"softmax": 0.01, "squared": 0.003}
-"""Of scikit-learn and River estimators, by the loss."""
+"""Default step sizes of scikit-learn and River estimators, by loss."""
 
 
 class Experiment(NamedTuple):

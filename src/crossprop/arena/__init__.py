@@ -31,7 +31,7 @@ ROUNDS = 3
 RESOLUTION = 1.3
 """Step sizes around the best are at most this factor apart in the end."""
 STEPS, REPEATS = 6000, 3
-"""Of the runs that are timed."""
+"""Steps and repeats of the runs that are timed."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Arena:
         return self._publish(results, listing.contests, sweeps, say, command)
 
     def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
-        """Of every learner at its best setting, without probes; measured once."""
+        """The cost of every learner at its best setting, without probes; measured once."""
         spec = contest.spec
         learners = best_learners(spec, sweep.learners)
         steps, repeats = min(STEPS, spec.steps or STEPS), 1 if self.quick else REPEATS

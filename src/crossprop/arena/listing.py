@@ -105,7 +105,7 @@ def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _check_settings(spec: SweepSpec, settings: Any) -> None:
-    """That every learner has the same budget."""
+    """Raises a ValueError unless every learner has the same budget."""
     if settings is None:
         return
     check.integer("settings", settings, low=1)

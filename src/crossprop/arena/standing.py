@@ -32,7 +32,7 @@ class Standing(NamedTuple):
     values: "dict[str, xarray.DataArray]"
     """One number per fresh seed for every learner, in the order of the list."""
     ranks: dict[str, Estimate]
-    """By mean over fresh seeds, with a bootstrap interval; overall, the mean rank."""
+    """Ranks by the mean over fresh seeds, with a bootstrap interval; overall, the mean rank."""
     versus: dict[str, Comparison]
     """Every other learner against the reference."""
 
@@ -47,7 +47,7 @@ class Results(NamedTuple):
     choices: dict[str, dict[str, Choice]]
     """The best settings by stream and learner, chosen on the sweep's seeds."""
     costs: dict[str, dict[str, Cost]]
-    """By stream and learner."""
+    """Costs by stream and learner."""
     own: tuple[str, ...] = ()
     """The learners whose classes are not of this package."""
 
@@ -78,12 +78,12 @@ class Results(NamedTuple):
         ]
 
     def best(self, stream: str, learners: Sequence[str]) -> str | None:
-        """Of these learners, the best on the sweep's seeds, which had no part in its numbers on fresh seeds."""
+        """The best of these learners on the sweep's seeds, which had no part in its numbers on fresh seeds."""
         choices = self.choices[stream]
         return min(learners, key=lambda name: (choices[name].diverged, choices[name].mean), default=None)
 
     def best_throughout(self, learners: Sequence[str]) -> str:
-        """Of these learners, the best on the sweep's seeds over all streams, with the reference's error as the unit of
+        """The best of these learners on the sweep's seeds over all streams, with the reference's error as the unit of
         each."""
         unit = {name: choices[self.reference].mean or 1.0 for name, choices in self.choices.items()}
 

@@ -30,7 +30,7 @@ class Observers(NamedTuple):
         return any(sees_after(metric) for _, metric in self.metrics)
 
     def after(self, learner: Learner, outputs: Any, y: jax.Array) -> Outcome | None:
-        """That outcome, from a function that gives the outputs; None if no metric sees it."""
+        """The outcome after learning, from a function that gives the outputs; None if no metric sees it."""
         if not self.see_after:
             return None
         made = outputs()

@@ -152,8 +152,8 @@ def move_layer_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.A
 def unit_drifts(
     rule: UnitRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int, first: jax.Array | None = None
 ) -> dict[str, jax.Array]:
-    """Of the incoming weights of all hidden layers and of the outgoing weights, without biases; inputs lie along
-    `inputs_axis` of the first layer's weights, whose drift may be given in parts, as `first`."""
+    """The drifts of the incoming weights of all hidden layers and of the outgoing weights, without biases. Inputs lie
+    along `inputs_axis` of the first layer's weights, whose drift may be given in parts, as `first`."""
     network, changes = rule.network, []
     for at, (layer, now, then) in enumerate(zip(network.layers(), work.layers, initial.layers, strict=True)):
         if at == 0 and first is not None:

@@ -24,7 +24,7 @@ from crossprop.network import float_type
 
 SECONDS_PER_SEGMENT = 1.0
 LONGEST, LONGEST_BATCHED = 13, 11
-"""Of a segment, as powers of two: of one run, and of runs side by side."""
+"""The most steps of a segment, as powers of two: for one run, and for runs side by side."""
 EXAMPLE_BYTES = 2**30
 MOST_SIDE_BY_SIDE = 2**11
 
@@ -126,12 +126,12 @@ class Given(NamedTuple):
     x: Any
     y: Any
     sums: Any
-    """Of the window that is open."""
+    """What the open window has summed up so far."""
     start: Any
     steps: Any
     record_every: Any
     alive: Any
-    """Of runs side by side: whether it is a run, or only fills up the batch."""
+    """For runs side by side: which are runs, and which only fill up the batch."""
 
 
 class LoopSession:

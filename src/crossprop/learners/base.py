@@ -195,7 +195,7 @@ class UnitRule(Learner):
         return {"incoming": jnp.concatenate(flat) if flat else jnp.zeros(0, outgoing.dtype), "outgoing": outgoing}
 
     def own_step_size(self) -> Hyperparameter:
-        """Of the incoming weights of one hidden layer."""
+        """The step size of the incoming weights of one hidden layer."""
         own = self.incoming_step_size
         assert not isinstance(own, tuple), "by_layer gives every layer its own"
         return first_set(own, self.step_size)
@@ -206,15 +206,15 @@ class UnitRule(Learner):
         return optimizer if isinstance(optimizer, NetworkOptimizer) else None
 
     def step_sizes(self) -> tuple[Hyperparameter, ...]:
-        """Of the incoming weights of each hidden layer, and of the outgoing weights."""
+        """The step sizes of the incoming weights of each hidden layer, and of the outgoing weights."""
         return (*(rule.own_step_size() for rule in self.by_layer()), self.step_size)
 
     def incoming_optimizer(self) -> optax.GradientTransformationExtraArgs:
-        """Of the incoming weights of one hidden layer."""
+        """The optimizer of the incoming weights of one hidden layer."""
         return transformation(self.optimizer, self.own_step_size())
 
     def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
-        """Of the outgoing weights, which it sees transposed, `(outputs, features)`."""
+        """The optimizer of the outgoing weights, which it sees transposed, `(outputs, features)`."""
         return transformation(self.optimizer, self.step_size)
 
 

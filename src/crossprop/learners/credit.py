@@ -27,10 +27,10 @@ class State(NamedTuple):
     """`(fan_in, hidden, memories)` or `(hidden, outputs)`"""
     signs: Float[Array, "projections hidden outputs"] | tuple[Array | None, ...] | None
     optimizer: tuple[Any, optax.OptState]
-    """Of the incoming weights, and of the outgoing weights transposed. An optimizer that sees the whole network has
-    None for the incoming weights, and one state for all, of `(*incoming, outgoing transposed)`."""
+    """Its state for the incoming weights, and for the outgoing weights transposed. An optimizer that sees the whole
+    network has None for the incoming weights, and one state for all, of `(*incoming, outgoing transposed)`."""
     key: Key[Array, ""] | None = None
-    """Of a learner that needs randomness."""
+    """The key of a learner that needs randomness."""
     replacement: "Replaced | None" = None
     """What the replacement keeps, if units are replaced."""
 

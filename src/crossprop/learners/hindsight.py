@@ -36,7 +36,7 @@ class LateState(NamedTuple):
     replacement: Replaced | None = None
     """What the replacement keeps, if units are replaced."""
     key: Key[Array, ""] | None = None
-    """Of an optimizer that draws noise."""
+    """The key of an optimizer that draws noise."""
 
     @property
     def plain(self) -> State:

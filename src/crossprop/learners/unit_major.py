@@ -41,7 +41,7 @@ class UnitMajorState(eqx.Module):
     outgoing: Any
     """`(outputs, features)`; in the kernel engine a tuple of pieces"""
     optimizer: Any
-    """Of the outgoing weights; of all weights if one transformation sees the whole network."""
+    """The optimizer's state for the outgoing weights; for all weights if it sees the whole network."""
     key: Any = None
     replacement: Replaced | None = None
     """With a tuple for its memory, one entry per hidden layer."""
@@ -100,7 +100,7 @@ class Stack(NamedTuple):
     rules: "tuple[UnitRule, ...]"
     nets: tuple[Arithmetic, ...]
     top: Arithmetic
-    """Of the outputs."""
+    """The arithmetic of the outputs."""
 
     @classmethod
     def of(cls, rule: "UnitRule") -> "Stack":

@@ -22,7 +22,7 @@ OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "rmsprop": lambda step_size: optax.rmsprop(step_size, decay=0.9, eps=1e-10, initial_scale=1.0),
     "adam": lambda step_size: optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8),
 }
-"""By name, with the paper's constants."""
+"""Optimizers by name, with the paper's constants."""
 
 EXTRA_ARGUMENTS = {
     "key": "a key of JAX, a new one at every step",
@@ -57,7 +57,7 @@ class NetworkOptimizer(eqx.Module):
 Optimizer = str | Callable[[Any], optax.GradientTransformation] | NetworkOptimizer
 
 NETWORK_OPTIMIZERS: dict[str, type[NetworkOptimizer]] = {}
-"""By name, for the command line and TOML files; `crossprop.optimizers` fills it."""
+"""Optimizers by name, for the command line and TOML files; `crossprop.optimizers` fills it."""
 
 
 # The optimizer as a field of a learner, or of another optimizer.

@@ -58,13 +58,13 @@ def plan(
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:
-    """Of each run, the percentage misclassified at the end."""
+    """The percentage that each run misclassifies at the end."""
     curve = runs.curve("error", name)
     return 100 * curve[:, -max(1, round(LATE * curve.shape[1])) :].mean(axis=1)
 
 
 def lost(runs: Runs, name: str) -> np.ndarray:
-    """Of each run, how many points more it misclassifies at the end than at first."""
+    """How many points more each run misclassifies at the end than at first."""
     curve = runs.curve("error", name)
     if curve.shape[1] < FEWEST:
         raise CannotDecide(f"it takes {FEWEST} tasks or more, and the records have {curve.shape[1]}")

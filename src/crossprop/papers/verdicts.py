@@ -106,7 +106,7 @@ class Part:
 
     @property
     def decisive(self) -> Finding:
-        """Of the findings that make the part what it is, the one with the least room."""
+        """The finding with the least room, among those that make the part what it is."""
         return min(
             (finding for finding in self.findings if finding.true is self.true),
             key=lambda finding: finding.bounds.room(finding.number),

@@ -34,7 +34,7 @@ def conclusions(sweep: Sweep) -> list[str]:
 
 
 def _rank(sweep: Sweep, name: str) -> tuple[int, float]:
-    """By the mean on fresh seeds if all learners have them, else by that on the sweep's seeds."""
+    """Sorts by the mean on fresh seeds if all learners have them, else by that on the sweep's seeds."""
     choice = sweep.learners[name].choice
     return choice.diverged, float(sweep.evaluation.values()[name].mean()) if sweep.fresh else choice.mean
 

@@ -101,7 +101,7 @@ class Pictures(NamedTuple):
     lines: list[dict[str, Any]]
     heat_maps: list[dict[str, Any]]
     curves: dict[str, list[dict[str, Any]]]
-    """By group of learners."""
+    """Charts by group of learners."""
     seeds: str
     """Which seeds the curves are means over."""
     highest: float

@@ -15,7 +15,7 @@ UTILITIES = ("adaptable", "contribution")
 
 
 class ContinualMemory(NamedTuple):
-    """Of one hidden layer."""
+    """What is kept for one hidden layer."""
 
     turnover: Turnover
     faded: Float[Array, " hidden"]

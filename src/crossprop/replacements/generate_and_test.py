@@ -12,7 +12,7 @@ from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
 
 
 class GenerateAndTestMemory(NamedTuple):
-    """Of one hidden layer."""
+    """What is kept for one hidden layer."""
 
     turnover: Turnover
     size: Float[Array, " hidden"]

@@ -12,7 +12,7 @@ from crossprop.replacements.base import Choice, Replacement, Watched, first
 
 
 class ReDoMemory(NamedTuple):
-    """Of one hidden layer."""
+    """What is kept for one hidden layer."""
 
     faded: Float[Array, " hidden"]
     """$d^{a_j}$, how much of the running mean is still its initial 0."""

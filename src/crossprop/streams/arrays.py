@@ -21,7 +21,7 @@ FEW = 1000
 """Integers with at most so many different values from 0 on are taken for classes."""
 
 BYTES_PER_LABEL = 100
-"""Of a label and its place among the others."""
+"""Bytes that a label and its place among the others take."""
 
 
 @dataclass(frozen=True, eq=False)

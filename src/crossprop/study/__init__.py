@@ -37,7 +37,7 @@ STUDIES = {
     "credit": "Is it the right credit? Every rule beside the exact meta-gradient",
 }
 STEPS, REPEATS = 4000, 5
-"""Of the runs that are timed."""
+"""Steps and repeats of the runs that are timed."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Study:
         return found
 
     def _costs(self, spec: SweepSpec, main: Result) -> dict[str, Cost]:
-        """Of every rule with plain steps, at its best setting; measured once."""
+        """The cost of every rule with plain steps, at its best setting; measured once."""
         learners = best_learners(spec, {row.learner: row.swept for row in main.rows if row.optimizer == "sgd"})
         steps, repeats = (60, 1) if self.quick else (STEPS, REPEATS)
         path = self.folder / "costs.json"

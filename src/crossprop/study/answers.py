@@ -33,7 +33,7 @@ class Row(NamedTuple):
     swept: Swept
     estimates: dict[str, Estimate]
     versus: dict[str, dict[str, Comparison]]
-    """By reference, then by phase; a learner is not compared with itself."""
+    """Comparisons by reference, then by phase; a learner is not compared with itself."""
     drift: Estimate
     """The distance of the incoming weights from their initial values at the end of the run."""
 
@@ -51,7 +51,7 @@ class Result(NamedTuple):
     rows: list[Row]
 
     def best(self, optimizer: str, *rules: str) -> Row | None:
-        """Of these rules with this optimizer, the one that is best on the sweep's seeds."""
+        """The best of these rules with this optimizer, on the sweep's seeds."""
         return _best([row for row in self.rows if row.optimizer == optimizer and row.rule in rules])
 
     @property

@@ -148,7 +148,7 @@ class CosineRow(NamedTuple):
     rule: str
     layer: str
     cosines: dict[str, Estimate]
-    """By column of `COSINES`, with intervals over seeds."""
+    """Cosines by column of `COSINES`, with intervals over seeds."""
 
 
 def cosine_rows(found: Mapping[str, Found]) -> list[CosineRow]:

@@ -41,7 +41,7 @@ RETRIES = 2
 """How often a task that fails, say for lack of a worker's memory, is tried again."""
 
 _pools: dict[str, DevicePool] = {}
-"""By worker in this process: all tasks of a worker share its pool, and so its threads."""
+"""Pools by worker in this process: all tasks of a worker share its pool, and so its threads."""
 
 
 @contextmanager

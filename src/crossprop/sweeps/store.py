@@ -116,7 +116,7 @@ def read_header(path: Path) -> StoreHeader:
 
 
 def _first_header(header: StoreHeader, blocks: list[StoredBlock]) -> StoreHeader:
-    """That of a new store. If there are blocks, `store.json` was lost, and they say what they have in common."""
+    """The header of a new store. If there are blocks, `store.json` was lost, and they say what they have in common."""
     about = blocks[0].about if blocks else header.common
     return replace(header, common={name: about.get(name) for name in header.common})
 

@@ -21,7 +21,7 @@ KEPT = {
     "MmBackward0": ("_raw_saved_mat2", True),
     "ConvolutionBackward0": ("_raw_saved_weight", False),
 }
-"""By operation, where autograd keeps a layer's weights, and whether transposed."""
+"""Where autograd keeps a layer's weights, and whether transposed, by operation."""
 RESHAPES = {"ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "SqueezeBackward1"}
 """Operations between a layer's output and its product with the weights."""
 SETTINGS = {"ahead": -math.inf, "horizon": 1}
@@ -202,7 +202,7 @@ class Foresight:
             self._spare_is |= {weight: (weight._version, self.ahead) for weight in weights}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Foresight":
-        """Of a copied network: its hooks belong to the copy."""
+        """With a network that is copied: the hooks of the copy use the copy."""
         other = Foresight.__new__(Foresight)
         memo[id(self)] = other
         other.__setstate__(copy.deepcopy(self.__getstate__(), memo))

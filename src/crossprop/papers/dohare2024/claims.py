@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import xarray
 
 WITHIN = 0.1
-"""Of a published value, as a share of it."""
+"""How far from a published value counts as met, as a share of it."""
 BINS, EARLY_BINS = 5, 10
 CHANGED = "error at the end / at first, "
 KEPT = 1.1
@@ -56,7 +56,7 @@ POINTS = 0.5
 
 
 def _lowest(runs: Runs, name: str) -> np.ndarray:
-    """Of each run, the error in the bin of the first ten in which the mean error is lowest."""
+    """The error of each run in the bin of the first ten in which the mean error is lowest."""
     curve = runs.curve("loss", name)[:, :EARLY_BINS]
     return curve[:, curve.mean(axis=0).argmin()]
 
