@@ -433,6 +433,7 @@ def test_bounds_tell_inside_outside_equal_and_both(span, expected):
         ((2.04, 1.96, 2.13), "adam's error is 2.04 times backprop's [1.96, 2.13], in 30 of 30 seeds"),
         ((0.21, 0.19, 0.24), "adam's error is 79% below backprop's [76, 81], in 30 of 30 seeds"),
         ((0.9999, 0.9991, 1.0009), "adam's error is within 1% of backprop's: −0.01% [−0.09, 0.09], in 30 of 30 seeds"),
+        ((0.998, 0.97, 1.02), "adam's error is about backprop's: 0% [−3, 2], in 30 of 30 seeds"),
         ((1.2, np.nan, np.nan), "adam's error is 20% above backprop's, in 30 of 30 seeds"),
         ((1.2, 0.001, 1e9), "adam's error is 20% above backprop's [−100, > 10,000], in 30 of 30 seeds"),
     ],

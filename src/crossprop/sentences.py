@@ -44,7 +44,8 @@ def _text(value: float, places: int) -> str:
 def ratio(noun: str, a: str, b: str, times: Estimated, count: str = "", equal: float = 0.0) -> str:
     """A ratio of `a` to `b`: in percent above or below, or in times if it is 2 or more.
 
-    If its interval excludes differences of `equal` or more, it says that they are within that of each other.
+    If its interval excludes differences of `equal` or more, it says that they are within that of each other; if the
+    mean is 0 to the last digit shown, that they are about the same.
     """
     mean, low, high = times.mean, times.low, times.high
     above = span(100 * (mean - 1), 100 * (low - 1), 100 * (high - 1))
@@ -53,6 +54,8 @@ def ratio(noun: str, a: str, b: str, times: Estimated, count: str = "", equal: f
     if mean >= 2:
         shown = span(mean, low, high)
         return f"{a}'s {noun} is {shown.mean} times {b}'s{shown.between}{count}"
+    if not above.mean.strip("−0."):
+        return f"{a}'s {noun} is about {b}'s: 0%{above.between}{count}"
     if mean >= 1:
         return f"{a}'s {noun} is {above.mean}% above {b}'s{above.between}{count}"
     below = span(100 * (1 - mean), 100 * (1 - high), 100 * (1 - low))

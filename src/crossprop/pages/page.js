@@ -352,7 +352,7 @@
       const layout = {
         height: 110 + 24 * rows.length, margin: { l: narrow.matches ? 130 : 200, r: 16, t: narrow.matches ? 34 : 8, b: 60 }, hovermode: "closest",
         font: { family: "system-ui, sans-serif", size: narrow.matches ? 10 : 12 },
-        xaxis: { title: { text: `${forest.axis}${data.quick ? " · quick version" : ""}`, standoff: 8 }, range, ticksuffix: "%", zeroline: false, nticks: narrow.matches ? 5 : 9 },
+        xaxis: { title: { text: `${forest.axis}${data.quick ? `${narrow.matches ? "<br>" : " · "}quick version` : ""}`, standoff: 8 }, range, ticksuffix: "%", zeroline: false, nticks: narrow.matches ? 5 : 9 },
         yaxis: { type: "category", categoryarray: rows.map((row) => plain(row.name)), range: [rows.length - 0.5, -0.5], showgrid: false },
         shapes: [
           { type: "line", x0: 0, x1: 0, y0: 0, y1: 1, yref: "paper", line: { color: css("--muted"), width: 1.5 } },

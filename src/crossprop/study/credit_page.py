@@ -127,7 +127,7 @@ def _cosines(found: Found) -> list[dict[str, Any]]:
 def _sizes(found: Found) -> list[dict[str, Any]]:
     """The sizes of the parts of the meta-gradient of the top layer, over backprop's run."""
     top = found.along.isel(layer=-1).sel(learner=BACKPROP)
-    title = "size of the parts of the meta-gradient" + " of the top layer" * (found.along.sizes["layer"] > 2)
+    title = "sizes of the parts" + " in the top layer" * (found.along.sizes["layer"] > 2)
     return [_chart(title, top, {part: (top.norm.sel(part=part), look) for part, look in PARTS.items()})]
 
 
