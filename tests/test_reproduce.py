@@ -14,9 +14,10 @@ from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
 from crossprop.papers.paper import Version
-from crossprop.papers.veeriah2017 import PAPER
+from crossprop.papers.veeriah2017 import PAPER, features
 from crossprop.papers.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
 from crossprop.reproduce.runner import mnist_for
+from crossprop.running import States
 from same import files_in
 
 QUICK = ["reproduce", "--quick", "--seeds", "2", "--mnist-seeds", "1"]
@@ -114,6 +115,20 @@ def test_features_are_measured_for_both_learners_the_control_and_the_pixels(quic
     assert ((features.neighbours >= 0) & (features.neighbours <= 1)).all()
     assert float(features.neighbours.sel(representation="pixels").mean()) > 0.5
     assert np.isfinite(features.tsne).all()
+
+
+def test_maps_do_not_depend_on_the_threads_of_blas(monkeypatch):
+    from threadpoolctl import threadpool_info
+
+    threads = []
+
+    def tsne(space):
+        threads.extend(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+        return space[:, :2]
+
+    monkeypatch.setattr(features, "_tsne", tsne)
+    features._measured({}, cp.datasets.mnist5k(), 30, States({}, cp.Geoff(), 0))
+    assert {*threads} == {1}
 
 
 def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch, records_alone):

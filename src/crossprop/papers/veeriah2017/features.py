@@ -48,12 +48,14 @@ def features_plan(version: Version) -> Plan:
 def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, states: States) -> "xarray.Dataset":
     """The features of learners, and the pixels, of the same random images, mapped and measured."""
     import xarray
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(examples, len(data.y)), replace=False))
     x, labels = data.x[drawn], data.y[drawn]
     spaces = {name: _features(learner, states[name][0], x) for name, learner in learners.items()} | {"pixels": x}
     maps = []
-    with bar("maps", len(spaces), unit="maps") as advance, ThreadPoolExecutor(cores()) as pool:
+    # With how many threads BLAS multiplies changes the last bits of a product, and these change all of a map.
+    with threadpool_limits(1), bar("maps", len(spaces), unit="maps") as advance, ThreadPoolExecutor(cores()) as pool:
         for found in pool.map(_tsne, spaces.values()):
             maps.append(found)
             advance(1)
