@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import crossprop as cp
+from crossprop.formats import minus_signs
 
 EXAMPLES, MOMENT, DELAY, AHEAD, HORIZON = 600, 690, 150, 2.0, 100.0
 COLOURS = {
@@ -100,7 +101,7 @@ def draw_errors(axes, table):
     axes.text(-0.3, -0.65, "backprop", color=COLOURS["backprop"], fontsize=9, ha="right")
     axes.set_yticks(range(len(RULES)), RULES.values(), fontsize=9)
     axes.set_ylim(len(RULES) - 0.5, -0.9)
-    axes.xaxis.set_major_formatter("{x:+g}%")
+    axes.xaxis.set_major_formatter(lambda percent, _: minus_signs(f"{percent:+g}%") if percent else "0%")
     axes.set_title(
         "error against tuned backprop, two hidden layers\n(● sgd, □ adam; mean and 95% interval)", fontsize=10
     )

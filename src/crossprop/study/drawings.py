@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crossprop.figures import LOOKS
+from crossprop.formats import minus_signs
 from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, FROZEN, Row
 
@@ -52,6 +53,6 @@ def _panel(axes: Any, rows: Sequence[Row], phase: str) -> None:
             axes.axhline(at - 0.5, color="#dddddd", linewidth=0.8)
     axes.axvline(0, color=LOOKS[BACKPROP][0], linewidth=1)
     axes.set_title(PHASES[phase], fontsize=10)
-    axes.xaxis.set_major_formatter("{x:+g}%")
+    axes.xaxis.set_major_formatter(lambda percent, _: minus_signs(f"{percent:+g}%") if percent else "0%")
     axes.locator_params(axis="x", nbins=5)
     axes.spines[["top", "right"]].set_visible(False)
