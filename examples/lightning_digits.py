@@ -78,7 +78,7 @@ for name, ahead in (("backprop", 0.0), ("foresight", 2.0)):
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, losses in curves.items():
     smooth = torch.tensor(losses).unfold(0, 20, 10).mean(dim=1)
-    axes.semilogy(range(20, 20 + 10 * len(smooth), 10), smooth, label=name)
+    axes.plot(range(20, 20 + 10 * len(smooth), 10), smooth, label=name)
 axes.set(xlabel="step", ylabel="loss, mean of twenty steps")
 axes.legend()
 plt.show()

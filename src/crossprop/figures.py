@@ -138,7 +138,7 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     variable = schema.describe(records, name)
     if variable.log and (estimate.mean > 0).any():
         axes.set_yscale("log")
-        _plain_ticks(axes)
+        _plain_ticks(axes.yaxis)
         zero = [str(name) for name, mean in zip(records.learner.values, estimate.mean, strict=True) if not mean.any()]
         if zero:
             axes.text(
@@ -152,16 +152,16 @@ def panel(axes: Any, records: "xarray.Dataset", name: str, transform: Transform 
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _plain_ticks(axes: Any) -> None:
+def _plain_ticks(axis: Any) -> None:
     """Ticks of a log axis as plain numbers: 50, 70, 100, or 0.01, 0.1, 1 where it spans more."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    low, high = axes.get_ylim()
+    low, high = axis.get_view_interval()
     decades = np.log10(high / low)
     digits = (1, 2, 3, 4, 5, 6, 7, 8, 9) if decades < 0.6 else (1, 2, 3, 5, 7) if decades < 1.5 else (1, 2, 5)
-    axes.yaxis.set_major_locator(LogLocator(subs=digits if decades < 3 else (1,), numticks=12))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(LogLocator(subs=digits if decades < 3 else (1,), numticks=12))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
@@ -200,6 +200,7 @@ def along_setting(records: "xarray.Dataset", stem: Path, title: str, along: Alon
     if np.nanmax(seen) > TALLEST * np.nanmin(seen) > 0:
         axes.set_ylim(0.9 * np.nanmin(seen), TALLEST * np.nanmin(seen))
     axes.set_xscale("log")
+    _plain_ticks(axes.xaxis)
     axes.set_xlabel(along.axis)
     axes.set_title(along.title, fontsize=10, pad=16)
     axes.spines[["top", "right"]].set_visible(False)
