@@ -64,7 +64,9 @@ def test_kernel_agrees_with_scan_in_the_interpreter(rule):
     assert_kernel_agrees_with_scan(runs)
 
 
-@pytest.mark.parametrize("rule", SOME)
+@pytest.mark.parametrize(
+    "rule", [pytest.param(rule, marks=[pytest.mark.long] * (rule != "projected")) for rule in SOME]
+)
 def test_deep_kernels_lower_for_cuda(rule):
     gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
     network = cp.Network(5, (4, 8), 3, "tanh", "softmax", bias=True, layer_norm=True)
@@ -73,6 +75,14 @@ def test_deep_kernels_lower_for_cuda(rule):
         assert "triton" in traced_kernel(learner).lower(lowering_platforms=("cuda",)).as_text()
 
 
+@pytest.mark.parametrize(
+    "results_in_batches",
+    [
+        *("scan", "chunked side by side", "kernel"),
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("scan side by side", "chunked")),
+    ],
+    indirect=True,
+)
 def test_a_deep_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
     network = cp.Network(5, (6, 4), 2)
     learner, wild = cp.Foresight(network, 0.01, horizon=10.0), cp.Foresight(network, 1e6)

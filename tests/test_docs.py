@@ -76,7 +76,19 @@ WRITTEN = {"bench": "*/bench.json", "plot": "*/sweep.html", "study": "*/study.ht
 LONG = {"deep-networks", "tutorial", "drift", "features", "foresight", "replacements", "optimizers"}
 LONG |= {"adding-a-learner", "adding-a-stream"}
 """Pages and examples that take more than about five seconds."""
-LONG_COMMANDS = ("crossprop study", "crossprop reproduce --out", "crossprop arena")
+LONG_COMMANDS = ("crossprop study", "crossprop reproduce --out", "crossprop reproduce sutton1992", "crossprop arena")
+
+
+def _commands():
+    """The commands of all pages; those that take long, and those with the options of one before them, are long."""
+    met = []
+    for line in dict.fromkeys(line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()):
+        words = shlex.split(line, comments=True)
+        to_do = {"run": words[:3], "plot": words[:2]}.get("".join(words[1:2]))
+        options = {word for word in words if word.startswith("--")}
+        again = to_do is not None and any(to_do == other and options <= theirs for other, theirs in met)
+        met.append((to_do, options))
+        yield pytest.param(line, marks=[pytest.mark.long] * (again or line.startswith(LONG_COMMANDS)))
 
 
 def _each(paths):
@@ -108,15 +120,7 @@ def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
     assert "records" in namespace or not source
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(line, marks=[pytest.mark.long] * line.startswith(LONG_COMMANDS))
-        for line in dict.fromkeys(
-            line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()
-        )
-    ],
-)
+@pytest.mark.parametrize("command", [*_commands()])
 def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
     words = shlex.split(command, comments=True)
     if words[0] == "make":

@@ -88,8 +88,14 @@ def transcription(rule, matrices, sizes, adam, x, y):
     return net.matrices, outputs
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("hidden", [3, (3, 4)], ids=str)
+@pytest.mark.parametrize(
+    ("hidden", "optimizer"),
+    [
+        *((3, "adam"), ((3, 4), "sgd")),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ((3, "sgd"), ((3, 4), "adam"))),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
 def test_it_equals_the_transcription_of_its_equations(rule, hidden, optimizer):
     net = cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)

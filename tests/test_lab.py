@@ -399,8 +399,11 @@ NESTED = SMALL | {
 
 @pytest.mark.parametrize(
     ("setting", "command"),
-    [(SMALL, "run"), (APART, "run"), (NAMED, "sweep"), (PARTS, "run"), (NESTED, "sweep")],
-    ids=["run", "apart", "named", "parts", "nested"],
+    [
+        *((PARTS, "run"), (NESTED, "sweep")),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ((SMALL, "run"), (APART, "run"), (NAMED, "sweep"))),
+    ],
+    ids=["parts", "nested", "run", "apart", "named"],
 )
 def test_command_gives_the_same_records(setting, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -25,7 +25,11 @@ NETWORKS = [
     cp.Network(6, 7, 2, "relu", "squared", bias=True),
     cp.Network(3, 5, 4, "tanh", "softmax", bias=True),
 ]
-networks = pytest.mark.parametrize("net", NETWORKS, ids=lambda net: f"{net.activation}-{net.loss}-{net.bias}")
+networks = pytest.mark.parametrize(
+    "net",
+    [pytest.param(net, marks=[pytest.mark.long] * (net.activation == "tanh")) for net in NETWORKS],
+    ids=lambda net: f"{net.activation}-{net.loss}-{net.bias}",
+)
 step_sizes = st.floats(1e-5, 0.05)
 
 

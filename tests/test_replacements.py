@@ -311,7 +311,10 @@ class Sizes(cp.Replacement):
         return cp.replacements.Choice(jnp.asarray(0), memory)
 
 
-@pytest.mark.parametrize(("inputs", "hidden", "outputs"), [(1, (1, 31), 1), (16, (17, 33), 15), (130, (40, 600), 3)])
+SIZES = [(1, (1, 31), 1), pytest.param(16, (17, 33), 15, marks=pytest.mark.long), (130, (40, 600), 3)]
+
+
+@pytest.mark.parametrize(("inputs", "hidden", "outputs"), SIZES)
 def test_sizes_of_weights_are_means_without_biases(inputs, hidden, outputs):
     """Summed in blocks, whatever is left over."""
     learner = cp.Frozen(cp.Network(inputs, hidden, outputs, bias=True), 0.0001, replacement=Sizes())

@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
+import openTSNE
 import pytest
 import xarray as xr
 
@@ -25,8 +27,13 @@ QUICK = ["reproduce", "--quick", "--seeds", "2", "--mnist-seeds", "1"]
 
 @pytest.fixture(scope="module")
 def quick(made_once, quick_compilation):
-    made = made_once("quick-reproduction", lambda folder: main([*QUICK, "--out", str(folder / "reproduction")]))
-    return made / "reproduction"
+    """The folder of a quick reproduction, with a tenth of its images in a task, and rough maps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("openTSNE.TSNE", partial(openTSNE.TSNE, early_exaggeration_iter=40, n_iter=40))
+        few = lambda data, tasks, examples: cp.LabelShift(data, tasks=tasks, examples=500)
+        patch.setattr("crossprop.papers.veeriah2017.plans.LabelShift", few)
+        made = made_once("quick-reproduction", lambda folder: main([*QUICK, "--out", str(folder / "reproduction")]))
+        yield made / "reproduction"
 
 
 @pytest.fixture
@@ -142,10 +149,11 @@ def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch, records_alon
 
 def test_force_runs_again_and_gives_the_same_records(copied, capsys):
     out, command = copied
-    before = xr.open_zarr(out / "geoff.zarr").load()
-    main([*command[:1], "geoff", *command[1:], "--force"])
+    before = xr.open_zarr(out / "features.zarr").load()
+    main([*command[:1], "features", *command[1:], "--force"])
     assert "done before" not in capsys.readouterr().out
-    xr.testing.assert_equal(xr.open_zarr(out / "geoff.zarr").load(), before)
+    again = xr.open_zarr(out / "features.zarr").load()
+    xr.testing.assert_equal(again.drop_vars("tsne"), before.drop_vars("tsne"))  # the maps' last bits may differ
 
 
 def test_an_interrupted_reproduction_goes_on_where_it_was(copied, monkeypatch, records_alone):

@@ -41,7 +41,11 @@ def rows(frame):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("learner", ["foresight", partial(cp.Crossprop, eta=0.5)], ids=["foresight", "crossprop"])
+@pytest.mark.parametrize(
+    "learner",
+    ["foresight", pytest.param(partial(cp.Crossprop, eta=0.5), marks=pytest.mark.long)],
+    ids=["foresight", "crossprop"],
+)
 def test_a_batch_is_the_loop_over_its_rows_also_where_labels_and_features_appear(learner):
     one, many = (Classifier(learner, hidden=5, step_size=0.1, seed=3) for _ in range(2))
     for part in (X[["a", "b"]][:20], X[20:]):

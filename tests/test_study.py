@@ -193,6 +193,7 @@ def test_percent_and_verdict_follow_the_difference(study):
     assert verdict(one._replace(p=0.01, difference=one.difference._replace(mean=1.0))) == "no"
 
 
+@pytest.mark.long
 def test_a_study_that_is_done_is_written_again_without_a_run(study, monkeypatch, capsys):
     monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
     main(["study", "geoff", "--quick", "--out", str(study)])
