@@ -121,7 +121,7 @@ def notes(rows: Sequence[Row]) -> list[str]:
         if row.contender == "auto" and row.engine:
             cases[f"auto: {row.engine}"].append(row.case.name)
     total = len({row.case for row in rows})
-    return [f"{note}." if len(names) == total else f"{note} ({', '.join(names)})." for note, names in cases.items()]
+    return [f"{note}." if len(names) == total else f"{note} ({'; '.join(names)})." for note, names in cases.items()]
 
 
 def number(value: float) -> str:
