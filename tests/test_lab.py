@@ -521,3 +521,9 @@ def test_ctrl_c_ends_the_lab_cleanly(tmp_path):
             lab.send_signal(signal.SIGINT)
             out, err = lab.communicate(timeout=60)
     assert (lab.returncode, err) == (0, "") and out.endswith("The lab is closed.\n")
+
+
+def test_a_link_without_a_setting_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["lab", "http://127.0.0.1:1/token/", "--no-open"])
+    assert "the link must be one copied from a lab, with a setting behind its #, got 'http" in capsys.readouterr().err

@@ -36,11 +36,14 @@ class Lab:
 def open_lab(flags: Lab) -> None:
     require("crossprop lab", "starlette", "uvicorn", extra="lab")
     check.integer("port", flags.port, low=0, high=65535)
+    _, has_setting, setting = (flags.link or "").partition("#")
+    if flags.link is not None and not setting:
+        raise ValueError(f"the link must be one copied from a lab, with a setting behind its #, got {flags.link!r}")
     import_modules(flags.imports)
     from crossprop.lab.server import Lab as Running
 
     running = Running(flags.port, flags.imports)
-    url = running.url + ("#" + flags.link.partition("#")[2] if flags.link and "#" in flags.link else "")
+    url = running.url + has_setting + setting
     say = Console().print
     say(f"The lab is at {url}", soft_wrap=True, markup=False, highlight=False)
     say("Ctrl-C ends it.")

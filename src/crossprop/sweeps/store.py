@@ -110,7 +110,7 @@ def read_header(path: Path) -> StoreHeader:
         grids = [Grid(name, **grid, common=common) for name, grid in stored["learners"].items()]
         return StoreHeader(grids, common, stored["store"])
     except OSError as problem:
-        raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {problem}") from None
+        raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {file}: {problem.strerror}") from None
     except (KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{file} is damaged: {problem!r}") from None
 
