@@ -125,8 +125,10 @@ def test_chunked_agrees_with_scan(rule, optimizer):
         *((rule, every, "sgd", "cpu", 3) for rule, every in zip(RULES, (1, 50, 3, 997, 50, 50), strict=True)),
         pytest.param("crossprop", 3, "momentum", "cpu", 3, marks=pytest.mark.long),
         *(pytest.param("crossprop", every, "momentum", "cpu", 3, marks=pytest.mark.long) for every in (50, 997)),
-        ("projected", 50, "momentum", "gpu", 3),
-        *(pytest.param(rule, 50, "momentum", "gpu", 3, marks=pytest.mark.long) for rule in ("approx", "backprop")),
+        *(
+            pytest.param(rule, 50, "momentum", "gpu", 3, marks=pytest.mark.long)
+            for rule in ("projected", "approx", "backprop")
+        ),
         pytest.param("crossprop", 50, "sgd", "cpu", chunked.MOST_APART + 1, marks=pytest.mark.long),
         pytest.param("frozen", 50, "adam", "gpu", 3, marks=pytest.mark.long),
     ],

@@ -186,8 +186,13 @@ def test_deep_backprop_is_the_gradient(activation, loss, layer_norm):
         np.testing.assert_allclose(new - old, -gradient, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("hidden", [4, (4, 3)])
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("hidden", "optimizer"),
+    [
+        *((4, "adam"), ((4, 3), "sgd")),
+        *(pytest.param(*each, marks=pytest.mark.long) for each in ((4, "sgd"), ((4, 3), "adam"))),
+    ],
+)
 def test_foresight_that_looks_nowhere_ahead_is_backprop_bit_for_bit(hidden, optimizer):
     net = cp.Network(INPUTS, hidden, 3, "relu", "softmax", bias=True, layer_norm=True)
     (x, y), options = reference.examples(net, STEPS, seed=0), {"step_size": 0.01, "optimizer": optimizer}

@@ -310,7 +310,7 @@ def test_a_run_that_goes_on_gets_to_its_place_without_making_the_examples_before
     "stream",
     [
         cp.Tracking(noise=0.1),
-        cp.SlowlyChanging(change_every=30),
+        pytest.param(cp.SlowlyChanging(change_every=30), marks=pytest.mark.long),
         cp.SlowlyChanging(change_every=30, change="one"),
         cp.PermutedInputs(COIN, None, 10),
         cp.RandomLabels(COIN, None, 4, 9),

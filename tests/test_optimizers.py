@@ -366,7 +366,7 @@ def test_update_by_update_is_the_run():
         np.testing.assert_allclose(plain_numbers(one), plain_numbers(other), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (4, 5)])
+@pytest.mark.parametrize("shape", [(), pytest.param((3,), marks=pytest.mark.long), (4, 5)])
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 def test_noise_is_that_of_jax(shape, impl):
     for dtype in (jnp.float32, jnp.float16):
