@@ -247,3 +247,11 @@ def test_a_file_for_which_there_is_no_room_is_named(tmp_path, full):
     with pytest.raises(type(problem)) as found, atomic_write(tmp_path / "records"):
         raise problem
     assert found.value.filename == (str(tmp_path / "records") if full else None) and not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_run_with_a_checkpoint_says_that_it_can_go_on(tmp_path):
+    def stop(event):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"^what is in .*folder is kept, and the same call goes on from there$"):
+        cp.run(cp.Backprop(NET, 0.01), stream(), seeds=1, checkpoint=tmp_path / "folder", progress=stop)

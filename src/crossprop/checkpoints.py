@@ -94,4 +94,7 @@ def open_checkpoints(folder: str | Path | None, call: dict[str, str]) -> Iterato
                     f"checkpoint={str(path)!r} belongs to another call, which is kept: {name} is {there.get(name)} "
                     f"there and {call.get(name)} here. Choose another folder"
                 )
-        yield Checkpoints(path, call)
+        try:
+            yield Checkpoints(path, call)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"what is in {path} is kept, and the same call goes on from there") from None
