@@ -112,10 +112,18 @@ def test_what_the_iterable_raises_comes_out_of_run():
         cp.run(PAIR["backprop"], stream_of(failing()), seeds=1)
 
 
-@pytest.mark.parametrize("items", [pairs, lambda: [*pairs(40), 3], lambda: ((X[0], Y[0]) for _ in iter(int, 1))])
-def test_no_thread_is_left_behind(items):
+@pytest.mark.parametrize(
+    ("items", "ends"),
+    [
+        (pairs, contextlib.nullcontext()),
+        (lambda: [*pairs(40), 3], pytest.raises(TypeError, match="^example 40 of the iterable must be a pair")),
+        (lambda: ((X[0], Y[0]) for _ in iter(int, 1)), contextlib.nullcontext()),
+    ],
+    ids=["to its end", "broken", "endless"],
+)
+def test_no_thread_is_left_behind(items, ends):
     before = threading.active_count()
-    with contextlib.suppress(TypeError):
+    with ends:
         cp.run(PAIR["backprop"], stream_of(items()), seeds=1, steps=90)
     assert threading.active_count() == before
 
