@@ -116,7 +116,7 @@ def test_what_the_iterable_raises_comes_out_of_run():
     ("items", "ends"),
     [
         (pairs, contextlib.nullcontext()),
-        (lambda: [*pairs(40), 3], pytest.raises(TypeError, match="^example 40 of the iterable must be a pair")),
+        (lambda: [*pairs(40), 3], pytest.raises(TypeError, match=r"^example 40 of the iterable must be a pair")),
         (lambda: ((X[0], Y[0]) for _ in iter(int, 1)), contextlib.nullcontext()),
     ],
     ids=["to its end", "broken", "endless"],
