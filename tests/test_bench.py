@@ -340,10 +340,10 @@ def test_the_numpy_loop_allocates_no_matrix():
 
 def test_a_cached_stream_is_sampled_once_and_shortened():
     class Counted(cp.Arrays):
-        pools = 0
+        made = 0
 
         def pool(self, key):
-            object.__setattr__(self, "pools", self.pools + 1)
+            object.__setattr__(self, "made", self.made + 1)
             return super().pool(key)
 
     stream = Counted(np.arange(100.0), np.arange(100.0))
@@ -351,7 +351,7 @@ def test_a_cached_stream_is_sampled_once_and_shortened():
     for key in (0, 1, 0):
         for each in (cached, cached.shortened(50)):
             assert np.array_equal(each.sample(jax.random.key(key)).x[:, 0], np.arange(each.steps))
-    assert stream.pools == 2 and cached.shortened(50).steps == 50 and cached.shortened(100) is cached
+    assert stream.made == 2 and cached.shortened(50).steps == 50 and cached.shortened(100) is cached
 
 
 def test_slow_contenders_are_timed_on_a_part(case):

@@ -11,7 +11,9 @@ import pytest
 
 import crossprop as cp
 from crossprop.datasets import DataSet
-from crossprop.engines.feeding import BatchFeed, DealtBatch, expanded, source_of
+from crossprop.engines.feeding import BatchFeed, DealtBatch, expanded, source_of, sources_of
+from crossprop.streams import geoff
+from crossprop.streams.base import Pool
 from test_streams import build
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -281,6 +283,41 @@ def test_several_runs_dealt_by_one_program_get_the_examples_that_each_would_get_
             for one, other in zip(alone.take(start, count), (x, y), strict=True):
                 np.testing.assert_array_equal(one, other[run, :count])
                 assert other.shape[1] == 10
+
+
+GEOFF = cp.Geoff(inputs=3, features=7, tasks="BAB", examples=4, noise=0.3)
+SHUFFLED = cp.LabelShift(COIN, tasks="AB", examples=6, shuffle=True)
+
+
+@pytest.mark.parametrize(("stream", "features", "tables"), [(GEOFF, 2**26, 2), (GEOFF, 55, 5), (SHUFFLED, 0, 1)])
+def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(stream, features, tables, monkeypatch):
+    """GEOFF makes tables of several runs at once, unless they are too large; images are one table for all."""
+    monkeypatch.setattr(geoff, "FEATURES_AT_A_TIME", features)
+    keys = [cp.keys(seed)[0] for seed in range(5)]
+    data = np.stack([jax.random.key_data(key) for key in keys])
+    sources = [*sources_of(stream, data[:3]), *sources_of(stream, data[3:])]
+    assert len({id(source.pool.x) for source in sources}) == tables
+    sources.append(sources[1])
+    feed = BatchFeed(sources, size=6, more=2, outputs=stream.outputs + 1)
+    for start, count in ((0, 6), (6, 6), (2, 3)):
+        x, y = expanded(feed.take(start, count))
+        for run, key in enumerate([*keys, keys[1]]):
+            alone = source_of(stream, key).take(start, count)
+            np.testing.assert_array_equal(x[run, :count], alone[0])
+            np.testing.assert_array_equal(y[run, :count], np.pad(alone[1], ((0, 0), (0, 1))))
+        assert not y[:, count:].any() and y.shape[1] == 8
+
+
+def test_a_stream_that_makes_several_pools_at_once_makes_the_form_that_it_says():
+    class Bad(cp.Arrays):
+        def pools(self, keys):
+            return Pool(jnp.ones((len(keys), 4, 2)), jnp.full((len(keys), 4, 1), jnp.nan))
+
+    data = np.stack([jax.random.key_data(cp.keys(seed)[0]) for seed in range(2)])
+    with pytest.raises(ValueError, match=r"^the stream's y must be finite, got nan at index \(0, 0, 0\)$"):
+        sources_of(Bad(np.ones((4, 2)), np.ones(4)), data)
+    with pytest.raises(ValueError, match=r"^the stream's x must have shape \(2, 1, 3\)"):
+        sources_of(Bad(np.ones((4, 3)), np.ones(4)), data)
 
 
 def test_a_table_that_all_runs_share_is_there_once():

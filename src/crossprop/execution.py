@@ -20,7 +20,7 @@ from crossprop._files import bound_folder, cache_folder, why_not_private
 from crossprop._programs import make_room
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
-from crossprop.engines.feeding import BatchSource, Source, source_of
+from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
 from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
 from crossprop.formats import about, plural
 from crossprop.learners.base import Learner
@@ -168,7 +168,7 @@ class Executor:
         sources = _Sources(self.cells, self.keys)
 
         def one(batch: list[int]) -> list[CellResult]:
-            session = self._start(batch, [sources.take(self.cells[i]) for i in batch])
+            session = self._start(batch, sources.take([self.cells[i] for i in batch]))
             if self.checkpoints is not None:
                 self.checkpoints.restore(batch[0], session)
             self._finish(session, batch)
@@ -306,8 +306,24 @@ class _Sources:
         self.left = Counter((id(cell.stream), cell.seed) for cell in cells)
         self.locks = {which: threading.Lock() for which in self.left}
         self.sources: dict[tuple[int, int], Source] = {}
+        self.lock, self.share_device = threading.Lock(), devices()[0].platform != "cpu" and len(devices()) == 1
 
-    def take(self, cell: Cell) -> Source:
+    def take(self, cells: Sequence[Cell]) -> list[Source]:
+        """The sources of a batch."""
+        if self.share_device:
+            with self.lock:
+                self._make(cells)
+        return [self._take(cell) for cell in cells]
+
+    def _make(self, cells: Sequence[Cell]) -> None:
+        for stream in {id(cell.stream): cell.stream for cell in cells}.values():
+            seeds = list(dict.fromkeys(cell.seed for cell in cells if cell.stream is stream))
+            seeds = [seed for seed in seeds if (id(stream), seed) not in self.sources]
+            if seeds:
+                made = sources_of(stream, np.stack([self.data[seed][0] for seed in seeds]))
+                self.sources |= {(id(stream), seed): source for seed, source in zip(seeds, made, strict=True)}
+
+    def _take(self, cell: Cell) -> Source:
         which = id(cell.stream), cell.seed
         with self.locks[which]:
             if which not in self.sources:

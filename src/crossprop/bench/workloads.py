@@ -38,7 +38,7 @@ class CachedStream(PoolStream):
     def __init__(self, stream: PoolStream, steps: int):
         self.stream, self.steps = stream, steps
         self.inputs, self.outputs, self.one_hot = stream.inputs, stream.outputs, stream.one_hot
-        self.pools: dict[bytes, Pool] = {}
+        self.made: dict[Any, Pool | None] = {}
 
     def __repr__(self) -> str:
         return f"CachedStream({self.stream!r}, {self.steps})"
@@ -47,10 +47,16 @@ class CachedStream(PoolStream):
         return self.stream.task(steps)
 
     def pool(self, key: Any) -> Pool:
-        name = np.asarray(jax.random.key_data(key)).tobytes()
-        if name not in self.pools:
-            self.pools[name] = self.stream.pool(key)
-        return self.pools[name]
+        return self._once(self.stream.pool, key)
+
+    def pools(self, keys: Any) -> Pool | None:
+        return self._once(self.stream.pools, keys)
+
+    def _once(self, make: Callable[[Any], Any], key: Any) -> Any:
+        name = key.shape, np.asarray(jax.random.key_data(key)).tobytes()
+        if name not in self.made:
+            self.made[name] = make(key)
+        return self.made[name]
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         return self.stream.rows(index, steps)

@@ -47,19 +47,16 @@ class Source(ABC):
 
 
 class PoolSource(Source):
-    """Rows of tables, in any order."""
+    """Rows of tables, in any order. Tables on the device may be shared: they have the rows of source 0, 1, ... `of` in
+    turn, and this is source `number`."""
 
     stream: PoolStream
 
-    def __init__(self, stream: PoolStream, key: jax.Array):
-        self.stream, self.lock = stream, threading.Lock()
+    def __init__(self, stream: PoolStream, pool: Pool, number: int = 0, of: int = 1):
+        self.stream, self.pool, self.lock = stream, pool, threading.Lock()
         self.recent: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-        pool = stream.pool(key)
-        self.pool = Pool(np.asanyarray(pool.x), np.asanyarray(pool.y), pool.index)
-        for name, table, size in (("x", self.pool.x, stream.inputs), ("y", self.pool.y, stream.outputs)):
-            check.shape(f"the stream's {name}", table[:1], (1, size))
-            if table.flags.writeable and not isinstance(table, np.memmap):  # others were checked when they were made
-                check.finite(f"the stream's {name}", table)
+        self.counts = tuple(len(table) // of for table in pool[:2])
+        self.begins = tuple(number * count for count in self.counts)
 
     def rows(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows of x and y of a segment; runs side by side ask for the same ones, so the last few are kept."""
@@ -72,10 +69,10 @@ class PoolSource(Source):
 
     def _rows(self, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows = self.stream.rows(self.pool.index, np.arange(start, start + count))
-        for name, chosen, table in zip("xy", rows, self.pool[:2], strict=True):
-            if chosen.min() < 0 or chosen.max() >= len(table):
+        for name, chosen, most in zip("xy", rows, self.counts, strict=True):
+            if chosen.min() < 0 or chosen.max() >= most:
                 raise ValueError(
-                    f"the stream's rows of {name} must be rows of its pool, 0 to {len(table) - 1}, "
+                    f"the stream's rows of {name} must be rows of its pool, 0 to {most - 1}, "
                     f"got {chosen.min()} to {chosen.max()}"
                 )
         return rows
@@ -92,6 +89,7 @@ class PoolSource(Source):
 
     def take_into(self, x: np.ndarray, y: np.ndarray, start: int, count: int) -> None:
         for out, table, rows in zip((x, y), self.pool[:2], self.rows(start, count), strict=True):
+            assert isinstance(table, np.ndarray), "runs that share tables on the device read them there"
             if table.dtype == out.dtype and table.flags.c_contiguous:  # of others it would copy the whole table
                 np.take(table, rows, axis=0, out=out[:count], mode="clip")  # without a copy in between
             else:
@@ -164,7 +162,34 @@ class BatchSource(Source):
 
 
 def source_of(stream: Stream, key: jax.Array) -> Source:
-    return PoolSource(stream, key) if isinstance(stream, PoolStream) else DealtSource(stream, key)
+    """The examples of a run."""
+    if not isinstance(stream, PoolStream):
+        return DealtSource(stream, key)
+    x, y, index = stream.pool(key)
+    pool = Pool(np.asanyarray(x), np.asanyarray(y), index)
+    for name, table, size in (("x", pool.x, stream.inputs), ("y", pool.y, stream.outputs)):
+        check.shape(f"the stream's {name}", table[:1], (1, size))
+        if table.flags.writeable and not isinstance(table, np.memmap):  # others were checked when they were made
+            check.finite(f"the stream's {name}", table)
+    return PoolSource(stream, pool)
+
+
+def sources_of(stream: Stream, keys: np.ndarray) -> list[Source]:
+    """The examples of several runs that share a device, given the data of their keys: made there at once if the stream
+    can."""
+    wrapped = partial(jax.random.wrap_key_data, impl="threefry2x32")
+    if isinstance(stream, PoolStream) and len(keys) * (stream.steps or 0) * stream.inputs <= NUMBERS_ON_DEVICE:
+        # A program for every power of two or multiple of 32, so that not every number of runs has its own.
+        many = -(-len(keys) // 32) * 32 if len(keys) > 32 else 1 << (len(keys) - 1).bit_length()
+        pool = stream.pools(wrapped(jnp.asarray(np.resize(keys, (many, keys.shape[1])))))
+        if pool is not None:
+            for name, tables, size in (("x", pool.x, stream.inputs), ("y", pool.y, stream.outputs)):
+                check.shape(f"the stream's {name}", tables[:, :1], (many, 1, size))
+                if not jnp.isfinite(tables).all():
+                    check.finite(f"the stream's {name}", np.asarray(tables))
+            x, y = (tables.reshape(-1, tables.shape[-1]) for tables in pool[:2])
+            return [PoolSource(stream, Pool(x, y, pool.index), number, many) for number in range(len(keys))]
+    return [source_of(stream, wrapped(jnp.asarray(key))) for key in keys]
 
 
 def is_traceable(stream: Stream, place: Any) -> bool:
@@ -320,7 +345,7 @@ class BatchFeed:
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more
         if self.pools is not None:
-            return Examples(self.pools.x.table, *self.pools.take(start, count, length), self.place)
+            return Examples(self.pools.x, *self.pools.take(start, count, length), self.place)
         x, y = self._taken(start, count)
         x = _stacked(x, (length, self.sources[0].stream.inputs))
         y = _stacked(y, (length, self.outputs))
@@ -339,41 +364,50 @@ class BatchFeed:
 
 
 class _Pools:
-    """The pools of several sources on the device. What runs need of the host are rows of them."""
+    """The pools of several sources on the device. What runs need of the host are rows of them, and sources whose pools
+    have one index have the same rows."""
 
     def __init__(self, sources: Sequence[PoolSource], outputs: int):
-        self.sources = sources
-        self.x = _Tables([source.pool.x for source in sources])
-        self.y = _Tables([source.pool.y for source in sources], partial(_widened, outputs))
+        self.x, x_begins = _on_device([source.pool.x for source in sources])
+        self.y, y_begins = _on_device([source.pool.y for source in sources], partial(_widened, outputs))
+        begins = np.array([source.begins for source in sources]).T + np.array([x_begins, y_begins])
+        which = [(id(source.stream), id(source.pool.index)) for source in sources]
+        self.orders = dict(zip(which, sources, strict=True))
+        number = {order: at for at, order in enumerate(self.orders)}
+        order = np.array([number[order] for order in which])
+        self.begins, self.order = jax.device_put((begins.astype(np.int32), order.astype(np.int32)))
 
     def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
         """Rows of the table of x, `(sources, length)`, and targets, `(sources, length, outputs)`, which are padded."""
-        rows = np.zeros((2, len(self.sources), length), np.int32)
-        rows[1] = len(self.y.table)
-        for at, source in enumerate(self.sources):
-            x_rows, y_rows = source.rows(start, count)
-            rows[0, at, :count], rows[1, at, :count] = x_rows + self.x.begins[at], y_rows + self.y.begins[at]
-        return jax.device_put(rows[0]), _rows_or_zeros(self.y.table, rows[1])
+        rows = np.zeros((2, len(self.orders), length), np.int32)
+        for at, source in enumerate(self.orders.values()):
+            rows[:, at, :count] = source.rows(start, count)
+        return _looked_up(self.y, rows, self.order, self.begins, count)
 
 
-class _Tables:
-    """Tables as one on the device; those that are the same array are there once."""
+def _on_device(
+    tables: Sequence[Any], prepare: Callable[[Any], Any] = lambda table: table
+) -> tuple[jax.Array, list[int]]:
+    """Tables as one on the device, and where each begins; those that are the same array are there once."""
+    distinct = {id(table): table for table in tables}
+    begins = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
+    prepared = [prepare(table) for table in distinct.values()]
+    joined = jnp.concatenate if isinstance(prepared[0], jax.Array) else np.concatenate
+    table = prepared[0] if len(prepared) == 1 else joined(prepared)
+    return jax.device_put(table), [begins[id(table)] for table in tables]
 
-    def __init__(self, tables: Sequence[np.ndarray], prepare: Callable[[np.ndarray], np.ndarray] = lambda table: table):
-        distinct = {id(table): table for table in tables}
-        begins = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
-        self.begins = [begins[id(table)] for table in tables]
-        prepared = [prepare(table) for table in distinct.values()]
-        self.table = jax.device_put(prepared[0] if len(prepared) == 1 else np.concatenate(prepared))
 
-
-def _widened(columns: int, table: np.ndarray) -> np.ndarray:
-    return np.pad(np.asarray(table, float_type()), ((0, 0), (0, columns - table.shape[1])))
+def _widened(columns: int, table: Any) -> Any:
+    pad = jnp.pad if isinstance(table, jax.Array) else np.pad
+    return pad(table.astype(float_type()), ((0, 0), (0, columns - table.shape[1])))
 
 
 @jax.jit
-def _rows_or_zeros(table: jax.Array, rows: jax.Array) -> jax.Array:
-    return jnp.take(table, rows, axis=0, mode="fill", fill_value=0)
+def _looked_up(y: jax.Array, rows: Any, order: jax.Array, begins: jax.Array, count: Any) -> tuple[jax.Array, jax.Array]:
+    given = jnp.arange(rows.shape[-1]) < count
+    x_rows, y_rows = rows[:, order] + begins[..., None]
+    y_rows = jnp.where(given, y_rows, len(y))
+    return jnp.where(given, x_rows, 0), jnp.take(y, y_rows, axis=0, mode="fill", fill_value=0)
 
 
 def _stacked(values: Any, shape: tuple[int, int]) -> jax.Array:

@@ -109,6 +109,11 @@ class PoolStream(Stream):
     def pool(self, key: Key[Array, ""]) -> Pool:
         """The tables of one run, as NumPy arrays."""
 
+    def pools(self, keys: Key[Array, " runs"]) -> Pool | None:
+        """The tables of several runs on JAX's default device, `x (runs, examples, inputs)` and `y (runs, targets,
+        outputs)`, with one index for all; None if they are better made one by one. A run's are those of `pool`."""
+        return None
+
     @abstractmethod
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         """The rows of the pool's `x` and `y` at these steps. Written in operations that NumPy and JAX share."""

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
@@ -20,6 +21,7 @@ from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
 
 FEATURES_AT_A_TIME = 2**26
+"""Values of the target networks' features in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Geoff(PoolStream):
         return task_numbers(self.tasks)[np.asarray(steps) // self.examples]
 
     def pool(self, key: Key[Array, ""]) -> Pool:
-        visited, index = np.unique(task_numbers(self.tasks), return_inverse=True)
+        visited, index = self._visits()
         count, width = len(visited) * self.examples, float_type().itemsize
         check_memory(f"{count:,} examples", count * (self.inputs + width))
         weights = (self.inputs + 1 + (visited[-1].item() + 1)) * (self.features + 1)
@@ -99,6 +101,17 @@ class Geoff(PoolStream):
             own = slice(begin, begin + self.examples)
             x[own], y[own] = own_x, np.concatenate(parts)
         return Pool(x, y, index)
+
+    def pools(self, keys: Key[Array, " runs"]) -> Pool | None:
+        visited, index = self._visits()
+        if len(visited) * self.examples * self.features > FEATURES_AT_A_TIME:
+            return None
+        x, y = _tables(self, keys)
+        return Pool(x, y, index)
+
+    def _visits(self) -> tuple[np.ndarray, np.ndarray]:
+        """The tasks that are visited, and the one of each visit."""
+        return np.unique(task_numbers(self.tasks), return_inverse=True)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         rows = index[steps // self.examples] * self.examples + steps % self.examples
@@ -122,7 +135,7 @@ class Geoff(PoolStream):
 
         keys = jax.random.split(outgoing_key, task_numbers(self.tasks).max() + 1)
         first = jax.random.randint(keys[0], (size,), -1, 2).astype(float)
-        return incoming, jnp.concatenate([first[None], jax.lax.scan(mutate, first, keys[1:])[1]])
+        return incoming, jnp.concatenate([first[None], lax.scan(mutate, first, keys[1:])[1]])
 
     def fire(self, x: Float[Array, "steps inputs"], incoming: Float[Array, "all_inputs features"]) -> Array:
         """The features of the target network, 0 or 1, with the constant one last where there is one."""
@@ -132,6 +145,24 @@ class Geoff(PoolStream):
         # Matches are whole numbers, so this is `matches > m * beta`, and no rounding of m * beta makes a tie fire.
         fired = matches > math.floor(len(incoming) * self.beta + 1e-9)
         return jnp.concatenate([fired.astype(float), constant], axis=1)
+
+
+@partial(jax.jit, static_argnums=0)
+def _tables(stream: Geoff, keys: Array) -> tuple[Array, Array]:
+    """Inputs and targets of all tasks visited, of several runs."""
+    visited = np.unique(task_numbers(stream.tasks))
+
+    def of_run(key: Array) -> tuple[Array, Array]:
+        target = stream.target(key)
+
+        def of_task(task: Array) -> tuple[Array, Array]:
+            x = _inputs(stream, key, task)
+            return x, _targets(stream, key, task, 0, stream.examples, x, *target)
+
+        return jax.tree.map(jnp.concatenate, jax.vmap(of_task)(jnp.asarray(visited)))
+
+    at_a_time = FEATURES_AT_A_TIME // (len(visited) * stream.examples * stream.features)
+    return lax.map(of_run, keys, batch_size=at_a_time)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -146,10 +177,10 @@ def _targets(  # noqa: PLR0917
     stream: Geoff, key: Array, task: Any, begin: Any, count: int, x: Array, incoming: Array, outgoing: Array
 ) -> Array:
     """The targets of `count` examples of a task, whose inputs are `x`, from number `begin` on. They are sums of whole
-    numbers and noise, and so the same in whatever parts the examples come."""
+    numbers and rounded noise, and so the same in whatever parts the examples come."""
     _, noise_key = _task_keys(key, task)
-    noise = stream.noise * jax.random.normal(noise_key, (stream.examples, 1))
-    own_x, own_noise = (jax.lax.dynamic_slice_in_dim(each, begin, count) for each in (x, noise))
+    noise = lax.optimization_barrier(stream.noise * jax.random.normal(noise_key, (stream.examples, 1)))
+    own_x, own_noise = (lax.dynamic_slice_in_dim(each, begin, count) for each in (x, noise))
     return stream.fire(own_x.astype(float), incoming) @ outgoing[task][:, None] + own_noise
 
 
