@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from crossprop.statistics import Estimate, Paired
 from crossprop.study import Study
 from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
 from crossprop.study.columns import columns_of, spec_of
-from crossprop.sweeps import SweepSpec
+from crossprop.sweeps import SweepSpec, netcdf
 from crossprop.sweeps.evaluate import Choice, Comparison
 from crossprop.sweeps.toml import read_spec
 from crossprop.sweeps.widening import fill_widening, next_value, refined, widened
@@ -106,8 +107,11 @@ def test_a_grid_goes_on_beyond_its_edge(axis, values, edge, expected):
     assert found == pytest.approx(expected) and (axis != "delay" or isinstance(found, int))
 
 
-def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path):
-    """Of steps of 1/64 and 1/128, the larger is better, and so are larger ones yet, up to a point."""
+def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, monkeypatch):
+    """Of steps of 1/64 and 1/128, the larger is better, and so are larger ones yet, up to a point. However often the
+    grid grows, a block is read from the disk once, and one that was just written not at all."""
+    opened, real = [], netcdf._opened
+    monkeypatch.setattr(netcdf, "_opened", lambda path: (opened.append(path.name), real(path))[1])
     stream = cp.Geoff(inputs=4, features=6, tasks="A", examples=200)
     spec = SweepSpec.of(
         {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
@@ -118,8 +122,16 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path):
         store=tmp_path / "store",
         evaluate=2,
     )
-    fill_widening(spec, rounds=6)
+    blocks = fill_widening(spec, rounds=6)
+    assert not opened
+    again = fill_widening(replace(spec, made={}), rounds=6)
+    assert sorted(opened) == sorted(path.name for path in (tmp_path / "store/blocks").iterdir())
+    for one, other in zip(
+        *(sorted(each, key=lambda block: (block.identity, *block.seeds)) for each in (blocks, again)), strict=True
+    ):
+        assert one.scores[0] == other.scores[0] and np.array_equal(one.scores[1], other.scores[1])
     sweep = read(tmp_path / "store")
+    assert sweep.learners["it"].tried == len(sweep.learners["it"].grid.over["step_size"])
     assert sweep.learners["it"].choice.edges == () and len(sweep.learners["it"].grid.over["step_size"]) > 2
     assert sweep.evaluation.records["it"].sizes["seed"] == 2
 

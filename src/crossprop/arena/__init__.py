@@ -16,7 +16,7 @@ from crossprop.arena.answers import answers, conclusions
 from crossprop.arena.listing import Contest, read_listing
 from crossprop.arena.page import write_arena
 from crossprop.arena.standing import Results, results_of
-from crossprop.arena.tables import tried_settings, write_tables
+from crossprop.arena.tables import write_tables
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.formats import duration, plural
@@ -107,8 +107,7 @@ class Arena:
             assert spec.store is not None
             say(f"{name}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
             rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION)
-            fill_widening(spec, announcements(name, say), rounds, resolution)
-            sweeps[name] = read(spec.store)
+            sweeps[name] = read(spec.store, fill_widening(spec, announcements(name, say), rounds, resolution))
             costs[name] = self._costs(name, contest, sweeps[name])
         learners = next(iter(listing.contests.values())).spec.learners
         own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
@@ -130,7 +129,7 @@ class Arena:
         found = answers(results)
         said = conclusions(results, found)
         facts = self._facts(contests, sweeps)
-        write_tables(results, sweeps, {name: contest.spec.store for name, contest in contests.items()}, self.folder)
+        write_tables(results, sweeps, self.folder)
         write_arena(
             self.folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=self.quick
         )
@@ -142,7 +141,7 @@ class Arena:
         specs = {name: contest.spec for name, contest in contests.items()}
         first = next(iter(specs.values()))
         budgets = {len(grid.points) for spec in specs.values() for grid in spec.header.grids}
-        tried = [count for spec in specs.values() for count in tried_settings(spec.store).values()]
+        tried = [swept.tried for sweep in sweeps.values() for swept in sweep.learners.values()]
         each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"
         networks = {name: next(iter(spec.learners.values())).network for name, spec in specs.items()}
         widened = (

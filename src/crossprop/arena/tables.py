@@ -11,7 +11,6 @@ from crossprop.formats import fixed, minus_signs
 from crossprop.pages.comparisons import LEVEL
 from crossprop.plot.numbers import Sweep, setting
 from crossprop.sweeps.evaluate import Comparison
-from crossprop.sweeps.store import read_store
 
 HEAD = (
     *("stream", "learner", *QUESTIONS, "rank", "rank low", "rank high", "mean"),
@@ -19,32 +18,22 @@ HEAD = (
 )
 
 
-def write_tables(
-    results: Results, sweeps: Mapping[str, Sweep], stores: Mapping[str, Path | None], folder: Path
-) -> None:
+def write_tables(results: Results, sweeps: Mapping[str, Sweep], folder: Path) -> None:
     """Writes `table.csv` and `table.md` to a folder."""
     with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEAD)
         for name, standing in (("overall", results.overall), *results.streams.items()):
-            tried = tried_settings(stores[name]) if name in stores else {}
             for learner in results.ranked:
                 swept = sweeps[name].learners[learner] if name in sweeps else None
                 cost = results.costs[name][learner] if name in sweeps else ("", "")
-                choice = (tried[learner], setting(swept, "!")) if swept else ("", "")
+                choice = (swept.tried, setting(swept, "!")) if swept else ("", "")
                 numbers = [*map(float, standing.ranks[learner]), float(standing.values[learner].mean())]
                 versus = standing.versus.get(learner)
                 difference = ("",) * 6 if versus is None else (*versus.percent, versus.p)
                 writer.writerow([name, learner, *results.infos[learner], *numbers, *difference, *cost, *choice])
     with atomic_write(folder / "table.md") as path:
         path.write_text(_markdown(results))
-
-
-def tried_settings(store: Path | None) -> dict[str, int]:
-    """How many settings of each learner were run in a store."""
-    assert store is not None
-    _, blocks = read_store(store)
-    return {name: len({block.identity for block in blocks if block.name == name}) for name in {b.name for b in blocks}}
 
 
 def _markdown(results: Results) -> str:

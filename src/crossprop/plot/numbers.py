@@ -10,11 +10,12 @@ from crossprop import records as schema
 from crossprop.learners import Learner
 from crossprop.records import LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
+from crossprop.sweeps.blocks import StoredBlock
 from crossprop.sweeps.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.sweeps.grid import Grid, build, value_label
 from crossprop.sweeps.labelled import labelled_at
 from crossprop.sweeps.spec import SweepSpec
-from crossprop.sweeps.store import read_store
+from crossprop.sweeps.store import read_header, read_store
 
 if TYPE_CHECKING:
     import xarray
@@ -43,6 +44,11 @@ class Swept(NamedTuple):
     def info(self) -> LearnerInfo:
         """The credit rule and the optimizer of its best setting."""
         return learner_info(self.grid.learner | self.choice.point)
+
+    @property
+    def tried(self) -> int:
+        """How many settings were run."""
+        return int((~np.isnan(self.scores.values)).any(axis=-1).sum())
 
     @property
     def axes(self) -> list[str]:
@@ -84,9 +90,9 @@ class Sweep(NamedTuple):
     record_every: int
 
 
-def read(store: Path) -> Sweep:
-    """Reads everything that is plotted from a store."""
-    header, blocks = read_store(store)
+def read(store: Path, blocks: Sequence[StoredBlock] | None = None) -> Sweep:
+    """Reads everything that is plotted from a store, whose blocks may be given."""
+    header, blocks = read_store(store) if blocks is None else (read_header(store), blocks)
     learners = {}
     for grid in header.grids:
         if (choice := choose(grid, blocks)) is not None:

@@ -102,9 +102,9 @@ class Study:
                 f"{self.name}, {columns[name].title}: tuning {len(spec.learners)} learners, then running the best "
                 f"setting of each on {spec.evaluate} fresh seeds"
             )
-            fill_widening(spec, announcements(self.name, say), rounds=0 if self.quick else ROUNDS)
+            blocks = fill_widening(spec, announcements(self.name, say), rounds=0 if self.quick else ROUNDS)
             assert spec.store is not None
-            sweep = read(spec.store)
+            sweep = read(spec.store, blocks)
             results[name] = Result(columns[name].title, sweep, rows_of(sweep))
         return self._publish(specs[MAIN], results, say, command)
 

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,16 +101,19 @@ def fill(
     on_start: Callable[[int, float], None] = lambda runs, core_seconds: None,
     *,
     tune: bool = True,
+    into: Memory | Folder | None = None,
 ) -> list[StoredBlock]:
     """Runs what is missing of a sweep; all blocks that are there when it is done. `on_start` is called before work with
     the number of runs, and with about how many seconds they would take one core of a CPU. Without `tune`, only the best
-    of the settings that are there is evaluated."""
+    of the settings that are there is evaluated. `into` is the store if it is open already."""
     blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
+    if into is not None:
+        into.take_up(spec.header)
     if spec.store is not None:
         warn_unknown(spec.sources, f"store={str(spec.store)!r}")
     with (
         connected(cluster, blocks, spec, progress) as workers,
-        nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header) as place,
+        opened(spec) if into is None else nullcontext(into) as place,
     ):
         try:
             if tune and (left := missing(blocks, place.blocks, spec.options)):
@@ -126,6 +129,11 @@ def fill(
                 raise
             raise KeyboardInterrupt(f"what is in {spec.store} is kept, and {CONTINUES}") from None
         return place.blocks
+
+
+def opened(spec: SweepSpec) -> AbstractContextManager[Memory | Folder]:
+    """Where the sweep keeps its blocks, for this process alone."""
+    return nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header)
 
 
 def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:

@@ -1,10 +1,9 @@
 """Blocks: some seeds of one setting of a learner, which are run, written and read together."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -76,6 +75,8 @@ class StoredBlock:
     made_with: dict[str, Any]
     seconds: float
     records: Callable[[], dict[str, np.ndarray]]
+    scores: tuple[str, np.ndarray]
+    """What runs are compared by, and its mean over each run, `(seeds,)`."""
     store: str = ""
     """The number of its store."""
 
@@ -84,7 +85,8 @@ class StoredBlock:
         cls, block: Block, result: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
     ) -> "StoredBlock":
         """The block with its result; `records` gives them, now or from a file."""
-        return cls(block.identity, block.about, np.array(block.seeds), *result[1:], seconds, records)
+        scores = scores_of(result.records, result.step, result.task, result.diverged_at)
+        return cls(block.identity, block.about, np.array(block.seeds), *result[1:], seconds, records, scores)
 
     @property
     def name(self) -> str:
@@ -96,12 +98,13 @@ class StoredBlock:
         """Every field of the learner, its network and the stream."""
         return self.about["setting"]
 
-    @cached_property
-    def scores(self) -> tuple[str, np.ndarray]:
-        """What runs are compared by, the share misclassified or the loss, and its mean over each run, `(seeds,)`."""
-        records = self.records()
-        variable = measure(records)
-        return variable, weighted_mean(records[variable], phase_weights(self.step, self.task, "all"), self.diverged_at)
+
+def scores_of(
+    records: Mapping[str, np.ndarray], step: np.ndarray, task: np.ndarray, diverged_at: np.ndarray
+) -> tuple[str, np.ndarray]:
+    """What runs are compared by, the share misclassified or the loss, and its mean over each run, `(seeds,)`."""
+    variable = measure(records)
+    return variable, weighted_mean(records[variable], phase_weights(step, task, "all"), diverged_at)
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> np.ndarray:
@@ -115,11 +118,10 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarr
 
 def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
     """A block for every setting of every learner, with all of its seeds: each of them built and checked."""
-    made: dict[Any, Any] = {}
     blocks = []
     for grid in spec.header.grids:
         for identity, point in grid.points.items():
-            learner, stream = build(point, grid.name, spec.learners[grid.name], spec.stream, made)
+            learner, stream = build(point, grid.name, spec.learners[grid.name], spec.stream, spec.made)
             if (spec.steps or 0) > (stream.steps or math.inf) or (spec.steps is None and stream.steps is None):
                 raise ValueError(
                     f"steps must be at most {stream.steps}, as the stream has at {point}, got {spec.steps}"

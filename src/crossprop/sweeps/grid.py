@@ -199,8 +199,17 @@ def _checked_values(axis: str, values: Any) -> list[Any]:
 def build(
     point: dict[str, Any], name: str, learner: Learner, stream: Stream, made: dict[Any, Any]
 ) -> tuple[Learner, Stream]:
-    """The learner and the stream with the values of a point, checked. Networks and streams are kept in `made`, so that
-    points with the same values share them."""
+    """The learner and the stream with the values of a point, checked. They are kept in `made`, and so are networks and
+    streams, so that points with the same values share them."""
+    which = (id(learner), id(stream), *point.items())
+    if which not in made:
+        made[which] = _built(point, name, learner, stream, made)
+    return made[which]
+
+
+def _built(
+    point: dict[str, Any], name: str, learner: Learner, stream: Stream, made: dict[Any, Any]
+) -> tuple[Learner, Stream]:
     own = {axis: value for axis, value in point.items() if not axis.startswith((NETWORK, STREAM))}
 
     def shared(thing: Any, prefix: str) -> Any:

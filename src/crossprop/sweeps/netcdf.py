@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop.running import further_dims
-from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
+from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock, scores_of
 from crossprop.sweeps.grid import SCHEMA, identity, value_label
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def read_block(path: Path) -> StoredBlock:
     try:
         with _opened(path) as file:
             values = {name: _native(file.variables[name][:]) for name in HEADER}
+            scores = scores_of(_records(file), values["step"], values["task"], values["diverged_at"])
             texts = {name: getattr(file, name) for name in ("about", "store", "seconds", *MADE_WITH)}
         made: dict[str, Any]
         made = {name: value.decode() if isinstance(value, bytes) else value.item() for name, value in texts.items()}
@@ -123,13 +124,17 @@ def read_block(path: Path) -> StoredBlock:
         store=made.pop("store"),
         made_with=made,
         records=partial(read_records, path),
+        scores=scores,
     )
 
 
 def read_records(path: Path) -> dict[str, np.ndarray]:
     with _opened(path) as file:
-        names = [name for name, each in file.variables.items() if each.dimensions[:2] == ("seed", "step")]
-        return {name: _native(file.variables[name][:]) for name in names}
+        return {name: _native(values) for name, values in _records(file).items()}
+
+
+def _records(file: "netcdf_file") -> dict[str, np.ndarray]:
+    return {name: each[:] for name, each in file.variables.items() if each.dimensions[:2] == ("seed", "step")}
 
 
 def _opened(path: Path) -> "netcdf_file":

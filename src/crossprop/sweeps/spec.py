@@ -1,7 +1,7 @@
 """What a sweep runs: learners, a stream, a grid, seeds, and what to record."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class SweepSpec:
     steps: int | None = None
     probes: Mapping[str, Probe] | None = None
     metrics: Mapping[str, Metric] | None = None
+    made: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Learners, networks and streams of points, built once for this sweep and for those that `replace` makes of it."""
 
     @classmethod
     def of(

@@ -48,18 +48,30 @@ class Memory:
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
         self.blocks.append(StoredBlock.of(block, result, seconds, lambda: result.records))
 
+    def take_up(self, header: StoreHeader) -> None:
+        """Any sweep can go on here."""
+
 
 class Folder:
-    """A store on disk. Everything but the records of its blocks is in memory."""
+    """A store on disk, held by this process. Everything but the records of its blocks is in memory."""
 
-    def __init__(self, path: Path, store: str, blocks: list[StoredBlock]):
-        self.path, self.store, self.blocks = path, store, blocks
+    def __init__(self, path: Path, header: StoreHeader, blocks: list[StoredBlock]):
+        self.path, self.header, self.blocks = path, header, blocks
 
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
         path = self.path / "blocks" / file_name(block.identity, block.seeds)
         with _named_errors(path), atomic_write(path) as scratch:
-            write_block(scratch, block, result, seconds, self.store)
+            write_block(scratch, block, result, seconds, self.header.store)
         self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
+
+    def take_up(self, header: StoreHeader) -> None:
+        """Goes on with this sweep. If it is another than the one here, a ValueError says so, and nothing is written."""
+        _check_same(self.path, self.header, header)
+        earlier = {grid.name: grid for grid in self.header.grids}
+        grids = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in header.grids}
+        _warn_of_edits(self.path, earlier, header)
+        self.header = replace(header, grids=[*grids.values()], store=self.header.store)
+        _write_header(self.path, self.header)
 
 
 @contextmanager
@@ -72,21 +84,16 @@ def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
     with locked(path / "lock"):
         before = read_header(path) if (path / "store.json").exists() else None
         store, blocks, damaged = _read_blocks(path, before and before.store)
-        if before is None:
-            before = _first_header(header, blocks)
-        _check_same(path, before, header)
+        folder = Folder(path, replace(before or _first_header(header, blocks), store=store), blocks)
+        folder.take_up(header)
         for stray in (*path.glob(f".*{PART}"), *path.glob(f"blocks/.*{PART}")):
             stray.unlink()
         (path / "blocks").mkdir(exist_ok=True)
-        earlier = {grid.name: grid for grid in before.grids}
-        grids = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in header.grids}
-        _warn_of_edits(path, earlier, header)
-        _write_header(path, replace(header, grids=[*grids.values()], store=store))
         for each in damaged:
             put_aside(each, path / DAMAGED)
         _warn(f"files were put aside in {path / DAMAGED}", damaged, "What this sweep needs of them is run again")
         try:
-            yield Folder(path, store, blocks)
+            yield folder
         finally:
             to_disk(path / "blocks")
 

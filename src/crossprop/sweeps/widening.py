@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise, repeat
 from typing import Any
 
 from crossprop.execution import expected_time
 from crossprop.formats import plural
 from crossprop.progress import Say
-from crossprop.sweeps import SweepSpec, fill
+from crossprop.sweeps import SweepSpec, fill, opened
+from crossprop.sweeps.blocks import StoredBlock
 from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 from crossprop.sweeps.grid import build
 
@@ -33,34 +35,37 @@ def fill_widening(
     on_start: Callable[[int, float], None] = lambda runs, seconds: None,
     rounds: int = ROUNDS,
     resolution: float | None = None,
-) -> None:
-    """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end.
+) -> list[StoredBlock]:
+    """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end. All
+    blocks that are there then.
 
     With a `resolution`, values between the best step size and its neighbours are tried, at the best values of all other
     axes, until they are at most this factor apart: grids of many axes then find a step size as well as grids of one.
     """
-    for _ in range(rounds):
-        best = _best(spec, on_start)
-        wider = widened(spec, best)
-        if wider == spec.over:
-            break
-        spec = replace(spec, over=wider)
-    narrow = spec.over
-    while resolution is not None:
-        finer = refined(narrow, _best(replace(spec, over=narrow), on_start), resolution)
-        if finer == narrow:
-            break
-        narrow = finer
-    union = {
-        name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()} for name, axes in spec.over.items()
-    }
-    fill(replace(spec, over=union), on_start=on_start, tune=union == spec.over)
+    with opened(spec) as place:
+        filled = partial(fill, on_start=on_start, into=place)
+        for _ in range(rounds):
+            wider = widened(spec, _best(spec, filled))
+            if wider == spec.over:
+                break
+            spec = replace(spec, over=wider)
+        narrow = spec.over
+        while resolution is not None:
+            finer = refined(narrow, _best(replace(spec, over=narrow), filled), resolution)
+            if finer == narrow:
+                break
+            narrow = finer
+        union = {
+            name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()}
+            for name, axes in spec.over.items()
+        }
+        return filled(replace(spec, over=union), tune=union == spec.over)
 
 
-def _best(spec: SweepSpec, on_start: Callable[[int, float], None]) -> dict[str, Choice | None]:
+def _best(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]]) -> dict[str, Choice | None]:
     """The best setting of every learner, once all are run."""
     tuning = replace(spec, evaluate=None)
-    blocks = fill(tuning, on_start=on_start)
+    blocks = filled(tuning)
     return {grid.name: choose(grid, blocks) for grid in tuning.header.grids}
 
 
