@@ -2,8 +2,9 @@
 
 Prints, for every engine, a digest of one run's records alone and beside other runs (run the script twice: two processes
 must print the same digests), the kernel's own rate, the seconds of a sweep of 10,020 whole GEOFF runs, and the device
-memory of one of 4,096. `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel; with
-`adam` added, the kernel of backprop with adam.
+memory of one of 4,096. `--calls` times whole calls of `cp.run` with 1,056 runs instead, examples included. `ncu --set
+full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel; with `adam` added, that of backprop with
+adam.
 """
 
 import hashlib
@@ -72,6 +73,23 @@ def kernel_alone(learner, runs=1056, steps=30_000, every=50):
     return runs * steps / min(seconds)
 
 
+def calls(steps=30_000):
+    """Whole calls of 1,056 runs, whose examples are made in the call: each run its own seed, or 32 seeds for all."""
+    settings = {str(number): cp.Crossprop(NET, 5e-4 * 1.01**number) for number in range(33)}
+    six, two = cp.Geoff(tasks="ABCABC", examples=steps // 6), cp.Geoff(tasks="AB", examples=steps // 2)
+    for learners, stream, seeds in ((CROSSPROP, two, 1056), (CROSSPROP, six, 1056), (settings, six, 32)):
+        seconds = []
+        for _ in range(7):
+            began = time.perf_counter()
+            cp.run(learners, stream, seeds, record_every=50, progress=False)
+            seconds.append(time.perf_counter() - began)
+        first, *others = (f"{each:.3f}" for each in seconds)
+        print(
+            f"{seeds} seeds, tasks {stream.tasks}: {', '.join(others)} s, the first with compilation {first}",
+            flush=True,
+        )
+
+
 def sweep(settings, seeds, record_every):
     over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
     with tempfile.TemporaryDirectory() as folder:
@@ -87,6 +105,8 @@ if __name__ == "__main__":
     if "--kernel" in sys.argv:
         kernel_alone(cp.Backprop(NET, 5e-4, optimizer="adam") if "adam" in sys.argv else CROSSPROP, 264, 1000)
         sys.exit()
+    if "--calls" in sys.argv:
+        sys.exit(calls())
     same = all_identities()
     if "--identity" not in sys.argv:
         print(f"kernel alone: {kernel_alone(CROSSPROP) / 1e6:.0f} million run-steps/s", flush=True)
