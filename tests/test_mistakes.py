@@ -4,6 +4,7 @@ import errno
 import inspect
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -164,7 +165,7 @@ class Masked(Counting):
 
 
 class Listing(Counting):
-    def weights(self, state):
+    def weights(self, state) -> Any:
         return [state["weights"]]
 
 
