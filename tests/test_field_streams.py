@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 
 import crossprop as cp
+from crossprop import execution
 from crossprop.datasets import DataSet
 from crossprop.engines.feeding import BatchFeed, DealtBatch, expanded, source_of, sources_of
 from crossprop.streams import geoff
@@ -303,9 +305,27 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
         x, y = expanded(feed.take(start, count))
         for run, key in enumerate([*keys, keys[1]]):
             alone = source_of(stream, key).take(start, count)
+            np.testing.assert_array_equal(sources[run].take(start, count)[0], alone[0])
             np.testing.assert_array_equal(x[run, :count], alone[0])
             np.testing.assert_array_equal(y[run, :count], np.pad(alone[1], ((0, 0), (0, 1))))
         assert not y[:, count:].any() and y.shape[1] == 8
+
+
+def test_a_call_that_makes_examples_at_once_has_the_records_of_one_that_does_not(monkeypatch):
+    """As on a GPU, where batches have many runs; here each has one, and reads its rows of the tables that all share."""
+    learners = {"small": cp.Backprop(cp.Network(3, 2), 0.01), "large": cp.Backprop(cp.Network(3, 2), 0.1)}
+    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], execution._Sources.__init__
+
+    def on_one_device(self, *arguments):
+        begin(self, *arguments)
+        self.share_device = True
+
+    monkeypatch.setattr(execution._Sources, "__init__", on_one_device)
+    monkeypatch.setattr(
+        execution, "sources_of", lambda stream, keys: made.append(len(keys)) or sources_of(stream, keys)
+    )
+    xarray.testing.assert_equal(cp.run(learners, GEOFF, [4, 1], 6), expected)
+    assert sum(made) == 2, "and each seed's are made once"
 
 
 def test_a_stream_that_makes_several_pools_at_once_makes_the_form_that_it_says():

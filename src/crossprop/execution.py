@@ -316,12 +316,13 @@ class _Sources:
         return [self._take(cell) for cell in cells]
 
     def _make(self, cells: Sequence[Cell]) -> None:
-        for stream in {id(cell.stream): cell.stream for cell in cells}.values():
-            seeds = list(dict.fromkeys(cell.seed for cell in cells if cell.stream is stream))
-            seeds = [seed for seed in seeds if (id(stream), seed) not in self.sources]
-            if seeds:
-                made = sources_of(stream, np.stack([self.data[seed][0] for seed in seeds]))
-                self.sources |= {(id(stream), seed): source for seed, source in zip(seeds, made, strict=True)}
+        wanted: dict[int, dict[int, Stream]] = {}
+        for cell in cells:
+            if (id(cell.stream), cell.seed) not in self.sources:
+                wanted.setdefault(id(cell.stream), {})[cell.seed] = cell.stream
+        for which, seeds in wanted.items():
+            made = sources_of(next(iter(seeds.values())), np.stack([self.data[seed][0] for seed in seeds]))
+            self.sources |= {(which, seed): source for seed, source in zip(seeds, made, strict=True)}
 
     def _take(self, cell: Cell) -> Source:
         which = id(cell.stream), cell.seed

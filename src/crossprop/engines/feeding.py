@@ -10,7 +10,7 @@ a batch share theirs (`BatchFeed`).
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -77,6 +77,15 @@ class PoolSource(Source):
                 )
         return rows
 
+    @cached_property
+    def _on_host(self) -> tuple[np.ndarray, ...]:
+        """The source's own tables, in memory."""
+        own = zip(self.pool[:2], self.begins, self.counts, strict=True)
+        return tuple(
+            table if isinstance(table, np.ndarray) else np.asarray(table[begin : begin + count])
+            for table, begin, count in own
+        )
+
     @property
     def is_mapped(self) -> bool:
         return isinstance(self.pool.x, np.memmap)
@@ -88,8 +97,7 @@ class PoolSource(Source):
         return x, y
 
     def take_into(self, x: np.ndarray, y: np.ndarray, start: int, count: int) -> None:
-        for out, table, rows in zip((x, y), self.pool[:2], self.rows(start, count), strict=True):
-            assert isinstance(table, np.ndarray), "runs that share tables on the device read them there"
+        for out, table, rows in zip((x, y), self._on_host, self.rows(start, count), strict=True):
             if table.dtype == out.dtype and table.flags.c_contiguous:  # of others it would copy the whole table
                 np.take(table, rows, axis=0, out=out[:count], mode="clip")  # without a copy in between
             else:
