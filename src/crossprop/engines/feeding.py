@@ -47,8 +47,8 @@ class Source(ABC):
 
 
 class PoolSource(Source):
-    """Rows of tables, in any order. Tables on the device may be shared: they have the rows of source 0, 1, ... `of` in
-    turn, and this is source `number`."""
+    """Rows of tables, in any order. Tables on the device may hold the rows of several sources, one after another: `of`
+    sources, of which this is the one with this `number`, counted from 0."""
 
     stream: PoolStream
 
@@ -183,8 +183,8 @@ def source_of(stream: Stream, key: jax.Array) -> Source:
 
 
 def sources_of(stream: Stream, keys: np.ndarray) -> list[Source]:
-    """The examples of several runs that share a device, given the data of their keys: made there at once if the stream
-    can."""
+    """The examples of several runs that share a device, given the data of their keys. They are made there, all at once,
+    if the stream can do that."""
     wrapped = partial(jax.random.wrap_key_data, impl="threefry2x32")
     if isinstance(stream, PoolStream) and len(keys) * (stream.steps or 0) * stream.inputs <= NUMBERS_ON_DEVICE:
         # A program for every power of two or multiple of 32, so that not every number of runs has its own.
@@ -372,8 +372,8 @@ class BatchFeed:
 
 
 class _Pools:
-    """The pools of several sources on the device. What runs need of the host are rows of them, and sources whose pools
-    have one index have the same rows."""
+    """The pools of several sources on the device. The host sends row numbers alone, once for all sources whose pools
+    have the same index."""
 
     def __init__(self, sources: Sequence[PoolSource], outputs: int):
         self.x, x_begins = _on_device([source.pool.x for source in sources])

@@ -96,7 +96,7 @@ def seconds_per_step(learner: Learner) -> float:
 
 @lru_cache(256)
 def _seconds_of(structure: Any) -> float:
-    """Of a credit rule, whose hyperparameters do not matter."""
+    """The same for a credit rule, by its structure: the values of its hyperparameters do not matter."""
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     sizes = [(1 + rule.shapes().matrices) * rule.network.fan_in * rule.network.units for rule in learner.by_layer()]
     return 3e-6 + 2e-10 * sum(sizes)

@@ -110,8 +110,9 @@ class PoolStream(Stream):
         """The tables of one run, as NumPy arrays."""
 
     def pools(self, keys: Key[Array, " runs"]) -> Pool | None:
-        """The tables of several runs on JAX's default device, `x (runs, examples, inputs)` and `y (runs, targets,
-        outputs)`, with one index for all; None if they are better made one by one. A run's are those of `pool`."""
+        """The tables of several runs, made together on JAX's default device: `x (runs, examples, inputs)`,
+        `y (runs, targets, outputs)`, and one index for all. They must equal those of `pool`. None if the stream makes
+        them one by one."""
         return None
 
     @abstractmethod

@@ -49,7 +49,7 @@ class Memory:
         self.blocks.append(StoredBlock.of(block, result, seconds, lambda: result.records))
 
     def take_up(self, header: StoreHeader) -> None:
-        """Any sweep can go on here."""
+        """Nothing to do: there is no header to keep."""
 
 
 class Folder:
@@ -65,7 +65,8 @@ class Folder:
         self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
 
     def take_up(self, header: StoreHeader) -> None:
-        """Goes on with this sweep. If it is another than the one here, a ValueError says so, and nothing is written."""
+        """Continues with this sweep, whose grids may have grown. A ValueError if the store holds another sweep; nothing
+        is written then."""
         _check_same(self.path, self.header, header)
         earlier = {grid.name: grid for grid in self.header.grids}
         grids = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in header.grids}
