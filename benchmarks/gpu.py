@@ -24,6 +24,7 @@ from crossprop.execution import key_data
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
 NET = cp.Network(20, 500)
 CROSSPROP = cp.Crossprop(NET, 5e-4)
+ADAM = cp.Backprop(NET, 5e-4, optimizer="adam")
 
 
 def digest(records, learner, seed):
@@ -103,13 +104,14 @@ def sweep(settings, seeds, record_every):
 if __name__ == "__main__":
     print(jax.devices(), "JAX", jax.__version__, flush=True)
     if "--kernel" in sys.argv:
-        kernel_alone(cp.Backprop(NET, 5e-4, optimizer="adam") if "adam" in sys.argv else CROSSPROP, 264, 1000)
+        kernel_alone(ADAM if "adam" in sys.argv else CROSSPROP, 264, 1000)
         sys.exit()
     if "--calls" in sys.argv:
         sys.exit(calls())
     same = all_identities()
     if "--identity" not in sys.argv:
-        print(f"kernel alone: {kernel_alone(CROSSPROP) / 1e6:.0f} million run-steps/s", flush=True)
+        for name, learner in (("crossprop", CROSSPROP), ("adam", ADAM)):
+            print(f"kernel alone, {name}: {kernel_alone(learner) / 1e6:.0f} million run-steps/s", flush=True)
         sweep(16, 256, 500)
         gigabytes = jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 1e9
         print(f"peak device memory of a sweep of 4,096 runs, 256 seeds: {gigabytes:.2f} GB", flush=True)

@@ -31,9 +31,9 @@ from crossprop.engines import gpu_programs
 from crossprop.learners import LEARNERS
 
 QUICK = "--quick" in sys.argv
-INPUTS, HIDDEN, DEEP, OUTPUTS = (20, 16, (16, 8), 3) if QUICK else (784, 1024, (256, 256), 10)
+INPUTS, HIDDEN, LESS_WIDE, DEEP, OUTPUTS = (20, 16, 8, (16, 8), 3) if QUICK else (784, 1024, 256, (256, 256), 10)
 SCALES: dict[str, Any] = {"loss": "softmax", "incoming_scale": "lecun", "outgoing_scale": "lecun"}
-WIDE, TWO = cp.Network(INPUTS, HIDDEN, OUTPUTS, **SCALES), cp.Network(INPUTS, DEEP, OUTPUTS, **SCALES)
+WIDE, LESS, TWO = (cp.Network(INPUTS, hidden, OUTPUTS, **SCALES) for hidden in (HIDDEN, LESS_WIDE, DEEP))
 STEP_SIZE = 1e-3
 STEPS, FEWER_STEPS, REPEATS = (200, 100, 1) if QUICK else (20_000, 4000, 3)
 TASKS = ("crossprop-approx", "crossprop-approx-0.5", "backprop", "momentum", "rmsprop", "adam", "frozen")
@@ -50,6 +50,8 @@ CASES = {
     "momentum": Case(cp.Backprop(WIDE, STEP_SIZE, optimizer="momentum"), (1, 16)),
     "adam": Case(cp.Backprop(WIDE, STEP_SIZE, optimizer="adam"), (1, 16)),
     "rmsprop": Case(cp.Backprop(WIDE, STEP_SIZE, optimizer="rmsprop"), (1, 16)),
+    "adam-256": Case(cp.Backprop(LESS, STEP_SIZE, optimizer="adam"), (64,)),
+    "crossprop-adam-256": Case(cp.Crossprop(LESS, STEP_SIZE, optimizer="adam"), (16,)),
     "approx": Case(cp.CrosspropApprox(WIDE, STEP_SIZE), (1, 16)),
     "foresight": Case(cp.Foresight(WIDE, STEP_SIZE), (1, 16)),
     "projected": Case(cp.Crossprop(WIDE, STEP_SIZE, projections=1), (1, 16)),

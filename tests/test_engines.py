@@ -202,6 +202,27 @@ def test_all_segments_of_a_run_are_one_program(engine, platform, monkeypatch):
 SIZES = (1, 2, 20, 21, 33, 500, 513)
 
 
+def test_a_call_of_the_kernel_has_about_twice_the_runs_that_fit_on_chip(monkeypatch):
+    monkeypatch.setattr(kernel, "multiprocessors", lambda: 132)
+    wide, narrow = cp.Network(20, 500), cp.Network(20, 50)
+    assert kernel.width(cp.Crossprop(wide, 0.1), "gpu") == 132 * 4
+    assert kernel.width(cp.Backprop(wide, 0.1, optimizer="adam"), "gpu") == 132 * 2
+    assert kernel.width(cp.Backprop(narrow, 0.1), "gpu") == 4096
+    monkeypatch.setattr(kernel, "multiprocessors", lambda: 0)  # unknown
+    assert kernel.width(cp.Crossprop(wide, 0.1), "gpu") == 4096
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "matrices", "sizes"),
+    [("sgd", False, [16, 4]), ("adam", False, [1] * 20), ("sgd", True, [1] * 20)],
+)
+def test_inputs_are_distributed_one_by_one_where_much_is_kept_on_chip(optimizer, matrices, sizes):
+    network = cp.Network(20, 500, bias=True)
+    learner = (cp.Crossprop if matrices else cp.Backprop)(network, 0.1, optimizer=optimizer)
+    assert [piece.stop - piece.start for piece in kernel_layout.pieces(learner)] == [*sizes, 1]
+    assert [piece.stop - piece.start for piece in kernel_layout.input_pieces(learner)] == sizes
+
+
 @pytest.mark.parametrize(
     ("inputs", "hidden", "activation"),
     [
@@ -216,7 +237,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     sample = random_examples(network, 12).sample(cp.keys(0)[0])
     state = learner.init(cp.keys(0)[1])
     pieces, whole = kernel_layout.in_pieces(learner, state), to_unit_major(state)
-    rows = [piece for piece in kernel_layout.pieces(network) if piece.start < inputs]
+    rows = [piece for piece in kernel_layout.pieces(learner) if piece.start < inputs]
     step = jax.jit(fma_rewritten(partial(learn, kernel_layout.padded_stack(learner)), PLAIN))
     plain = jax.jit(partial(learn, Stack.of(learner)))
     for x, y in zip(sample.x, sample.y, strict=True):

@@ -87,7 +87,7 @@ def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[An
         if answer is not None:
             return [answer]
     name, numbers = equation.primitive.name, [*map(_computed, given)]
-    out: Any = equation.outvars[0].aval
+    out: Any = equation.outvars[0].aval if equation.outvars else None
     if name == "dot_general" and 1 in map(np.ndim, numbers):
         return _vector_product(use, equation, numbers)
     if name == "pow" and isinstance(given[0], float | np.generic | np.ndarray):

@@ -1,5 +1,7 @@
 """Whether a device can run Pallas programs, which JAX compiles with Triton."""
 
+import os
+
 import jax
 
 try:
@@ -28,3 +30,14 @@ def why_no_programs(platform: str) -> str | None:
     if not enough:
         return f"an NVIDIA GPU of compute capability {LEAST_CAPABILITY} or more, and this one has {capability}"
     return None
+
+
+def multiprocessors() -> int:
+    """How many the GPU has; 0 if it does not say."""
+    return getattr(jax.local_devices()[0], "core_count", None) or 0
+
+
+def may_wait() -> bool:
+    """Whether programs may wait for each other: not beside programs of other processes, which would take the places of
+    those that they wait for."""
+    return "CUDA_MPS_PIPE_DIRECTORY" not in os.environ

@@ -15,7 +15,7 @@ from jax.experimental import pallas as pl
 from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
-from crossprop.engines.gpu_programs import triton, why_no_programs
+from crossprop.engines.gpu_programs import multiprocessors, triton, why_no_programs
 from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack
 from crossprop.engines.protocol import Batch, Observers, RunResult, Session
 from crossprop.engines.recorder import Recorder
@@ -27,6 +27,9 @@ from crossprop.learners.update import learn
 from crossprop.network import float_type
 
 RUNS = 4096
+WARPS_PER_MULTIPROCESSOR = 16
+"""In one call, of programs with several warps: twice what its registers hold. So while one call runs, the host prepares
+another."""
 STEPS = 16384
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195
@@ -62,8 +65,10 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
 
 
 def width(learner: Learner, platform: str) -> int:
-    """The most runs in one call: they are independent, so it changes nothing but memory."""
-    return RUNS
+    """The most runs in one call; they are independent, so it changes no numbers."""
+    assert isinstance(learner, UnitRule)
+    warps, places = _warps(learner), multiprocessors() * WARPS_PER_MULTIPROCESSOR
+    return min(RUNS, places // warps) if warps > 1 and places else RUNS
 
 
 def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
@@ -204,7 +209,7 @@ def _run_one(
     stop = jnp.where(alive > 0, bounds[1], start)
     first_window = start // record_every
     final = shared.rows.shape[1] - 1
-    rows = [piece for piece in kernel_layout.pieces(network) if piece.start < network.inputs]
+    rows = kernel_layout.input_pieces(rule)
 
     def example(at: Any) -> Any:
         row, y = shared.rows[source, at], shared.y[source, at]

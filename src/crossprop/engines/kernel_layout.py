@@ -1,7 +1,7 @@
 """The layout of runs in the kernel engine: in pieces and with padding, what runs share kept once.
 
-Triton takes arrays whose sizes are powers of two. The rows of U come in such pieces (20 inputs are 16 and 4), hidden
-units and outputs are padded; padding stays 0 and is never seen.
+Triton takes arrays whose sizes are powers of two. The rows of U come in such pieces (20 inputs are 16 and 4, or 20
+of one row), hidden units and outputs are padded; padding stays 0 and is never seen.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state
 from crossprop.network import Activation, Network, float_type
 
 NEVER = -1e30
+MOST_SINGLE_ROWS = 32
+"""Inputs whose rows of U can be pieces by themselves."""
 
 
 class Shared(NamedTuple):
@@ -51,12 +53,26 @@ def power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def pieces(network: Network) -> list[slice]:
-    """The rows of U as powers of two, the bias by itself."""
-    sizes = [1 << bit for bit in reversed(range(network.inputs.bit_length())) if network.inputs >> bit & 1]
+def pieces(rule: UnitRule) -> list[slice]:
+    """The rows of U as powers of two, or one by one; the bias by itself.
+
+    An input by itself is in all threads at once, several have to be distributed through shared memory. But it takes a
+    register of every thread, so that fewer runs fit on chip, unless the rest of their state limits them already.
+    """
+    network = rule.network
+    much = len(network.sizes) == 1 and moves(rule) and (rule.optimizer != "sgd" or rule.shapes().matrices > 0)
+    bits = reversed(range(network.inputs.bit_length()))
+    sizes = [1 << bit for bit in bits if network.inputs >> bit & 1]
+    if much and network.inputs <= MOST_SINGLE_ROWS:
+        sizes = [1] * network.inputs
     sizes += [1] * network.bias
     ends = np.cumsum(sizes).tolist()
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def input_pieces(rule: UnitRule) -> list[slice]:
+    """The same without the bias."""
+    return [piece for piece in pieces(rule) if piece.start < rule.network.inputs]
 
 
 class PaddedNetwork(eqx.Module):
@@ -121,12 +137,12 @@ def padded_stack(rule: UnitRule) -> Stack:
 
 def in_pieces(rule: UnitRule, state: State) -> UnitMajorState:
     """A state in the kernel's layout."""
-    return split_work(rule, to_unit_major(state), pieces(rule.network))
+    return split_work(rule, to_unit_major(state), pieces(rule))
 
 
 def out_of_pieces(rule: UnitRule, work: UnitMajorState) -> State:
     """The public state of a run in the kernel's layout."""
-    return to_state(rule.network, joined_work(rule, work, pieces(rule.network)))
+    return to_state(rule.network, joined_work(rule, work, pieces(rule)))
 
 
 def split_work(rule: UnitRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:

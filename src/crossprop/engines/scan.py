@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from crossprop.engines import fused
-from crossprop.engines.fused import FusedLoop
+from crossprop.engines import sliced
 from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
+from crossprop.engines.sliced import SlicedLoop
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import after, answer, move_layer
@@ -37,9 +37,11 @@ def width(learner: Learner, platform: str) -> int:
 def start(batch: Batch, platform: str) -> Session:
     """Begins the runs of a batch."""
     learner, on_cpu = batch.runs[0].learner, platform == "cpu"
-    stride = None if on_cpu else _stride(batch)
-    units = fused.units_for(learner, platform, batch.observers)
-    loop = loop_for(learner, stride, whole=on_cpu) if units is None or stride is None else FusedLoop(stride, units)
+    programs = sliced.programs_for(learner, platform, batch.observers)
+    if programs is not None:
+        loop = SlicedLoop(_stride(batch), programs)
+    else:
+        loop = loop_for(learner, None if on_cpu else _stride(batch), whole=on_cpu)
     return LoopSession(loop, batch, width(learner, platform))
 
 

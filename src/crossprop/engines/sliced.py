@@ -1,0 +1,246 @@
+"""A run as several GPU programs at once, for the scan engine: wide networks with optimizers whose steps do not add up,
+as adam.
+
+Each program has a slice of the hidden units and keeps on chip all that belongs to them: incoming weights, what the
+optimizer keeps for these, outgoing weights and memory. All that it needs of other units is their share of the outputs.
+So for every example each program writes its own share to memory, waits until all programs of the run have done so, and
+adds the shares up, always in the same order.
+
+A GPU starts programs in the order of their numbers, and those of a run follow each other. A run has at most as many as
+there are multiprocessors, so a program that waits never keeps one that it waits for from starting.
+"""
+
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+
+from crossprop.engines import gpu_programs
+from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu_programs import triton
+from crossprop.engines.kernel_layout import PaddedNetwork, in_pieces, input_pieces, out_of_pieces, power, with_numbers
+from crossprop.engines.protocol import Observers, Rows, Sums
+from crossprop.engines.segments import add_block, moves, norm
+from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.unit_major import Stack, UnitMajorState
+from crossprop.learners.update import learn
+from crossprop.network import float_type
+
+NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM = 24_000, 40_000
+"""The registers of a multiprocessor hold two programs of the one size, or one of the other."""
+NUMBERS_PER_THREAD = 190
+FEWEST_INPUTS = 128
+OPTIMIZERS = ("adam", "rmsprop")
+
+
+def programs_for(learner: Learner, platform: str, observers: Observers) -> int | None:
+    """How many programs a run has, or None where it has none: by device, sizes and rule."""
+    if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
+        return None
+    if not gpu_programs.may_wait():
+        return None
+    if float_type() != np.float32 or observers.see_after:
+        return None
+    if not isinstance(learner, UnitRule) or learner.replacement is not None:
+        return None
+    if learner.optimizer not in OPTIMIZERS or not moves(learner):
+        return None
+    network = learner.network
+    if len(network.sizes) != 1 or network.layer_norm or network.inputs < FEWEST_INPUTS:
+        return None
+    numbers, most = _numbers(learner), min(gpu_programs.multiprocessors(), power(network.units))
+    fitting = (power(-(-numbers // each)) for each in (NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM))
+    return next((programs for programs in fitting if programs <= most), None)
+
+
+def _numbers(learner: UnitRule) -> int:
+    """What a run keeps on chip, with padding."""
+    return _numbers_of(jax.tree.structure(learner))
+
+
+@lru_cache(256)
+def _numbers_of(structure: Any) -> int:
+    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    work = jax.eval_shape(lambda: in_pieces(rule, rule.init(jax.random.key(0))))
+    return sum(leaf.size for leaf in jax.tree.leaves(work))
+
+
+def _warps(learner: UnitRule, programs: int) -> int:
+    return min(power(-(-_numbers(learner) // (32 * NUMBERS_PER_THREAD * programs))), 16)
+
+
+class SlicedLoop(NamedTuple):
+    """One launch for `stride` examples, of so many programs for each run."""
+
+    stride: int
+    programs: int
+    interpret: bool = False
+
+    def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
+        return _turned(in_pieces(learner, state))
+
+    def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
+        return out_of_pieces(learner, _turned(work))
+
+    def drifts(
+        self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+    ) -> dict[str, jax.Array]:
+        rows = len(input_pieces(learner))
+        now, before = (each.layers[0].weights[:rows] for each in (work, initial))
+        incoming = norm(*(after - start for after, start in zip(now, before, strict=True)))
+        return {"incoming": incoming, "outgoing": norm(work.outgoing[0] - initial.outgoing[0])}
+
+    def advance(
+        self, learner: UnitRule, work: UnitMajorState, sums: Sums, rows: Rows, observers: Observers
+    ) -> tuple[UnitMajorState, Sums]:
+        x, y, at, until, _ = rows
+        outputs = learner.network.outputs
+        targets = jnp.pad(y, ((0, 0), (0, power(outputs) - outputs)))
+        work, made = _launch(self, learner, x, targets, at, until > at, work)
+        own_targets = lax.dynamic_slice_in_dim(y, at, self.stride)
+        return work, add_block(sums, learner, observers, rows, made[:, :outputs], own_targets)
+
+
+# The program.
+
+
+class Shares(NamedTuple):
+    """What the programs of a run share: each adds its own to those of the others."""
+
+    number: Any
+    programs: int
+    memory: Any
+    """`(2, programs, outputs)`: of this example and of the last one, which others may still read"""
+    arrived: Any
+    """How many shares were ever written"""
+    step: Any
+    interpret: bool
+
+    def total(self, own: jax.Array) -> jax.Array:
+        assert triton is not None
+        if self.programs == 1:
+            return own
+        half = lax.rem(self.step, 2)
+        self.memory[half, self.number] = own
+        if not self.interpret:
+            triton.debug_barrier()  # all threads have written
+        arrived = triton.atomic_add(self.arrived, (0,), 1) + 1
+        others = lambda _: triton.atomic_add(self.arrived, (0,), 0)
+        lax.while_loop(lambda arrived: arrived < self.programs * (self.step + 1), others, arrived)
+        # The cache of a multiprocessor may have what was there two examples ago.
+        return jnp.sum(triton.load(self.memory.at[half], volatile=True), axis=0)
+
+
+class Slice(PaddedNetwork):
+    """The arithmetic of some hidden units."""
+
+    shares: Any = None
+
+    def outputs_of(self, features: tuple[jax.Array, ...], outgoing: tuple[jax.Array, ...]) -> jax.Array:
+        total = self.shares.total(jnp.sum(outgoing[0] * features[0][None, :], axis=1))
+        return self.all_outputs(total + jnp.sum(outgoing[1], axis=1) if self.network.bias else total)
+
+
+def _launch(
+    loop: SlicedLoop, learner: UnitRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: UnitMajorState
+) -> tuple[UnitMajorState, jax.Array]:
+    """Learns from `stride` examples; the state and the outputs, each from before learning."""
+    assert triton is not None
+    numbers = jnp.stack([jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(learner)])
+    bounds = jnp.stack([jnp.asarray(at, jnp.int32), jnp.asarray(alive, jnp.int32)])
+    given, (leaves, structure) = (bounds, numbers, x, y), jax.tree.flatten(work)
+    arrived = jnp.zeros(1, jnp.int32)
+    made = jax.ShapeDtypeStruct((loop.stride, y.shape[1]), y.dtype)
+    shares = jax.ShapeDtypeStruct((2, loop.programs, y.shape[1]), y.dtype)
+
+    def program(*refs: Any) -> None:
+        refs_in, refs_out = refs[: len(given)], refs[-len(leaves) - 3 :]
+        after, (arrived, made, shares) = jax.tree.unflatten(structure, refs_out[:-3]), refs_out[-3:]
+        number = pl.program_id(0)
+
+        @pl.when(refs_in[0][1] > 0)
+        def _() -> None:
+            _program(loop, learner, number, refs_in, after, made, shares, arrived)
+
+    found = pl.pallas_call(
+        program,
+        out_shape=[*(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in (*leaves, arrived)), made, shares],
+        grid=(loop.programs,),
+        input_output_aliases={len(given) + i: i for i in range(len(leaves) + 1)},
+        compiler_params=triton.CompilerParams(num_warps=_warps(learner, loop.programs), num_stages=1),
+        interpret=loop.interpret,
+        name="slices",
+    )(*given, *leaves, arrived)
+    return jax.tree.unflatten(structure, found[: len(leaves)]), found[-2]
+
+
+def _program(
+    loop: SlicedLoop,
+    learner: UnitRule,
+    number: Any,
+    given: Any,
+    memory: UnitMajorState,
+    made: Any,
+    shares: Any,
+    arrived: Any,
+) -> None:
+    """The program of a slice of units; its arguments refer to memory, which it reads and writes."""
+    bounds, numbers, x, y = given
+    hidden = power(learner.network.units)
+    units = hidden // loop.programs
+    own, first = pl.ds(number * units, units), bounds[0]
+    rule = with_numbers(learner, [numbers[i] for i in range(numbers.shape[0])])
+    network, use = rule.network, PLAIN if loop.interpret else GPU
+    axes = _axes(memory, hidden)
+
+    def example(at: Any) -> tuple[Any, jax.Array]:
+        step = jnp.minimum(first + at, x.shape[0] - 1)
+        parts = [x[step, pl.ds(piece.start, piece.stop - piece.start)] for piece in input_pieces(rule)]
+        return tuple(parts), y[step]
+
+    def one_step(at: Any, carry: Any) -> Any:
+        work, (parts, target) = carry
+        following = example(at + 1)
+        net = Slice(network, number * units, Shares(number, loop.programs, shares, arrived, at, loop.interpret))
+        inputs = (*parts, jnp.ones(1, target.dtype)) if network.bias else parts
+        work, outcome = fma_rewritten(partial(learn, Stack(rule, rule.by_layer(), (net,), net)), use)(
+            work, inputs, target
+        )
+
+        @pl.when(number == 0)
+        def _() -> None:
+            made[at] = outcome.outputs
+
+        return work, following
+
+    work = _turned(jax.tree.map(lambda axis, ref: ref[_place(ref, axis, own)], axes, memory))
+    work, _ = lax.fori_loop(0, loop.stride, one_step, (work, example(0)))
+    for axis, ref, value in zip(*map(jax.tree.leaves, (axes, memory, _turned(work))), strict=True):
+        if axis:
+            ref[_place(ref, axis, own)] = value
+        else:
+
+            @pl.when(number == 0)
+            def _(ref: Any = ref, value: Any = value) -> None:
+                ref[...] = value
+
+
+def _turned(work: UnitMajorState) -> UnitMajorState:
+    """The state with the first layer's arrays transposed."""
+    turn = lambda leaf: jnp.swapaxes(leaf, -1, -2) if leaf.ndim > 1 else leaf
+    return work.with_first(jax.tree.map(turn, work.layers[0]))
+
+
+def _axes(work: UnitMajorState, hidden: int) -> UnitMajorState:
+    """For every array of a state in memory the axis of the hidden units, or 0 if it has none."""
+    axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == hidden else 0
+    return jax.tree.map(axis_of(-1), work).with_first(jax.tree.map(axis_of(-2), work.layers[0]))
+
+
+def _place(ref: Any, axis: int, own: Any) -> Any:
+    """The index of some units."""
+    return tuple(own if at == ref.ndim + axis else slice(None) for at in range(ref.ndim)) if axis else ...
