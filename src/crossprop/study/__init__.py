@@ -38,6 +38,9 @@ STUDIES = {
 }
 STEPS, REPEATS = 4000, 5
 """Steps and repeats of the runs that are timed."""
+RESOLUTION = {"default": 1.5, "full": 1.2}
+"""Both step sizes around the best are at most this factor apart in the end: rules with hyperparameters of their own,
+which have many settings, and those without then find them equally well."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,8 @@ class Study:
                 f"{self.name}, {columns[name].title}: tuning {len(spec.learners)} learners, then running the best "
                 f"setting of each on {spec.evaluate} fresh seeds"
             )
-            blocks = fill_widening(spec, announcements(self.name, say), rounds=0 if self.quick else ROUNDS)
+            rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION[self._version])
+            blocks = fill_widening(spec, announcements(self.name, say), rounds, resolution)
             assert spec.store is not None
             sweep = read(spec.store, blocks)
             results[name] = Result(columns[name].title, sweep, rows_of(sweep))

@@ -1,4 +1,4 @@
-"""Grids that grow: beyond an edge where the best setting is, and between the best step size and its neighbours."""
+"""Grids that grow: beyond an edge where the best setting is, and between the best step sizes and their neighbours."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from crossprop.sweeps.blocks import StoredBlock
 from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 from crossprop.sweeps.grid import build
 
-STEP_SIZE = "step_size"
+STEP_SIZES = ("step_size", "incoming_step_size")
 ROUNDS = 4
 """Most times that a grid is widened; a best setting that is at the edge even then is flagged."""
 
@@ -39,8 +39,9 @@ def fill_widening(
     """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end. All
     blocks that are there then.
 
-    With a `resolution`, values between the best step size and its neighbours are tried, at the best values of all other
-    axes, until they are at most this factor apart: grids of many axes then find a step size as well as grids of one.
+    With a `resolution`, values between the best step sizes and their neighbours are tried, at the best values of all
+    other axes, until they are at most this factor apart: grids of many axes then find step sizes as well as grids of
+    one.
     """
     with opened(spec) as place:
         filled = partial(fill, on_start=on_start, into=place)
@@ -76,23 +77,31 @@ def _union(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 def refined(
     over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None], resolution: float
 ) -> dict[str, dict[str, Any]]:
-    """The axes of every learner whose best step size is farther from a neighbour than `resolution`: that step size, its
-    neighbours and values between, at the best values of all other axes. Other learners keep their axes."""
+    """The axes of every learner with a best step size that is farther from a neighbour than `resolution`: its step
+    sizes, their neighbours and values between, at the best values of all other axes. Other learners keep their axes."""
     finer = {name: dict(axes) for name, axes in over.items()}
     for name, choice in best.items():
-        values = over[name].get(STEP_SIZE, ())
-        numbers = all(isinstance(value, int | float) and value > 0 for value in values)
-        if choice is None or not values or not numbers:
+        if choice is None:
             continue
-        ordered = sorted(values)
-        place = ordered.index(choice.point[STEP_SIZE])
-        near = ordered[max(0, place - 1) : place + 2]
-        between = [math.sqrt(low * high) for low, high in pairwise(near) if high / low > resolution]
-        if between:
+        near = {axis: _near(over[name].get(axis, ()), choice.point.get(axis)) for axis in STEP_SIZES}
+        between = {
+            axis: [math.sqrt(low * high) for low, high in pairwise(values) if high / low > resolution]
+            for axis, values in near.items()
+        }
+        if any(between.values()):
             finer[name] = {axis: [value] for axis, value in choice.point.items()} | {
-                STEP_SIZE: sorted([*near, *between])
+                axis: sorted([*values, *between[axis]]) for axis, values in near.items() if values
             }
     return finer
+
+
+def _near(values: Sequence[Any], best: Any) -> list[float]:
+    """The best value and its neighbours; none if they are not all positive numbers."""
+    if not all(isinstance(value, int | float) and value > 0 for value in values):
+        return []
+    ordered = sorted(values)
+    place = ordered.index(best) if ordered else 0
+    return ordered[max(0, place - 1) : place + 2]
 
 
 def widened(spec: SweepSpec, best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
