@@ -118,7 +118,6 @@ class Shares(NamedTuple):
     arrived: Any
     """How many shares were ever written"""
     step: Any
-    interpret: bool
 
     def total(self, own: jax.Array) -> jax.Array:
         assert triton is not None
@@ -126,8 +125,7 @@ class Shares(NamedTuple):
             return own
         half = lax.rem(self.step, 2)
         self.memory[half, self.number] = own
-        if not self.interpret:
-            triton.debug_barrier()  # all threads have written
+        triton.debug_barrier()  # all threads have written
         arrived = triton.atomic_add(self.arrived, (0,), 1) + 1
         others = lambda _: triton.atomic_add(self.arrived, (0,), 0)
         lax.while_loop(lambda arrived: arrived < self.programs * (self.step + 1), others, arrived)
@@ -205,7 +203,7 @@ def _program(
     def one_step(at: Any, carry: Any) -> Any:
         work, (parts, target) = carry
         following = example(at + 1)
-        net = Slice(network, number * units, Shares(number, loop.programs, shares, arrived, at, loop.interpret))
+        net = Slice(network, number * units, Shares(number, loop.programs, shares, arrived, at))
         inputs = (*parts, jnp.ones(1, target.dtype)) if network.bias else parts
         work, outcome = fma_rewritten(partial(learn, Stack(rule, rule.by_layer(), (net,), net)), use)(
             work, inputs, target

@@ -150,13 +150,15 @@ class Study:
         swept = [each for result in results.values() for each in result.sweep.learners.values()]
         assert isinstance(stream, Geoff | LabelShift)
         reduced = "" if self.full else "; --full has larger networks, longer tasks and wider grids"
+        factor = RESOLUTION.get(self._version)
+        refined = f", among them step sizes around the best, at most a factor of {factor} apart" if factor else ""
         return {
             "version": self._version + reduced,
             "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {stream.steps // len(stream.tasks):,} examples "
             "per task",
             "hidden units": " and ".join(map(str, network.sizes)),
-            "grid": f"{sum(len(each.grid.points) for each in swept):,} settings in total, "
-            f"{plural(len(swept[0].grid.seeds), 'seed')} each",
+            "grid": f"{sum(each.tried for each in swept):,} settings in total, "
+            f"{plural(len(swept[0].grid.seeds), 'seed')} each{refined}",
             "evaluation": f"{results[MAIN].sweep.best.sizes['seed']} fresh seeds of each learner's best setting",
             "time": duration(sum(result.sweep.seconds for result in results.values())),
         } | machine()
