@@ -10,7 +10,7 @@ from browser import Opened, data_of, violations
 from crossprop.cli import main
 from crossprop.plot import plot
 from crossprop.plot.findings import conclusions
-from crossprop.plot.numbers import groups, read, value_text
+from crossprop.plot.numbers import groups, read, thinned, value_text
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -124,13 +124,22 @@ def test_a_sweep_without_axes_has_learning_curves_alone(tmp_path):
 
 
 def test_values_are_short():
-    assert [value_text(value) for value in (None, 2.0**-7, 0.5, 3, "adam")] == [
+    assert [value_text(value) for value in (None, 2.0**-7, 2**-4.5, 2**-4.75, 0.045, 0.5, 3, "adam")] == [
         "as step_size",
         "2⁻⁷",
+        "2⁻⁴·⁵",
+        "2⁻⁴·⁷⁵",
+        "0.045",
         "0.5",
         "3",
         "adam",
     ]
+
+
+def test_powers_between_whole_ones_lose_their_labels_where_there_are_many():
+    few, many = ({2.0 ** (at / 2 - 8): value_text(2.0 ** (at / 2 - 8)) for at in range(count)} for count in (6, 7))
+    assert thinned(few) == few
+    assert [*thinned(many).values()] == ["2⁻⁸", "", "2⁻⁷", "", "2⁻⁶", "", "2⁻⁵"] and thinned(many).keys() == many.keys()
 
 
 def test_the_command_draws_and_refuses_what_is_no_store(store, tmp_path, capsys):

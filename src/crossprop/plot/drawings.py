@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from crossprop.figures import TALLEST, curves, line_style, looks
-from crossprop.plot.numbers import LINES, Sweep, Swept, color_limits, groups, infos, is_log, value_text
+from crossprop.plot.numbers import LINES, Sweep, Swept, color_limits, groups, infos, is_log, thinned, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
 """The colours of one learner's lines, in the order of their values."""
@@ -126,7 +126,7 @@ def _panels(count: int, most: int) -> tuple[Any, list[Any]]:
 
 def _finish(axes: Any, title: str, measure: str, along: str, ticks: dict[float, str]) -> None:
     axes.set_title(title, fontsize=10, pad=14)
-    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=8)
+    axes.set_xticks(*map(list, zip(*thinned(ticks).items(), strict=True)), fontsize=8)
     axes.minorticks_off()
     axes.set_xlabel(along)
     axes.set_ylabel(measure)

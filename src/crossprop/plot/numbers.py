@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import xarray
 
 ALONG, LINES = "step_size", "eta"
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
+MOST_TICKS = 6
 
 
 class Profile(NamedTuple):
@@ -154,14 +155,22 @@ def color_limits(profiles: Sequence[Profile]) -> tuple[float, float]:
 
 
 def value_text(value: Any) -> str:
-    """The value of an axis as text: small powers of 2 as such, and None as what it stands for."""
+    """The value of an axis as text: small powers of 2, also by quarters, as such; None as what it stands for."""
     if value is None:
         return "as step_size"
     if isinstance(value, tuple):
         return str(value_label(value))
-    if isinstance(value, float) and 0 < value < 0.2 and (power := float(np.log2(value))).is_integer():
-        return "2" + f"{power:.0f}".translate(RAISED)
+    if isinstance(value, float) and 0 < value < 0.2:
+        power = round(4 * float(np.log2(value))) / 4
+        if np.isclose(value, 2**power, rtol=1e-9, atol=0):
+            return "2" + f"{power:g}".translate(RAISED)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def thinned(ticks: Mapping[float, str]) -> dict[float, str]:
+    """The ticks of an axis; if they are many, powers of 2 that are no whole ones lose their labels."""
+    many = len(ticks) > MOST_TICKS
+    return {place: "" if many and "·" in label else label for place, label in sorted(ticks.items())}
 
 
 def setting(swept: Swept, edge: str = "") -> str:

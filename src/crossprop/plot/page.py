@@ -22,6 +22,7 @@ from crossprop.plot.numbers import (
     infos,
     is_log,
     setting,
+    thinned,
     value_text,
 )
 from crossprop.statistics import mean_interval
@@ -179,7 +180,7 @@ def _chart(name: str, title: str, along: str, lines: list[dict[str, Any]]) -> di
     values = [value for line in lines for value in line["x"]]
     seen = [value for line in lines for value in line["mean"] if value is not None]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    ticks = sorted({value: value_text(value) for value in values}.items()) if numbers else []
+    ticks = [*thinned({value: value_text(value) for value in values}).items()] if numbers else []
     top = TALLEST * min(seen, default=1)
     limits = [0.9 * min(seen), top] if seen and max(seen) > top > 0 else None
     axes = {"along": along, "numbers": numbers, "log": numbers and is_log(values), "limits": limits, "ticks": ticks}
