@@ -3,7 +3,7 @@
 The program traces the learner itself, so a new rule is fast from the day it is written.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu_programs import multiprocessors, triton, why_no_programs
-from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack
+from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack, state_numbers
 from crossprop.engines.protocol import Batch, Observers, RunResult, Session
 from crossprop.engines.recorder import Recorder
 from crossprop.engines.segments import Progress, restored, snapshot_of, summed_names
@@ -55,7 +55,7 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
         return f"the kernel engine takes no probes or metrics, got {names}"
     if float_type() != np.float32:
         return f"the kernel engine works in float32, and JAX is set to {float_type()}"
-    numbers = _numbers(learner)
+    numbers = state_numbers(learner)
     if numbers > NUMBERS_ON_CHIP:
         return (
             f"the kernel engine keeps a run's state on chip, at most {NUMBERS_ON_CHIP:,} numbers with their padding; "
@@ -140,22 +140,10 @@ def initial_weights(initial: UnitMajorState) -> tuple[Any, Any]:
 # Sizes.
 
 
-def _numbers(rule: UnitRule) -> int:
-    """How many numbers a run keeps on chip, with padding."""
-    return _numbers_of(jax.tree.structure(rule))
-
-
-@lru_cache(256)
-def _numbers_of(structure: Any) -> int:
-    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: kernel_layout.in_pieces(rule, rule.init(jax.random.key(0))))
-    return sum(leaf.size for leaf in jax.tree.leaves(work))
-
-
 def _warps(rule: UnitRule) -> int:
     """How many groups of 32 threads share a run: few wait less for each other, many have more registers, which a deep
     network needs for both layers at once."""
-    threads = _numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.sizes) == 1 else NUMBERS_PER_THREAD_DEEP)
+    threads = state_numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.sizes) == 1 else NUMBERS_PER_THREAD_DEEP)
     return int(np.clip(kernel_layout.power(int(np.ceil(threads / 32))), 1, 16))
 
 

@@ -5,7 +5,7 @@ of one row), hidden units and outputs are padded; padding stays 0 and is never s
 """
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -133,6 +133,18 @@ def padded_stack(rule: UnitRule) -> Stack:
     """A rule as it is to each hidden layer, in pieces."""
     nets = tuple(map(PaddedNetwork, rule.network.layers()))
     return Stack(rule, rule.by_layer(), nets, nets[-1])
+
+
+def state_numbers(rule: UnitRule) -> int:
+    """How many numbers a run keeps, with padding."""
+    return _state_numbers(jax.tree.structure(rule))
+
+
+@lru_cache(256)
+def _state_numbers(structure: Any) -> int:
+    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    work = jax.eval_shape(lambda: in_pieces(rule, rule.init(jax.random.key(0))))
+    return sum(leaf.size for leaf in jax.tree.leaves(work))
 
 
 def in_pieces(rule: UnitRule, state: State) -> UnitMajorState:

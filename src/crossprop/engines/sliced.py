@@ -10,7 +10,7 @@ A GPU starts programs in the order of their numbers, and those of a run follow e
 there are multiprocessors, so a program that waits never keeps one that it waits for from starting.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +22,15 @@ from jax.experimental import pallas as pl
 from crossprop.engines import gpu_programs
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import PaddedNetwork, in_pieces, input_pieces, out_of_pieces, power, with_numbers
+from crossprop.engines.kernel_layout import (
+    PaddedNetwork,
+    in_pieces,
+    input_pieces,
+    out_of_pieces,
+    power,
+    state_numbers,
+    with_numbers,
+)
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
 from crossprop.learners.base import Learner, State, UnitRule
@@ -52,25 +60,13 @@ def programs_for(learner: Learner, platform: str, observers: Observers) -> int |
     network = learner.network
     if len(network.sizes) != 1 or network.layer_norm or network.inputs < FEWEST_INPUTS:
         return None
-    numbers, most = _numbers(learner), min(gpu_programs.multiprocessors(), power(network.units))
+    numbers, most = state_numbers(learner), min(gpu_programs.multiprocessors(), power(network.units))
     fitting = (power(-(-numbers // each)) for each in (NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM))
     return next((programs for programs in fitting if programs <= most), None)
 
 
-def _numbers(learner: UnitRule) -> int:
-    """What a run keeps on chip, with padding."""
-    return _numbers_of(jax.tree.structure(learner))
-
-
-@lru_cache(256)
-def _numbers_of(structure: Any) -> int:
-    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: in_pieces(rule, rule.init(jax.random.key(0))))
-    return sum(leaf.size for leaf in jax.tree.leaves(work))
-
-
 def _warps(learner: UnitRule, programs: int) -> int:
-    return min(power(-(-_numbers(learner) // (32 * NUMBERS_PER_THREAD * programs))), 16)
+    return min(power(-(-state_numbers(learner) // (32 * NUMBERS_PER_THREAD * programs))), 16)
 
 
 class SlicedLoop(NamedTuple):
