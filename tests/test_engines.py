@@ -354,7 +354,8 @@ def test_multiply_adds_are_one_instruction():
     # U from H and from x, H from x, W, and the sum of the losses stays what it is.
     assert program.count("fma.rn.f32") >= 4
     program = str(traced_kernel(cp.Backprop(cp.Network(16, 500), 1e-3, optimizer="adam")).jaxpr)
-    assert program.count("sqrt.approx.ftz.f32") == program.count("div.approx.ftz.f32") == 2
+    # A row of U at a time, and W.
+    assert program.count("sqrt.approx.ftz.f32") == program.count("div.approx.ftz.f32") == 16 + 1
 
 
 # Identity and isolation.
