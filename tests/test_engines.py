@@ -351,8 +351,8 @@ def test_products_are_joined_with_the_sums_they_are_used_in():
 
 def test_multiply_adds_are_one_instruction():
     program = str(traced_kernel(cp.Crossprop(cp.Network(16, 500), 1e-3)).jaxpr)
-    # U from H and from x, H from x, W, and the sum of the losses stays what it is.
-    assert program.count("fma.rn.f32") >= 4
+    # U from H and H from x, a row at a time, and W; the sum of the losses stays what it is.
+    assert program.count("fma.rn.f32") >= 2 * 16 + 1
     program = str(traced_kernel(cp.Backprop(cp.Network(16, 500), 1e-3, optimizer="adam")).jaxpr)
     # A row of U at a time, and W.
     assert program.count("sqrt.approx.ftz.f32") == program.count("div.approx.ftz.f32") == 16 + 1
