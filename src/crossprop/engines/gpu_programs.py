@@ -33,11 +33,11 @@ def why_no_programs(platform: str) -> str | None:
 
 
 def multiprocessors() -> int:
-    """How many the GPU has; 0 if it does not say."""
+    """How many multiprocessors the GPU has, or 0 if that is not known."""
     return getattr(jax.local_devices()[0], "core_count", None) or 0
 
 
 def may_wait() -> bool:
-    """Whether programs may wait for each other: not beside programs of other processes, which would take the places of
-    those that they wait for."""
+    """Whether programs of a launch may wait for each other. With NVIDIA's MPS they may not: programs of other processes
+    could take the multiprocessors that the missing ones need, and all would wait forever."""
     return "CUDA_MPS_PIPE_DIRECTORY" not in os.environ

@@ -28,8 +28,8 @@ from crossprop.network import float_type
 
 RUNS = 4096
 WARPS_PER_MULTIPROCESSOR = 16
-"""In one call, of programs with several warps: twice what its registers hold. So while one call runs, the host prepares
-another."""
+"""In one call, about twice as many as fit at a time, so that the host prepares the next call while one runs. Programs
+of one warp are small, and many more of them fit."""
 STEPS = 16384
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195

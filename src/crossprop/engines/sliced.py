@@ -46,7 +46,7 @@ OPTIMIZERS = ("adam", "rmsprop")
 
 
 def programs_for(learner: Learner, platform: str, observers: Observers) -> int | None:
-    """How many programs a run has, or None where it has none: by device, sizes and rule."""
+    """How many programs a run is split into, or None if it is not split; it depends on device, sizes and rule alone."""
     if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
         return None
     if not gpu_programs.may_wait():
@@ -105,17 +105,18 @@ class SlicedLoop(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What the programs of a run share: each adds its own to those of the others."""
+    """How a program learns the sum over all programs of its run."""
 
     number: Any
     programs: int
     memory: Any
-    """`(2, programs, outputs)`: of this example and of the last one, which others may still read"""
+    """`(2, programs, outputs)`: every program's share for this example, and for the last, which some may still read"""
     arrived: Any
-    """How many shares were ever written"""
+    """How many shares were written since the launch"""
     step: Any
 
     def total(self, own: jax.Array) -> jax.Array:
+        """Waits until every program of the run has given its own."""
         assert triton is not None
         if self.programs == 1:
             return own
@@ -130,7 +131,7 @@ class Shares(NamedTuple):
 
 
 class Slice(PaddedNetwork):
-    """The arithmetic of some hidden units."""
+    """The arithmetic of a program's hidden units; outputs are sums over all programs."""
 
     shares: Any = None
 

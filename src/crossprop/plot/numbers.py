@@ -168,7 +168,7 @@ def value_text(value: Any) -> str:
 
 
 def thinned(ticks: Mapping[float, str]) -> dict[float, str]:
-    """The ticks of an axis; if they are many, powers of 2 that are no whole ones lose their labels."""
+    """The ticks of an axis. If there are many, those between whole powers of 2 have no label."""
     many = len(ticks) > MOST_TICKS
     return {place: "" if many and "·" in label else label for place, label in sorted(ticks.items())}
 
