@@ -84,7 +84,7 @@ def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
         loop = BlockLoop(block, apart=platform == "cpu")
     else:
         loop = BlockLoop(power(block), apart=False, tiling=tiling)
-    return LoopSession(loop, batch, width(learner, platform))
+    return LoopSession(loop, batch, width(learner, platform), fixed_turns=loop.tiling is not None)
 
 
 class BlockLoop(NamedTuple):

@@ -42,7 +42,7 @@ def start(batch: Batch, platform: str) -> Session:
         loop = SlicedLoop(_stride(batch), programs)
     else:
         loop = loop_for(learner, None if on_cpu else _stride(batch), whole=on_cpu)
-    return LoopSession(loop, batch, width(learner, platform))
+    return LoopSession(loop, batch, width(learner, platform), fixed_turns=programs is not None)
 
 
 def loop_for(learner: Learner, stride: int | None = None, whole: bool = False) -> "AnyLoop | UnitLoop":
@@ -84,8 +84,7 @@ class AnyLoop(NamedTuple):
             after = observers.after(learner, lambda: learner.predict(state, x[at]), y[at])
             return state, sums.add(learner, observers, start + at, outcome, y[at], after)
 
-        until = until if self.stride is None else at + self.stride
-        return _loop(self.whole, at, until, example, (work, sums))
+        return _loop(self, at, until, example, (work, sums))
 
 
 def _floats(weights: jax.Array) -> jax.Array:
@@ -122,14 +121,14 @@ class UnitLoop(NamedTuple):
             after = observers.after(learner, lambda: answer(stack, work, inputs), y[at])
             return work, sums.add(learner, observers, start + at, outcome, y[at], after)
 
-        if self.stride is None:
-            return _loop(self.whole, at, until, example, (work, sums))
-        return lax.fori_loop(0, self.stride, lambda i, carry: example(at + i, carry), (work, sums))
+        return _loop(self, at, until, example, (work, sums))
 
 
-def _loop(whole: bool, at: Any, until: Any, example: Callable[[Any, Any], Any], carry: Any) -> Any:
+def _loop(how: AnyLoop | UnitLoop, at: Any, until: Any, example: Callable[[Any, Any], Any], carry: Any) -> Any:
+    if how.stride is not None:
+        return lax.fori_loop(0, how.stride, lambda i, carry: example(at + i, carry), carry)
     loop = lambda at, until, carry: lax.fori_loop(at, until, example, carry)
-    return as_one_function(loop, at, until, carry) if whole else loop(at, until, carry)
+    return as_one_function(loop, at, until, carry) if how.whole else loop(at, until, carry)
 
 
 def move_layer_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:

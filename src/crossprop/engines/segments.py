@@ -109,6 +109,17 @@ def steps_per_call(learner: Learner, width: int) -> int:
     return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
 
 
+def most_windows(segment: int, record_every: int, start: int) -> int:
+    """How many windows a segment that starts at this step can touch."""
+    whole = segment % record_every == 0 and start % record_every == 0
+    return segment // record_every if whole else (segment - 1) // record_every + 2
+
+
+def most_turns(stride: int, segment: int, record_every: int, windows: int) -> int:
+    """How many turns it can take; one ends after `stride` examples, with its window, and with the segment."""
+    return min(windows * -(-min(record_every, segment) // stride), segment // stride + windows)
+
+
 class Progress(NamedTuple):
     """What a segment passes to the next one."""
 
@@ -125,6 +136,8 @@ class Program(NamedTuple):
     """Whether there is one run, without an axis for runs."""
     windows: int
     """The most windows that a segment touches."""
+    turns: int | None
+    """How often the loop is called in a segment, or None if it is called until all examples are done."""
 
 
 class Given(NamedTuple):
@@ -143,13 +156,18 @@ class Given(NamedTuple):
 
 class LoopSession:
     """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
-    numbers do not depend on how many there are."""
+    numbers do not depend on how many there are.
 
-    def __init__(self, loop: Loop, batch: Batch, width: int):
+    A GPU waits for the host wherever a number that it has computed decides what comes next. With `fixed_turns` none
+    does: the loop is called as often as a segment could need, and must take no time where no examples are left."""
+
+    def __init__(self, loop: Loop, batch: Batch, width: int, fixed_turns: bool = False):
         self.loop, self.batch, self.width, self.single = loop, batch, width, width == 1
-        self.step, runs = batch.first, batch.runs
-        learner, stride = runs[0].learner, loop.stride or 1
-        most = max(steps_per_call(learner, width) // stride, 1) * stride
+        self.step, self.fixed_turns, runs = batch.first, fixed_turns, batch.runs
+        learner, unit = runs[0].learner, loop.stride or 1
+        if fixed_turns and batch.record_every <= steps_per_call(learner, width):
+            unit = batch.record_every  # whole windows need the fewest turns
+        most = max(steps_per_call(learner, width) // unit, 1) * unit
         self.segment = batch.segment or min(most, batch.steps or most)
         together = [*runs, *[runs[0]] * (width - len(runs))]
         self.alive = None if self.single else np.arange(width) < len(runs)
@@ -181,7 +199,9 @@ class LoopSession:
         every = self.batch.record_every
         sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
-        program = Program(self.loop, self.batch.observers, self.single, windows=(self.segment - 1) // every + 2)
+        windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
+        turns = most_turns(stride, self.segment, every, windows) if self.fixed_turns and stride else None
+        program = Program(self.loop, self.batch.observers, self.single, windows, turns)
         given = Given(x, y, sums, self.step, count, every, self.alive)
         self.progress, records = _compiled_segment(self.batch.runs[0].learner)(
             program, self.learners, self.initial, self.progress, given
@@ -330,17 +350,24 @@ def _segment(
 def _one_segment(
     program: Program, learner: Any, initial: Any, progress: Progress, given: Given
 ) -> tuple[Progress, dict[str, jax.Array]]:
-    (loop, observers, _, windows), (x, y, sums, start, steps, record_every, alive) = program, given
+    (loop, observers, _, windows, turns), (x, y, sums, start, steps, record_every, alive) = program, given
 
-    def measure(initial: Any, work: Any) -> dict[str, jax.Array]:
+    def measure(initial: Any, work: Any, closes: Any = True) -> dict[str, jax.Array]:
         """What is read off the state at the end of a window."""
-        found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work, alive).items()}
+        own = closes if alive is None else alive & closes
+        found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work, own).items()}
         if observers.probes:
             states = loop.leave(learner, initial), loop.leave(learner, work)
             found |= {name: jnp.asarray(probe(*states), x.dtype) for name, probe in observers.probes}
         return found
 
-    def stretch(carry: Any) -> Any:
+    def measured_if(closes: Any, work: Any, kept: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        """What is read off the state if this is the end of a window, or else what is known."""
+        if turns is None or observers.probes:  # probes may take long
+            return lax.cond(closes, measure, lambda *_: kept, initial, work) if kept else kept
+        return {name: jnp.where(closes, value, kept[name]) for name, value in measure(initial, work, closes).items()}
+
+    def turn(carry: Any) -> Any:
         """To the end of the window that is open, or of the segment, or as far as the loop goes at a time."""
         done, (work, diverged_at), records = carry
         window = (start + done) // record_every
@@ -353,11 +380,10 @@ def _one_segment(
         own = Sums(zero, zero, {name: zero for name, _ in observers.metrics}, diverged_at)
         own_until = until if alive is None else jnp.where(alive, until, done)
         work, own = loop.advance(learner, work, own, Rows(x, y, done, own_until, start), observers)
-        closes = (until == end) | (until == steps)
         added = {"loss": own.loss, "error": own.error} | own.metrics
         summed = {name: records[name].at[window].add(added[name]) for name in sums}
         kept = {name: records[name][window] for name in measured}
-        values = lax.cond(closes, measure, lambda *_: kept, initial, work) if measured else {}
+        values = measured_if((until == end) | (until == steps), work, kept)
         records = summed | {name: records[name].at[window].set(value) for name, value in values.items()}
         return until, Progress(work, own.diverged_at), records
 
@@ -365,7 +391,10 @@ def _one_segment(
     records = {name: jnp.zeros(windows, x.dtype).at[0].set(value) for name, value in sums.items()}
     records |= {name: jnp.zeros((windows, *value.shape), value.dtype) for name, value in measured.items()}
     begin = (jnp.zeros((), jnp.int32), progress, records)
-    _, progress, records = lax.while_loop(lambda carry: carry[0] < steps, stretch, begin)
+    if turns is None:
+        _, progress, records = lax.while_loop(lambda carry: carry[0] < steps, turn, begin)
+    else:
+        _, progress, records = lax.fori_loop(0, turns, lambda _, carry: turn(carry), begin)
     return progress, records
 
 
