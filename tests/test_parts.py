@@ -1,6 +1,7 @@
 """Parts of blocks as GPU programs: the chunked engine with them agrees with scan, and a run's numbers depend on no
 other run. The programs run in Pallas's interpreter, and lower for CUDA."""
 
+import itertools
 from functools import partial
 
 import jax
@@ -9,7 +10,7 @@ import optax
 import pytest
 
 import crossprop as cp
-from crossprop.engines import chunked, gpu_programs, parts, products, scan
+from crossprop.engines import chunked, gpu_programs, parts, products, scan, segments
 from crossprop.engines.protocol import Batch, Rows, Run
 from for_cuda import lower_for_cuda
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
@@ -36,9 +37,9 @@ def programs(monkeypatch):
     monkeypatch.setattr(chunked, "batch_width", lambda learner, platform, most: 4)
     monkeypatch.setattr(parts, "MOST_ROWS", 4)
 
-    def run(runs, record_every=24):
+    def run(runs, record_every=24, segment=None):
         steps = runs[0].source.stream.steps
-        session = chunked.start(Batch(runs, record_every, steps=steps), "gpu", interpret=True)
+        session = chunked.start(Batch(runs, record_every, steps=steps, segment=segment), "gpu", interpret=True)
         return finish(session, steps)
 
     return run
@@ -60,6 +61,26 @@ def test_programs_agree_with_scan(rule, programs):
         expected = live(scan, [run], "cpu", 24)
         assert_agree(result, expected.results()[0], loss=1e-5, drift=1e-4)
         assert_close_states(state, expected.states()[0], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("record_every", "segment"), [(24, 40), (100, 16)])
+def test_windows_may_go_on_in_the_next_segment(record_every, segment, programs):
+    network = cp.Network(20, 9, 2)
+    run = Run(cp.Backprop(network, 5e-3), random_source(network, 58), KEYS[3])
+    (result,) = programs([run], record_every, segment).results()
+    assert_agree(result, live(scan, [run], "cpu", record_every).results()[0], loss=1e-5, drift=1e-4)
+
+
+def test_a_segment_has_as_many_turns_as_it_can_need():
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        stride, segment, every = random.integers(1, [20, 100, 60]).tolist()
+        start = int(random.integers(200)) if random.random() < 0.5 else every * int(random.integers(5))
+        ends = sorted({at for at in range(start, start + segment) if at % every == 0} | {start, start + segment})
+        windows = segments.most_windows(segment, every, start)
+        turns = segments.most_turns(stride, segment, every, windows)
+        assert windows >= len(ends) - 1
+        assert turns >= sum(-(-(end - begin) // stride) for begin, end in itertools.pairwise(ends))
 
 
 def test_a_run_is_the_same_in_any_company(programs):

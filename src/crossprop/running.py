@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
@@ -166,25 +167,33 @@ def run(
     cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
     if checkpoint is not None and isinstance(stream, IteratorStream):
         raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
-    described = experiment(named, stream, chosen, options.record_every)
-    call = described | {"steps": str(stop), "first": str(first)} | {k: str(v) for k, v in provenance(engines).items()}
-    call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
-    if checkpoint is not None:
-        call["start"] = _fingerprint(states)
-        call |= _code(
-            f"checkpoint={str(checkpoint)!r}", {"learners": named, "stream": stream, "observers": observers._asdict()}
-        )
-    with (
-        _listener(progress, jobs, None if stop is None else stop - first) as on_progress,
-        open_checkpoints(checkpoint, call if checkpoint is not None else {}) as checkpoints,
-        closing(
-            Executor(
-                cells, [engines[name] for name, _ in jobs], options, on_progress=on_progress, checkpoints=checkpoints
-            ).results()
-        ) as done,
-    ):
-        results = {jobs[number]: result for number, result in done}
-    records = _records(results, named, stream, chosen, options, described | provenance(engines))
+    with ThreadPoolExecutor(1) as aside:  # the stream's data are hashed while the runs are under way
+        described = aside.submit(experiment, named, stream, chosen, options.record_every)
+        call: dict[str, str] = {}
+        if checkpoint is not None:
+            call = described.result() | {"steps": str(stop), "first": str(first), "start": _fingerprint(states)}
+            call |= {name: str(value) for name, value in provenance(engines).items()}
+            call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
+            call |= _code(
+                f"checkpoint={str(checkpoint)!r}",
+                {"learners": named, "stream": stream, "observers": observers._asdict()},
+            )
+        with (
+            _listener(progress, jobs, None if stop is None else stop - first) as on_progress,
+            open_checkpoints(checkpoint, call) as checkpoints,
+            closing(
+                Executor(
+                    cells,
+                    [engines[name] for name, _ in jobs],
+                    options,
+                    on_progress=on_progress,
+                    checkpoints=checkpoints,
+                ).results()
+            ) as done,
+        ):
+            results = {jobs[number]: result for number, result in done}
+        attributes = described.result() | provenance(engines)
+    records = _records(results, named, stream, chosen, options, attributes)
     if not return_states:
         return records
     last = {name: {seed: results[name, seed].state for seed in chosen} for name in named}

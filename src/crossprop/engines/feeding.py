@@ -197,7 +197,7 @@ def sources_of(stream: Stream, keys: np.ndarray) -> list[Source]:
                     check.finite(f"the stream's {name}", np.asarray(tables))
             x, y = (tables.reshape(-1, tables.shape[-1]) for tables in pool[:2])
             return [PoolSource(stream, Pool(x, y, pool.index), number, many) for number in range(len(keys))]
-    return [source_of(stream, wrapped(jnp.asarray(key))) for key in keys]
+    return [source_of(stream, key) for key in wrapped(jnp.asarray(keys))]
 
 
 def is_traceable(stream: Stream, place: Any) -> bool:

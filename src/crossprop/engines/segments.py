@@ -187,6 +187,7 @@ class LoopSession:
         diverged_at = jnp.full(() if self.single else (width,), -1, int)
         self.progress = jax.tree.map(jnp.array, Progress(started, diverged_at))
         self.recorder = Recorder(batch.record_every, batch.first)
+        self.uncollected: tuple[dict[str, jax.Array], int] | None = None
         self.summed = summed_names(learner, batch.observers)
         sources = [run.source for run in together]
         size, more = self.segment, loop.stride or 0
@@ -197,6 +198,8 @@ class LoopSession:
     def advance(self, count: int) -> None:
         x, y = self._examples(count)
         every = self.batch.record_every
+        if self.step % every or self.recorder.step % every:  # a window that is open goes on with its sums so far
+            self._collect()
         sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
@@ -206,11 +209,19 @@ class LoopSession:
         self.progress, records = _compiled_segment(self.batch.runs[0].learner)(
             program, self.learners, self.initial, self.progress, given
         )
-        records = jax.device_get(records)
-        if self.single:
-            records = {name: values[None] for name, values in records.items()}
-        self.recorder.add(records, count)
+        self._collect()
+        self.uncollected = records, count
+        if self.single:  # its examples have the same place in memory in every segment
+            self._collect()
         self.step += count
+
+    def _collect(self) -> None:
+        """Waits for the records of the last segment. A batch does so when the next one is under way."""
+        if self.uncollected is None:
+            return
+        (records, count), self.uncollected = self.uncollected, None
+        records = jax.device_get(records)
+        self.recorder.add({name: values[None] for name, values in records.items()} if self.single else records, count)
 
     def _examples(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.feed, RunFeed):
@@ -218,6 +229,7 @@ class LoopSession:
         return expanded(self.feed.take(self.step, count))
 
     def results(self) -> list[RunResult]:
+        self._collect()
         diverged_at = np.atleast_1d(jax.device_get(self.progress.diverged_at))
         return self.recorder.results(diverged_at, len(self.batch.runs))
 
@@ -228,11 +240,12 @@ class LoopSession:
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
     def snapshot(self) -> dict[str, np.ndarray]:
+        self._collect()
         return snapshot_of(self.progress, self.recorder)
 
     def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
         self.progress = restored(self.progress, self.recorder, snapshot, step)
-        self.step = step
+        self.step, self.uncollected = step, None
 
 
 def snapshot_of(progress: Any, recorder: Recorder) -> dict[str, np.ndarray]:
