@@ -1,6 +1,6 @@
 """The network that a learner learns in: its sizes, activation, loss, bias, normalisation and initial weights."""
 
-from functools import partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -153,10 +153,8 @@ class Network(eqx.Module):
         above; a network with an int for `hidden` is its own only layer."""
         if not isinstance(self.hidden, tuple):
             return (self,)
-        widths = (self.inputs, *self.hidden, self.outputs)
-        around = zip(widths[:-2], widths[1:-1], widths[2:], strict=True)
-        make = partial(Network, activation=self.activation, loss=self.loss, bias=self.bias, layer_norm=self.layer_norm)
-        return tuple(make(below, own, above) for below, own, above in around)
+        same = {"activation": self.activation, "loss": self.loss, "bias": self.bias, "layer_norm": self.layer_norm}
+        return _layers((self.inputs, *self.hidden, self.outputs), **same)
 
     @jax.jit
     def init(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "features outputs"]]:
@@ -282,6 +280,13 @@ class Network(eqx.Module):
             return one
         share = jax.nn.softmax(outputs)
         return jnp.sqrt(share)[:, None] * (one - share[None, :])
+
+
+@lru_cache(256)
+def _layers(widths: tuple[int, ...], **same: Any) -> tuple[Network, ...]:
+    """A network for each hidden layer between its neighbours; engines ask for them often."""
+    around = zip(widths[:-2], widths[1:-1], widths[2:], strict=True)
+    return tuple(Network(below, own, above, **same) for below, own, above in around)
 
 
 def error_of(loss: str, outputs: Array, y: Array) -> tuple[Array, Array]:
