@@ -56,7 +56,7 @@ class Result(NamedTuple):
 
     @property
     def optimizers(self) -> list[str]:
-        """In the order of the rows."""
+        """The optimizers, in the order of the rows."""
         return list(dict.fromkeys(row.optimizer for row in self.rows))
 
 
@@ -102,8 +102,8 @@ def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[An
     rules = {row.rule for row in main.rows if row.is_crossprop}
     crossprop = [best for each in main.optimizers if (best := main.best(each, *rules)) and BACKPROP in best.versus]
     foresight = [best for each in main.optimizers if (best := main.best(each, FORESIGHT)) and BACKPROP in best.versus]
-    found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP, "all") for row in crossprop]
-    found += [_against(f"Does foresight help with {row.optimizer}?", row, BACKPROP, "all") for row in foresight]
+    found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP) for row in crossprop]
+    found += [_against(f"Does foresight help with {row.optimizer}?", row, BACKPROP) for row in foresight]
     found += [
         *_better_than_the_best(main, crossprop, "crossprop"),
         *_better_than_the_best(main, foresight, "foresight"),
@@ -147,9 +147,9 @@ def _better_than_the_best(main: Result, bests: list[Row], name: str) -> list[Ans
     if overall is None or overall.reference != plain.learner:
         overall = compare(main.sweep.evaluation.values(), {tuned.learner: plain.learner})[0]
     question = f"Is the best {name} better than the best backprop, each with its best optimizer?"
-    found = [_answer(question, overall, "all")]
+    found = [_answer(question, overall)]
     if FROZEN in tuned.versus:
-        found.append(_against(f"Is {name} better than not learning features at all?", tuned, FROZEN, "all"))
+        found.append(_against(f"Is {name} better than not learning features at all?", tuned, FROZEN))
     return found
 
 
@@ -165,7 +165,7 @@ def _instead_of_matrices(main: Result, foresight: list[Row], costs: Mapping[str,
         for row in main.rows
         if plain and row.learner in costs and (row.rule == FORESIGHT or row.rule in WITH_MATRICES)
     ]
-    why = f"{_list(comparisons, 'all')} Of one run alone, {'; '.join(words)}."
+    why = f"{_list(comparisons)} Of one run alone, {'; '.join(words)}."
     question = "Does foresight give at least what memory matrices give, and at which cost?"
     return [Answer(question, common_verdict(comparisons), why)]
 
@@ -179,7 +179,7 @@ def _in_column(columns: Mapping[str, Result], name: str, question: str, beside: 
         column = columns[each]
         rows = [row for optimizer in column.optimizers if (row := column.best(optimizer, FORESIGHT))]
         comparisons = [row.versus[BACKPROP]["all"] for row in rows if BACKPROP in row.versus]
-        told.append(f"{column.title}: {_list(comparisons, 'all')}")
+        told.append(f"{column.title}: {_list(comparisons)}")
         if each == (beside or name):
             decided = comparisons
     return [Answer(question, common_verdict(decided), " ".join(told))] if decided else []
@@ -194,7 +194,7 @@ def _all_layers_or_the_top(main: Result) -> list[Answer]:
         return []
     comparisons = compare(main.sweep.evaluation.values(), pairs)
     question = "Is looking ahead in all layers better than in the output layer alone?"
-    return [Answer(question, common_verdict(comparisons), _list(comparisons, "all"))]
+    return [Answer(question, common_verdict(comparisons), _list(comparisons))]
 
 
 def _hindsight(main: Result) -> list[Answer]:
@@ -207,7 +207,7 @@ def _hindsight(main: Result) -> list[Answer]:
     controlled = compare(main.sweep.evaluation.values(), pairs)
     plain = [row.versus[BACKPROP]["all"] for row in rows]
     return [
-        Answer(question, common_verdict(comparisons), _list(comparisons, "all"))
+        Answer(question, common_verdict(comparisons), _list(comparisons))
         for question, comparisons in (
             ("Does it help to wait for the weights to come (hindsight)?", plain),
             ("Is it better than replay, which sees as many examples?", controlled),
@@ -215,7 +215,7 @@ def _hindsight(main: Result) -> list[Answer]:
     ]
 
 
-def _list(comparisons: list[Comparison], phase: str) -> str:
+def _list(comparisons: list[Comparison], phase: str = "all") -> str:
     """Comparisons in a sentence."""
     return sentence_list(comparisons, f"error {PHASES[phase]}")
 
@@ -225,13 +225,13 @@ def _best(rows: list[Row]) -> Row | None:
     return min(rows, key=lambda row: (row.swept.choice.diverged, row.swept.choice.mean), default=None)
 
 
-def _against(question: str, row: Row, reference: str, phase: str) -> Answer:
-    answer = _answer(question, row.versus[reference][phase], phase)
+def _against(question: str, row: Row, reference: str) -> Answer:
+    answer = _answer(question, row.versus[reference]["all"])
     return answer._replace(why=f"{answer.why} Its setting: {setting(row.swept, ' (edge of the grid)')}.")
 
 
-def _answer(question: str, comparison: Comparison, phase: str) -> Answer:
-    return Answer(question, VERDICTS[verdict(comparison)], _list([comparison], phase))
+def _answer(question: str, comparison: Comparison) -> Answer:
+    return Answer(question, VERDICTS[verdict(comparison)], _list([comparison]))
 
 
 def _adapts(bests: list[Row], name: str) -> Answer:
