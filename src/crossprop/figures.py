@@ -1,6 +1,7 @@
 """Figures of records: curves with bootstrap bands; crossprop in blues, backprop in reds, the control grey."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -183,7 +184,7 @@ def experiment_curves(
         if linear:
             axes.set_yscale("linear")
     _rings(figure.axes[0], looks(schema.learner_infos(records)), published)
-    _finish(figure, title, records.sizes["seed"], "")
+    _finish(figure, title, records.sizes["seed"])
     _save(figure, stem)
 
 
@@ -196,16 +197,22 @@ def along_setting(records: "xarray.Dataset", stem: Path, title: str, along: Alon
         axes.plot(x, estimate.mean, style, color=colour, label=line, marker="o", markersize=3, linewidth=1.3)
         axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.15, linewidth=0)
     _rings(axes, found, published)
-    seen = np.concatenate([estimate.mean for _, estimate in along.estimates(records).values()])
-    if np.nanmax(seen) > TALLEST * np.nanmin(seen) > 0:
-        axes.set_ylim(0.9 * np.nanmin(seen), TALLEST * np.nanmin(seen))
+    if ends := score_limits(value for _, estimate in along.estimates(records).values() for value in estimate.mean):
+        axes.set_ylim(ends)
     axes.set_xscale("log")
     _plain_ticks(axes.xaxis)
     axes.set_xlabel(along.axis)
     axes.set_title(along.title, fontsize=10, pad=16)
     axes.spines[["top", "right"]].set_visible(False)
-    _finish(figure, title, records.sizes["seed"], "")
+    _finish(figure, title, records.sizes["seed"])
     _save(figure, stem)
+
+
+def score_limits(scores: Iterable[float]) -> list[float] | None:
+    """The ends of the score axis of a chart along a setting; None where all finite scores fit on it."""
+    finite = [float(score) for score in scores if math.isfinite(score)]
+    best, worst = min(finite, default=0.0), max(finite, default=0.0)
+    return [0.9 * best, TALLEST * best] if worst > TALLEST * best > 0 else None
 
 
 def _rings(axes: Any, looks: Mapping[str, Look], published: Published) -> None:
@@ -261,7 +268,7 @@ def _figure(panels: int, width: float = 5.2, height: float = 4.6) -> Any:
     return figure
 
 
-def _finish(figure: Any, title: str, seeds: int, note: str) -> None:
+def _finish(figure: Any, title: str, seeds: int, note: str = "") -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3 * len(figure.axes), frameon=False, fontsize=8)
     runs = f"{seeds} seeds, 95% bootstrap bands" if seeds > 1 else "one run"

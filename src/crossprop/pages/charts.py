@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.figures import TALLEST, Along, Look, Published, is_control, looks
+from crossprop.figures import Along, Look, Published, is_control, looks, score_limits
 from crossprop.records import Variable, switches
 from crossprop.statistics import Estimate, mean_interval
 
@@ -118,8 +118,7 @@ def along(records: "xarray.Dataset", chart: Along, published: Published) -> dict
         )
     places = sorted({value for line in lines for value in line["x"]})
     ticks = [[value, f"{value:g}"] for value in _round_ticks(places)]
-    seen = [value for line in lines for value in line["mean"] if value is not None]
-    limits = [0.9 * min(seen), TALLEST * min(seen)] if seen and max(seen) > TALLEST * min(seen) > 0 else None
+    limits = score_limits(value for line in lines for value in line["mean"] if value is not None)
     axes = {"along": chart.axis, "numbers": True, "log": True, "limits": limits, "ticks": ticks}
     title = schema.describe(records, "loss").title
     return {"name": chart.title, "title": title, "lines": lines} | axes | marked(lines, published)

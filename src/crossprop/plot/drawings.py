@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from crossprop.figures import TALLEST, curves, line_style, looks
+from crossprop.figures import curves, line_style, looks, score_limits
 from crossprop.plot.numbers import LINES, Sweep, Swept, color_limits, groups, infos, is_log, thinned, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
 """The colours of one learner's lines, in the order of their values."""
+MOST_COLUMNS = 4
 
 
 def draw(sweep: Sweep, folder: Path) -> list[Path]:
@@ -35,7 +36,7 @@ def _learners(sweep: Sweep, path: Path) -> None:
     """A line for every learner along its first axis; with many learners, one panel per optimizer."""
     panels = groups(sweep)
     along = next(swept.axes[0] for swept in sweep.learners.values() if swept.axes)
-    figure, places = _panels(len(panels), most=4)
+    figure, places = _panels(len(panels))
     for axes, (title, names) in zip(places, panels.items(), strict=True):
         look, ticks = looks(infos(sweep, names)), {}
         for name in names:
@@ -54,7 +55,7 @@ def _learners(sweep: Sweep, path: Path) -> None:
 def _lines(sweep: Sweep, path: Path) -> None:
     """One panel per learner that has the axis `eta`, with a line for each value."""
     names = [name for name, swept in sweep.learners.items() if LINES in swept.axes and len(swept.axes) > 1]
-    figure, places = _panels(len(names), most=4)
+    figure, places = _panels(len(names))
     for axes, name in zip(places, names, strict=True):
         swept, ticks = sweep.learners[name], {}
         for at, value in enumerate(swept.values(LINES)):
@@ -90,7 +91,7 @@ def _maps(sweep: Sweep, path: Path) -> None:
     """One heat map per learner with two or more axes, over its first two: a cross where all settings diverged, a ring
     around the best."""
     learners = {name: swept for name, swept in sweep.learners.items() if len(swept.axes) > 1}
-    figure, places = _panels(len(learners), most=4)
+    figure, places = _panels(len(learners))
     profiles = {name: swept.profile(swept.axes[1::-1]) for name, swept in learners.items()}
     low, high = color_limits([*profiles.values()])
     for axes, (name, swept) in zip(places, learners.items(), strict=True):
@@ -112,10 +113,10 @@ def _maps(sweep: Sweep, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _panels(count: int, most: int) -> tuple[Any, list[Any]]:
+def _panels(count: int) -> tuple[Any, list[Any]]:
     from matplotlib.figure import Figure
 
-    columns = min(count, most)
+    columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)
     figure = Figure(figsize=(max(4.2 * columns, 6), 3.6 * rows + 0.4), layout="constrained")
     places = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -130,9 +131,8 @@ def _finish(axes: Any, title: str, measure: str, along: str, ticks: dict[float, 
     axes.minorticks_off()
     axes.set_xlabel(along)
     axes.set_ylabel(measure)
-    seen = np.concatenate([line.get_ydata() for line in axes.lines if line.get_marker() == "o"] or [np.ones(1)])
-    if np.isfinite(seen).any() and np.nanmax(seen) > TALLEST * np.nanmin(seen) > 0:
-        axes.set_ylim(0.9 * np.nanmin(seen), TALLEST * np.nanmin(seen))
+    if ends := score_limits(y for line in axes.lines if line.get_marker() == "o" for y in line.get_ydata()):
+        axes.set_ylim(ends)
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossprop.figures import TALLEST, Look, is_control, looks
+from crossprop.figures import Look, is_control, looks, score_limits
 from crossprop.formats import interval
 from crossprop.pages import charts
 from crossprop.pages.writing import write_page
@@ -178,11 +178,9 @@ def _line(
 
 def _chart(name: str, title: str, along: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
     values = [value for line in lines for value in line["x"]]
-    seen = [value for line in lines for value in line["mean"] if value is not None]
+    limits = score_limits(value for line in lines for value in line["mean"] if value is not None)
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     ticks = [*thinned({value: value_text(value) for value in values}).items()] if numbers else []
-    top = TALLEST * min(seen, default=1)
-    limits = [0.9 * min(seen), top] if seen and max(seen) > top > 0 else None
     axes = {"along": along, "numbers": numbers, "log": numbers and is_log(values), "limits": limits, "ticks": ticks}
     return {"name": name, "title": title, "lines": lines} | axes
 
