@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+COMPILED = "/jax/core/compile/backend_compile_duration"
+"""The event by which JAX reports that a program was compiled."""
 MOST = 384
 """Programs that are kept. A learner needs about five."""
 
@@ -22,7 +24,7 @@ _compiled: list[None] = []
 
 
 def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
-    if event == "/jax/core/compile/backend_compile_duration":
+    if event == COMPILED:
         _compiled.append(None)
 
 

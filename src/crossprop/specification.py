@@ -138,13 +138,18 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     builder, table = _builder(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
     accepted = arguments_of(builder)
-    step_size = inspect.signature(builder).parameters.get("step_size")
-    default = {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
     further = None if accepted is None else accepted[1:]
-    learner = _call(f"learners.{name}", builder, further, [network], _with_parts(default | own | dict(flags)))
+    given = _with_parts(default_step_size(builder) | own | dict(flags))
+    learner = _call(f"learners.{name}", builder, further, [network], given)
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     return learner
+
+
+def default_step_size(builder: Callable[..., Learner]) -> dict[str, float]:
+    """The step size of a learner that needs one and was not given any, as an argument; empty for other learners."""
+    step_size = inspect.signature(builder).parameters.get("step_size")
+    return {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
 
 
 def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, outputs: int, loss: str) -> Learner:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from tyro.conf import UseAppendAction, arg
 
 from crossprop import _checks as check
-from crossprop._flags import Unset
+from crossprop._flags import LEARNER_FLAGS, Unset
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.learners.optimizers import NAMES
@@ -94,9 +94,8 @@ class ExperimentFlags:
 
     def learner_flags(self) -> dict[str, Any]:
         """The arguments that were given for the learners that have them."""
-        names = ("step_size", "incoming_step_size", "optimizer", "replacement", "eta", "ahead", "horizon")
         further = {name: value for name, value in self._settings().items() if not name.startswith(PREFIXES)}
-        return _given({name: getattr(self, name) for name in names}) | further
+        return _given({name: getattr(self, name) for name in LEARNER_FLAGS}) | further
 
     def _settings(self) -> dict[str, Any]:
         parts = [each.partition("=") for each in self.settings]

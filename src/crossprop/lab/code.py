@@ -1,6 +1,5 @@
 """A setting of the lab as Python, and as a command for the shell."""
 
-import inspect
 import json
 import re
 import shlex
@@ -9,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossprop import optimizers, specification
+from crossprop._flags import LEARNER_FLAGS
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.registry import arguments_of
@@ -17,14 +17,13 @@ from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 
 NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
-OF_LEARNERS = ("step_size", "incoming_step_size", "optimizer", "replacement", "eta", "ahead", "horizon")
-FLAGS = (*OF_LEARNERS, *(f"network.{name}" for name in NETWORK_FLAGS), *(f"stream.{name}" for name in STREAM_FLAGS))
+FLAGS = (*LEARNER_FLAGS, *(f"network.{name}" for name in NETWORK_FLAGS), *(f"stream.{name}" for name in STREAM_FLAGS))
 """What `crossprop run` has flags of their own for; it takes other arguments with `--set`."""
 
 
 def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     """A script that gives the records of the setting."""
-    table, loss = setting.table, setting.learners[next(iter(setting.learners))].network.loss
+    table, loss = setting.table, setting.network.loss
     sizes = {"inputs": setting.stream.inputs, "hidden": specification.HIDDEN}
     sizes |= {"outputs": setting.stream.outputs} if setting.stream.outputs != 1 else {}
     sizes |= {"loss": loss} if loss != "squared" else {}
@@ -85,9 +84,7 @@ def _expression(argument: str, value: Any) -> str:
 def _arguments(name: str, own: dict[str, Any]) -> dict[str, Any]:
     """A learner's arguments, with the step size that it needs and was not given."""
     given = {key: value for key, value in own.items() if key != "rule"}
-    step_size = inspect.signature(LEARNERS[own.get("rule", name)]).parameters.get("step_size")
-    needed = step_size is not None and step_size.default is step_size.empty
-    return ({"step_size": specification.STEP_SIZE} if needed else {}) | given
+    return specification.default_step_size(LEARNERS[own.get("rule", name)]) | given
 
 
 def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:

@@ -12,7 +12,7 @@ from crossprop.learners import Learner
 from crossprop.network import Network
 
 EXAMPLES = 64
-"""On which the hidden units are looked at: the first of the stream."""
+"""The first examples of the stream, on which the hidden units are evaluated."""
 PICTURES = 24
 """Units whose incoming weights are drawn, if they are pictures."""
 UNITS = 100
@@ -68,7 +68,7 @@ class Features:
         return np.asarray(found[: self.network.inputs], np.float64)
 
     def _activations(self, state: Any) -> np.ndarray:
-        """Of the last hidden layer, `(examples, units)`."""
+        """The activations of the last hidden layer, `(examples, units)`."""
         layers = self.network.activations(state.incoming, jax.numpy.asarray(self.x))
         return np.asarray(layers[-1].phi, np.float64)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from crossprop import _interrupts as interrupts
 from crossprop import records as schema
-from crossprop._programs import make_room
+from crossprop._programs import COMPILED, make_room
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import Source, source_of
@@ -37,7 +37,7 @@ from crossprop.streams import PoolStream
 SEGMENT_SECONDS = 8e-3
 """About how long one run advances before it is asked again whether to go on."""
 SECONDS_PER_STEP, SECONDS_PER_WEIGHT = 3e-6, 4e-10
-"""Of an example, on one core."""
+"""Estimated time of an example on one core."""
 SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
@@ -51,7 +51,6 @@ Frame = dict[str, Any]
 Closing = Callable[[], bool]
 
 _counter: ContextVar["Watched | None"] = ContextVar("counter", default=None)
-COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def _count_compilation(event: str, duration_secs: float, **kwargs: Any) -> None:

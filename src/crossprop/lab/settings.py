@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from crossprop import _checks as check
 from crossprop import specification
+from crossprop.arguments import check_fit, checked_learners
 from crossprop.learners import Learner
 from crossprop.learners.base import state_bytes
 from crossprop.network import Network
-from crossprop.running import check_fit, checked_learners
 from crossprop.specification import as_table, check_keys
 from crossprop.streams import Iterator, Stream
 
@@ -18,14 +18,14 @@ KEYS = ("stream", "network", "learners", "seeds", "steps", "record_every")
 WINDOWS = 150
 """About how many points a curve has."""
 STEPS = 20_000
-"""Of a stream that is endless or has more than `LONG` steps, unless the page says otherwise."""
+"""Default number of steps for a stream that is endless or has more than `LONG` steps."""
 LONG = 600_000
 MOST_LEARNERS = 8
 MOST_SEEDS = 32
 MOST_STEPS = 2_000_000
 MOST_WINDOWS = 2_000
 MOST_BYTES = 2**31
-"""Of the states of all runs together, and of the examples of one."""
+"""Most bytes of the states of all runs together, and of the examples of one."""
 
 
 class Setting(NamedTuple):
@@ -56,7 +56,7 @@ def read_setting(values: Any) -> Setting:
     named = as_table("learners", table.get("learners"))
     if not 1 <= len(named) <= MOST_LEARNERS:
         raise ValueError(f"learners must be 1 to {MOST_LEARNERS}, got {len(named)}")
-    check.integer("seeds", table.get("seeds", 4), low=1, high=MOST_SEEDS)
+    seeds = check.integer("seeds", table.get("seeds", 4), low=1, high=MOST_SEEDS)
     built = specification.build({key: table[key] for key in ("stream", "network", "learners") if key in table})
     learners, stream = checked_learners(built.learners), built.stream
     if isinstance(stream, Iterator):
@@ -65,14 +65,13 @@ def read_setting(values: Any) -> Setting:
     steps = _steps(stream, table.get("steps"))
     record_every = table.get("record_every") or _round_up(steps / WINDOWS)
     check.integer("record_every", record_every, low=max(1, math.ceil(steps / MOST_WINDOWS)), high=steps)
-    _check_size(learners, stream, int(table.get("seeds", 4)), steps)
-    return Setting(dict(table), learners, stream, list(range(table.get("seeds", 4))), steps, int(record_every))
+    _check_size(learners, stream, seeds, steps)
+    return Setting(dict(table), learners, stream, list(range(seeds)), steps, record_every)
 
 
 def _steps(stream: Stream, steps: Any) -> int:
     if steps is not None:
-        check.integer("steps", steps, low=1, high=min(stream.steps or MOST_STEPS, MOST_STEPS))
-        return int(steps)
+        return check.integer("steps", steps, low=1, high=min(stream.steps or MOST_STEPS, MOST_STEPS))
     return STEPS if stream.steps is None or stream.steps > LONG else stream.steps
 
 
