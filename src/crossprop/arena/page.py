@@ -8,9 +8,9 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
-from crossprop.arena.tables import mean_cost, short_difference
+from crossprop.arena.tables import mean_cost, mean_rank, short_difference
 from crossprop.figures import looks
-from crossprop.formats import fixed, interval
+from crossprop.formats import interval
 from crossprop.pages import charts
 from crossprop.pages.comparisons import NOTHING, QUICK, Answer, TableCell, forest_mark, table_cell
 from crossprop.pages.writing import write_page
@@ -158,7 +158,6 @@ def _scatter(results: Results) -> dict[str, Any]:
 
 def _row(results: Results, learner: str) -> RankRow:
     rule, optimizer, replacement = results.infos[learner]
-    rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
     streams = [
         (f"{float(each.ranks[learner].mean):g}", short_difference(each.versus.get(learner)), _cell(each, learner))
         for each in results.streams.values()
@@ -167,7 +166,7 @@ def _row(results: Results, learner: str) -> RankRow:
     return RankRow(
         learner,
         (rule, optimizer, *([replacement] if replacement != schema.NONE else [])),
-        f"{rank} [{low}, {high}]",
+        mean_rank(results, learner),
         _cell(results.overall, learner),
         f"{mean_cost(results, learner):.3g} ({times:.1f}×)",
         streams,

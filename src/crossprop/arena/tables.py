@@ -45,9 +45,8 @@ def _markdown(results: Results) -> str:
     ]
     for learner in results.ranked:
         cells = [_short(standing, learner) for standing in results.streams.values()]
-        rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
         overall = short_difference(results.overall.versus.get(learner), between=True)
-        row = [learner, f"{rank} [{low}, {high}]", overall, *cells, f"{mean_cost(results, learner):.3g}"]
+        row = [learner, mean_rank(results, learner), overall, *cells, f"{mean_cost(results, learner):.3g}"]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
@@ -66,6 +65,12 @@ def short_difference(comparison: Comparison | None, *, between: bool = False) ->
         return "diverged"
     interval = f" [{low:+.0f}, {high:+.0f}]" * between
     return minus_signs(f"{mean:+.0f}%{'*' * (comparison.p < LEVEL)}{interval}")
+
+
+def mean_rank(results: Results, learner: str) -> str:
+    """The mean rank over streams with its interval."""
+    rank, low, high = (fixed(float(each), 1) for each in results.overall.ranks[learner])
+    return f"{rank} [{low}, {high}]"
 
 
 def mean_cost(results: Results, learner: str) -> float:
