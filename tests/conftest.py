@@ -36,6 +36,9 @@ settings.load_profile("crossprop")
 install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
 
 from crossprop.engines import gpu_programs, segments  # noqa: E402
+from crossprop.learners import LEARNERS  # noqa: E402
+from crossprop.replacements import REPLACEMENTS  # noqa: E402
+from crossprop.streams import STREAMS  # noqa: E402
 
 gpu_programs.FOR_WIDE_NETWORKS = False  # a CPU runs GPU programs in the interpreter alone
 segments.MOST_SIDE_BY_SIDE = 64  # tests that lay runs out as on a GPU do so on a CPU, where thousands take long
@@ -59,6 +62,13 @@ def pytest_collection_finish():
 def x64():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def own_registries(monkeypatch):
+    """What the test registers is forgotten after it."""
+    for registry in (LEARNERS, REPLACEMENTS, STREAMS):
+        monkeypatch.setattr(registry, "_builders", dict(registry._builders))
 
 
 @cache

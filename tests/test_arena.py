@@ -206,7 +206,7 @@ step_size = [0.1]
 
 
 @pytest.mark.long
-def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypatch):
+def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypatch, own_registries):
     (tmp_path / "own_arena_parts.py").write_text(OWN)
     (tmp_path / "my.toml").write_text(LIST)
     monkeypatch.chdir(tmp_path)

@@ -240,11 +240,9 @@ def seldom(rate=1e-5):
 
 
 @pytest.fixture
-def own(monkeypatch):
+def own(own_registries):
     """Learners of one's own, as `--import` registers them: one with a hostile name, one that cannot be built; and a
     replacement."""
-    for registry in (LEARNERS, REPLACEMENTS):
-        monkeypatch.setattr(registry, "_builders", dict(registry._builders))
     REPLACEMENTS["own"], REPLACEMENTS["broken"] = seldom, broken
     LEARNERS[HOSTILE], LEARNERS["$(touch hacked)'"], LEARNERS["broken"] = Looking, Looking, broken
 

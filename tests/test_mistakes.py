@@ -142,12 +142,9 @@ def test_tasks_by_number_can_be_an_axis_beside_letters(tmp_path):
     np.testing.assert_array_equal(cp.open_sweep(tmp_path)["backprop"].loss, swept["backprop"].loss)
 
 
-def test_a_registered_step_size_is_kept():
+def test_a_registered_step_size_is_kept(own_registries):
     LEARNERS["fast"] = partial(cp.Backprop, step_size=0.5)
-    try:
-        assert build_learner("fast", {}, NET, {}).step_size == 0.5
-    finally:
-        LEARNERS.pop("fast")
+    assert build_learner("fast", {}, NET, {}).step_size == 0.5
 
 
 def test_an_iterator_takes_no_more_examples_than_it_needs():

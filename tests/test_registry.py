@@ -71,7 +71,7 @@ SHORT = ("--hidden", "4", "--seeds", "2", "--record-every", "20")
 
 
 @pytest.fixture(autouse=True)
-def user(tmp_path, monkeypatch):
+def user(tmp_path, monkeypatch, own_registries):
     """A folder with a user's module, in which the command line is called; what it registers is forgotten again."""
     (tmp_path / "my_module.py").write_text(MODULE)
     (tmp_path / "broken.py").write_text("import no_such_package_at_all")
@@ -81,8 +81,6 @@ def user(tmp_path, monkeypatch):
     yield tmp_path
     for name in {"my_module", "broken"} - modules:
         sys.modules.pop(name, None)
-    for registry, name in ((LEARNERS, "plain"), (STREAMS, "coins")):
-        registry.pop(name, None)
 
 
 # --import

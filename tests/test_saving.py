@@ -84,7 +84,7 @@ def test_a_saved_learner_with_a_key_goes_on_as_if_nothing_happened(tmp_path):
     )
 
 
-def test_a_class_is_found_if_its_module_is_imported_or_it_is_registered(tmp_path, monkeypatch):
+def test_a_class_is_found_if_its_module_is_imported_or_it_is_registered(tmp_path, monkeypatch, own_registries):
     module = types.ModuleType("users_module")
     Own = type("Own", (Replay,), {"__module__": "users_module"})
     module.Own = Own
@@ -102,10 +102,7 @@ def test_a_class_is_found_if_its_module_is_imported_or_it_is_registered(tmp_path
     with pytest.raises(ValueError, match=unknown):
         cp.load(path)
     LEARNERS["own"] = Own
-    try:
-        assert type(cp.load(path)[0]) is Own
-    finally:
-        del LEARNERS["own"]
+    assert type(cp.load(path)[0]) is Own
 
 
 def version_1(path, optimizer="sgd", named=True, rule="Backprop"):
