@@ -14,7 +14,7 @@ from crossprop import _checks as check
 from crossprop import _files as files
 from crossprop._memory import check_memory
 from crossprop.network import float_type
-from crossprop.streams.base import Pool, PoolStream
+from crossprop.streams.base import Pool, PoolStream, set_fields
 
 KINDS = ("regression", "classification")
 FEW = 1000
@@ -72,12 +72,11 @@ class Arrays(PoolStream):
         elif y.dtype.kind not in "buif":
             raise TypeError(f"y must be numbers for regression, got {y.dtype}")
         y = y.reshape(len(y), -1) if classes is None else y
-        for name, values in (("x", x.reshape(len(x), -1)), ("y", y)):
+        x = x.reshape(len(x), -1)
+        for values in (x, y):
             if not isinstance(values, np.memmap):
                 values.flags.writeable = False
-            object.__setattr__(self, name, values)
-        object.__setattr__(self, "classes", classes)
-        object.__setattr__(self, "kind", "regression" if classes is None else "classification")
+        set_fields(self, x=x, y=y, classes=classes, kind="regression" if classes is None else "classification")
 
     @property
     def inputs(self) -> int:

@@ -137,6 +137,12 @@ class PoolStream(Stream):
         return Sample(x[x_rows].astype(float_type()), y[y_rows].astype(float_type()), np.asarray(self.task(steps)))
 
 
+def set_fields(stream: Stream, **values: Any) -> None:
+    """Sets fields of a stream that is a frozen dataclass, from its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(stream, name, value)
+
+
 def check_left(stream: Stream, step: Any, count: int) -> None:
     """A stream that stands at this step, if that is known, has `count` examples left."""
     if stream.steps is not None and not check.is_traced(step) and int(step) + count > stream.steps:

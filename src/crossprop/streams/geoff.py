@@ -18,7 +18,7 @@ from crossprop import _checks as check
 from crossprop import _interrupts as interrupts
 from crossprop._memory import check_memory
 from crossprop.network import float_type
-from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
+from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 
 FEATURES_AT_A_TIME = 2**26
 """Values of the target networks' features in memory at a time."""
@@ -62,18 +62,17 @@ class Geoff(PoolStream):
     one_hot = False
 
     def __post_init__(self):
-        checked = {
-            "inputs": check.integer("inputs", self.inputs, low=1),
-            "features": check.integer("features", self.features, low=1),
-            "beta": check.scalar("beta", self.beta, low=0, high=1),
-            "noise": check.scalar("noise", self.noise, low=0),
-            "tasks": checked_tasks(self.tasks),
-            "examples": check.integer("examples", self.examples, low=1),
-            "mutation": check.scalar("mutation", self.mutation, low=0, high=1),
-            "constant": check.flag("constant", self.constant),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            inputs=check.integer("inputs", self.inputs, low=1),
+            features=check.integer("features", self.features, low=1),
+            beta=check.scalar("beta", self.beta, low=0, high=1),
+            noise=check.scalar("noise", self.noise, low=0),
+            tasks=checked_tasks(self.tasks),
+            examples=check.integer("examples", self.examples, low=1),
+            mutation=check.scalar("mutation", self.mutation, low=0, high=1),
+            constant=check.flag("constant", self.constant),
+        )
 
     @property
     def steps(self) -> int:

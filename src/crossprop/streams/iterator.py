@@ -16,7 +16,7 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop.network import float_type
-from crossprop.streams.base import Stream
+from crossprop.streams.base import Stream, set_fields
 
 PREFETCHED = 2
 """Batches of examples that are read ahead."""
@@ -52,16 +52,16 @@ class Iterator(Stream):
     def __post_init__(self):
         if not isinstance(self.iterable, Iterable):
             raise TypeError(f"iterable must be an iterable of (x, y), got {check.shown(self.iterable)}")
-        object.__setattr__(self, "inputs", check.integer("inputs", self.inputs, low=1))
+        set_fields(self, inputs=check.integer("inputs", self.inputs, low=1))
         if self.classes is not None:
-            object.__setattr__(self, "classes", check.integer("classes", self.classes, low=2))
+            set_fields(self, classes=check.integer("classes", self.classes, low=2))
             if self.outputs is not None and check.integer("outputs", self.outputs, low=1) != self.classes:
                 found = f"{check.shown(self.outputs)} and {check.shown(self.classes)}"
                 raise ValueError(f"outputs must be left out or equal classes, got {found}")
-            object.__setattr__(self, "outputs", self.classes)
-        object.__setattr__(self, "outputs", check.integer("outputs", self.outputs, low=1))
+            set_fields(self, outputs=self.classes)
+        set_fields(self, outputs=check.integer("outputs", self.outputs, low=1))
         if self.steps is not None:
-            object.__setattr__(self, "steps", check.integer("steps", self.steps, low=1))
+            set_fields(self, steps=check.integer("steps", self.steps, low=1))
 
     @property
     def one_hot(self) -> bool:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.streams.arrays import one_hot_table
-from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, task_numbers
+from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import OverData
 
 
@@ -43,11 +43,9 @@ class LabelShift(OverData, PoolStream):
 
     def __post_init__(self):
         super().__post_init__()
-        object.__setattr__(self, "tasks", checked_tasks(self.tasks))
+        set_fields(self, tasks=checked_tasks(self.tasks), shuffle=check.flag("shuffle", self.shuffle))
         if self.examples is not None:
-            examples = check.integer("examples", self.examples, low=1, high=len(self.data.y))
-            object.__setattr__(self, "examples", examples)
-        object.__setattr__(self, "shuffle", check.flag("shuffle", self.shuffle))
+            set_fields(self, examples=check.integer("examples", self.examples, low=1, high=len(self.data.y)))
 
     @property
     def steps(self) -> int:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Key
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Tasks
+from crossprop.streams.base import Tasks, set_fields
 from crossprop.streams.visits import InPasses, Passes, PassesPlace, on_device
 
 
@@ -48,7 +48,7 @@ class PermutedInputs(InPasses):
     def __post_init__(self):
         super().__post_init__()
         if self.examples is not None:
-            object.__setattr__(self, "examples", check.integer("examples", self.examples, low=1))
+            set_fields(self, examples=check.integer("examples", self.examples, low=1))
 
     @property
     def _passes(self) -> Passes:

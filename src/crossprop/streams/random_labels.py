@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Key
 from crossprop import _checks as check
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
-from crossprop.streams.base import Tasks
+from crossprop.streams.base import Tasks, set_fields
 from crossprop.streams.visits import InPasses, Passes, PassesPlace
 
 
@@ -49,8 +49,8 @@ class RandomLabels(InPasses):
     def __post_init__(self):
         super().__post_init__()
         if self.images is not None:
-            object.__setattr__(self, "images", check.integer("images", self.images, low=1, high=len(self.data.y)))
-        object.__setattr__(self, "passes", check.integer("passes", self.passes, low=1))
+            set_fields(self, images=check.integer("images", self.images, low=1, high=len(self.data.y)))
+        set_fields(self, passes=check.integer("passes", self.passes, low=1))
 
     @property
     def _passes(self) -> Passes:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from crossprop import _checks as check
 from crossprop._memory import check_memory
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, check_left
+from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
 CHANGES = ("all", "one")
@@ -83,17 +83,16 @@ class SlowlyChanging(Stream):
     def __post_init__(self):
         check.choice("change", self.change, CHANGES)
         inputs = check.integer("inputs", self.inputs, low=1)
-        checked = {
-            "inputs": inputs,
-            "slow": check.integer("slow", self.slow, low=1, high=inputs),
-            "change_every": check.integer("change_every", self.change_every, low=1),
-            "features": check.integer("features", self.features, low=1),
-            "beta": check.scalar("beta", self.beta, low=0, high=1),
-            "as_run": check.flag("as_run", self.as_run),
-            "steps": None if self.steps is None else check.integer("steps", self.steps, low=1),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            inputs=inputs,
+            slow=check.integer("slow", self.slow, low=1, high=inputs),
+            change_every=check.integer("change_every", self.change_every, low=1),
+            features=check.integer("features", self.features, low=1),
+            beta=check.scalar("beta", self.beta, low=0, high=1),
+            as_run=check.flag("as_run", self.as_run),
+            steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
+        )
 
     def begin(self, key: Key[Array, ""]) -> SlowPlace:
         self._check_memory(self.inputs)

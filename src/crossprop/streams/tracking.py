@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from crossprop import _checks as check
-from crossprop.streams.base import Stream, check_left
+from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
 
@@ -55,15 +55,14 @@ class Tracking(Stream):
 
     def __post_init__(self):
         inputs = check.integer("inputs", self.inputs, low=1)
-        checked = {
-            "inputs": inputs,
-            "relevant": check.integer("relevant", self.relevant, low=1, high=inputs),
-            "flip_every": check.integer("flip_every", self.flip_every, low=1),
-            "noise": check.scalar("noise", self.noise, low=0),
-            "steps": None if self.steps is None else check.integer("steps", self.steps, low=1),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            inputs=inputs,
+            relevant=check.integer("relevant", self.relevant, low=1, high=inputs),
+            flip_every=check.integer("flip_every", self.flip_every, low=1),
+            noise=check.scalar("noise", self.noise, low=0),
+            steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
+        )
 
     def begin(self, key: Key[Array, ""]) -> TrackingPlace:
         signs, flips, examples = jax.random.split(key, 3)

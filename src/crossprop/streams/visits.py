@@ -19,7 +19,7 @@ from jaxtyping import Array, Int, Key
 from crossprop import _checks as check
 from crossprop._memory import check_memory
 from crossprop.datasets import DataSet
-from crossprop.streams.base import MOST_TASKS, Tasks, check_left, checked_tasks, task_numbers
+from crossprop.streams.base import MOST_TASKS, Tasks, check_left, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import OverData
 
 
@@ -112,7 +112,7 @@ class InPasses(OverData):
 
     def __post_init__(self):
         super().__post_init__()
-        object.__setattr__(self, "tasks", checked_visits(self.tasks))
+        set_fields(self, tasks=checked_visits(self.tasks))
 
     @property
     @abstractmethod
