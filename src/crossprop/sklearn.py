@@ -13,6 +13,7 @@ from crossprop._extras import require
 require("crossprop.sklearn", "sklearn", extra="sklearn")
 
 import numpy as np  # noqa: E402
+from scipy.special import softmax  # noqa: E402
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 from sklearn.preprocessing import StandardScaler  # noqa: E402
@@ -175,14 +176,11 @@ class OnlineClassifier(ClassifierMixin, _Online):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of every class, in the order of `classes_`."""
-        outputs = self._outputs(X)
-        likely = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        return likely / likely.sum(axis=1, keepdims=True)
+        return softmax(self._outputs(X), axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        outputs = self._outputs(X)
-        return self.classes_[np.argmax(outputs, axis=1)]
+        return self.classes_[np.argmax(self._outputs(X), axis=1)]
 
 
 class OnlineRegressor(RegressorMixin, _Online):

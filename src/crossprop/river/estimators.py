@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from river import base
 from river.utils import dataframe
+from scipy.special import softmax
 
 from crossprop import _checks as check
 from crossprop.execution import keys
@@ -178,7 +179,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
         """The probability of every label that was seen so far."""
         if not self._labels:
             return {}
-        chances = _likely(self._answer(x)[: len(self._labels)])
+        chances = softmax(self._answer(x)[: len(self._labels)])
         return dict(zip(self._labels, chances.tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
@@ -204,7 +205,9 @@ class Classifier(_Online, base.MiniBatchClassifier):
     def predict_proba_many(self, X: Any) -> Any:
         """A data frame with the probability of every label that was seen so far."""
         frame = dataframe.into_frame(X)
-        chances = _likely(self._answers(frame)[:, : len(self._labels)]) if self._labels else np.zeros((len(frame), 0))
+        chances = (
+            softmax(self._answers(frame)[:, : len(self._labels)], axis=1) if self._labels else np.zeros((len(frame), 0))
+        )
         return dataframe.to_native_frame(dict(zip(self._labels, chances.T, strict=True)), like=frame)
 
     def predict_many(self, X: Any) -> Any:
@@ -294,8 +297,3 @@ def _with_biases(state: Any, outputs: Any, value: float) -> Any:
     outgoing = np.array(state.outgoing)
     outgoing[-1, outputs] = value
     return state._replace(outgoing=jnp.asarray(outgoing))
-
-
-def _likely(outputs: np.ndarray) -> np.ndarray:
-    likely = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
-    return likely / likely.sum(axis=-1, keepdims=True)
