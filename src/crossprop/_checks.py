@@ -201,6 +201,21 @@ def array(name: str, values: Any) -> np.ndarray:
     return _from_objects(found) if found.dtype.kind == "O" else found
 
 
+def rows(name: str, values: Any, size: int) -> np.ndarray:
+    """`values` is a table of finite numbers, `(examples, size)`; returned as an array of NumPy."""
+    found = array(name, values)
+    if found.dtype.kind not in "buif":
+        raise TypeError(f"{name} must be numbers, got {found.dtype}")
+    rows_shape(name, found, size)
+    finite(name, found)
+    return found
+
+
+def rows_shape(name: str, values: Any, size: int) -> None:
+    if values.ndim != 2 or values.shape[1] != size:
+        raise ValueError(f"{name} must have shape (examples, {size}), got {values.shape}")
+
+
 def _from_objects(values: np.ndarray) -> np.ndarray:
     """Labels or numbers that were kept as Python objects, as tables do, if they are of one kind."""
     kinds = {type(plain(value)) for value in values.ravel().tolist()}

@@ -113,19 +113,9 @@ def checked_examples(learner: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 def _rows(name: str, values: Any, size: int) -> Any:
     if check.is_traced(values):
-        check_rows(name, values, size)
+        check.rows_shape(name, values, size)
         return values.astype(float_type())
-    rows = check.array(name, values)
-    if rows.dtype.kind not in "buif":
-        raise TypeError(f"{name} must be numbers, got {rows.dtype}")
-    check_rows(name, rows, size)
-    check.finite(name, rows)
-    return rows.astype(float_type(), copy=False)
-
-
-def check_rows(name: str, values: Any, size: int) -> None:
-    if values.ndim != 2 or values.shape[1] != size:
-        raise ValueError(f"{name} must have shape (examples, {size}), got {values.shape}")
+    return check.rows(name, values, size).astype(float_type(), copy=False)
 
 
 def _check_learner(learner: Any) -> None:

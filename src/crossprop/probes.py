@@ -98,10 +98,7 @@ def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
     _check_network(network)
     if not network.sizes:
         raise ValueError("network must have a hidden layer, got hidden=()")
-    x = check.array("batch", batch)
-    if x.dtype.kind not in "buif":
-        raise TypeError(f"batch must be numbers, got {x.dtype}")
-    if x.ndim != 2 or len(x) == 0 or x.shape[1] != network.inputs:
-        raise ValueError(f"batch must have shape (examples, {network.inputs}), got {x.shape}")
-    check.finite("batch", x)
+    x = check.rows("batch", batch, network.inputs)
+    if not len(x):
+        raise ValueError(f"batch must have at least one example, got shape {x.shape}")
     return x.astype(float_type(), copy=False)
