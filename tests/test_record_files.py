@@ -1,5 +1,8 @@
 """Records on disk: every file of them counts."""
 
+import resource
+import time
+
 import numpy as np
 import pytest
 import xarray
@@ -45,3 +48,19 @@ def test_a_missing_altered_or_added_file_of_records_is_named(written):
     (path / ".checksums.json").unlink()
     with pytest.raises(ValueError, match=r"has no \.checksums.json"):
         read_records(path)
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path):
+    """No file may grow past 16 KiB, and the records have many files that would."""
+    values = np.random.default_rng(0).normal(size=(40, 100, 300))
+    records = xarray.Dataset({"loss": (("learner", "seed", "step"), values)})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, limits[1]))
+    try:
+        for _ in range(5):
+            with pytest.raises(OSError, match=r"File too large: .*records\.zarr"):
+                write_records(tmp_path / "records.zarr", records)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    time.sleep(0.1)  # for anything that still writes
+    assert not list(tmp_path.iterdir())

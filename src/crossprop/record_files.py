@@ -19,8 +19,16 @@ CHECKSUMS = ".checksums.json"
 
 def write_records(path: str | Path, records: "xarray.Dataset") -> None:
     """Writes the records that `run` returned to the folder `path`, replacing its contents."""
+    from zarr.storage import MemoryStore
+
+    # By way of memory: into a folder zarr writes many files at once, and after an error it goes on with the others.
+    files: dict[str, Any] = {}
+    records.to_zarr(MemoryStore(files), mode="w", zarr_format=2, consolidated=True)
     with atomic_write(Path(path)) as scratch:
-        records.to_zarr(scratch, mode="w", zarr_format=2, consolidated=True)
+        for name, contents in files.items():
+            file = scratch / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(contents.to_bytes())
         write_json(scratch / CHECKSUMS, {name: _digest(file) for name, file in _files(scratch).items()})
 
 
