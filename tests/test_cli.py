@@ -240,6 +240,7 @@ def _nothing_runs(monkeypatch):
         (("--examples", "61"), "stream.examples is 60 there and 61 here"),
         (("--seeds", "3"), "seeds is [0, 1] there and [0, 1, 2] here"),
         (("--record-every", "30"), "record_every is 20 there and 30 here"),
+        (("--steps", "100"), "steps is 180 there and 100 here"),
     ],
 )
 def test_records_of_another_experiment_are_kept_and_the_difference_named(call, kept, changed, difference):
@@ -274,7 +275,7 @@ def test_anything_else_in_the_place_of_the_records_is_kept(call, tmp_path, spoil
 def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_path, under):
     (tmp_path / "file").write_text("mine")
     error = refused(call(*GEOFF, "--out", tmp_path / under))
-    assert f"out must be a folder that can be written to, got '{tmp_path / under}'" in error
+    assert f"out must be a folder that can be written to, got '{tmp_path / under}': {tmp_path / 'file'}: " in error
     assert files_in(tmp_path) == {"file": b"mine"}
 
 
@@ -305,6 +306,8 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_pat
         (("--sedes", "2"), r"--sedes"),
         (("--eta", "0.5"), r"--eta: learner 'frozen' has no eta; its arguments: step_size, "),
         (("--learners", "crossprop", "--eta", "2"), r"eta must be .* got 2"),
+        (("--steps", "1000000000"), r"^crossprop: steps must be between 1 and \d+, got 1000000000$"),
+        (("--set", "momentum=3"), r"^crossprop: --set momentum: learner 'frozen' has no momentum; its arguments: "),
         (("--set", "eta"), r"--set must be followed by NAME=VALUE, such as .* got 'eta'"),
         (("--set", "backprop:eta=0"), r"a learner with a setting of its own must be .* got 'backprop'"),
         (("--set", "network.layer_nrm=true"), r"a key of network .* did you mean 'layer_norm'\?"),

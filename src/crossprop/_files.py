@@ -271,7 +271,8 @@ def check_writable(name: str, folder: Path) -> None:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as problem:
-        raise ValueError(f"{name} must be a folder that can be written to, got {str(folder)!r}: {problem}") from None
+        why = f"{there}: {problem.strerror}"  # the error itself names a file of no interest
+        raise ValueError(f"{name} must be a folder that can be written to, got {str(folder)!r}: {why}") from None
 
 
 def release_pages(values: Any) -> None:

@@ -70,12 +70,17 @@ def _check_files(folder: Path) -> None:
             raise ValueError(f"{folder / name} is damaged: its checksum differs. Write the records again")
 
 
-def check_replaceable(path: str | Path, experiment: dict[str, str]) -> None:
-    """Raises a ValueError that names the difference if `path` holds anything but records of the same experiment."""
+def check_replaceable(path: str | Path, experiment: dict[str, str], steps: int | None = None) -> None:
+    """Raises a ValueError that names the difference if `path` holds anything but records of the same experiment, of as
+    many steps if they are given."""
     recover(Path(path))
     if not Path(path).exists():
         return
-    stored = read_records(path).attrs
+    records = read_records(path)
+    stored = records.attrs
+    if steps is not None:
+        experiment = experiment | {"steps": json.dumps(steps)}
+        stored = stored | {"steps": json.dumps(int(records.step[-1]) if "step" in records else None)}
     for name, value in experiment.items():
         if stored.get(name) != value:
             where, there, here = _difference(name, json.loads(stored.get(name, "null")), json.loads(value))

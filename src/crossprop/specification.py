@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from crossprop import _checks as check
+from crossprop._flags import LEARNER_FLAGS
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.registry import arguments_of, import_modules
@@ -117,7 +118,8 @@ def _shared_out(flags: Mapping[str, Any], builders: Mapping[str, partial[Learner
         reasons = {name: _why_not(argument, name, builders[name]) for name in ([only] if only else builders)}
         takers = [name for name, reason in reasons.items() if reason is None]
         if not takers:
-            raise ValueError(f"--{argument.replace('_', '-')}: {'; '.join(filter(None, reasons.values()))}")
+            written = f"--{argument.replace('_', '-')}" if argument in LEARNER_FLAGS else f"--set {flag}"
+            raise ValueError(f"{written}: {'; '.join(filter(None, reasons.values()))}")
         for name in takers:
             given[name][argument] = value
     return given

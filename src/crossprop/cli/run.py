@@ -13,6 +13,7 @@ from crossprop import records as schema
 from crossprop._extras import missing, needs
 from crossprop._files import check_writable
 from crossprop._flags import Unset
+from crossprop.arguments import checked_steps
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
@@ -66,7 +67,7 @@ def run_experiment(flags: Run) -> None:
     if flags.out is not None:
         check_writable("out", flags.out)
         described = experiment(learners, stream, list(range(flags.seeds)), record_every)
-        check_replaceable(flags.out / "records.zarr", described)
+        check_replaceable(flags.out / "records.zarr", described, steps)
     console, clock = Console(), Clock()
     for note in _notes(learners, flags.experiment.learner_flags()):
         console.print(note, markup=False, highlight=False)
@@ -130,7 +131,7 @@ def _steps(stream: Stream, steps: int | None) -> int:
     """Number of steps of one run."""
     if steps is None and stream.steps is None:
         raise ValueError(f"{type(stream).__name__} is endless: give the number of steps with --steps N")
-    return steps or stream.steps or 0
+    return checked_steps(steps, stream) or stream.steps or 0
 
 
 def _write(records: Any, folder: Path, console: Console) -> None:

@@ -118,7 +118,9 @@ def read_header(path: Path) -> StoreHeader:
         grids = [Grid(name, **grid, common=common) for name, grid in stored["learners"].items()]
         return StoreHeader(grids, common, stored["store"])
     except OSError as problem:
-        raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {file}: {problem.strerror}") from None
+        of_run = (path / "records.zarr").is_dir()
+        why = "it has the records of one run, records.zarr" if of_run else f"{file}: {problem.strerror}"
+        raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {why}") from None
     except (KeyError, TypeError, AttributeError) as problem:
         raise ValueError(f"{file} is damaged: {problem!r}") from None
 
