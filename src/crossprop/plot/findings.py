@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 
-from crossprop import sentences
 from crossprop.formats import duration, interval, listed, plural, upper_first
 from crossprop.pages.facts import described, machine
 from crossprop.plot.numbers import Sweep, setting, value_text
-from crossprop.statistics import mean_interval, paired_ratio
-from crossprop.sweeps.evaluate import paired_values
+from crossprop.statistics import mean_interval
+from crossprop.sweeps.evaluate import compare
 
 OTHERS = 6
 """With how many others the best learner is compared in words."""
@@ -19,7 +18,7 @@ def conclusions(sweep: Sweep) -> list[str]:
     """What was found, in sentences to quote: the best learner, how the others compare, and what limits the answer."""
     ranked = sorted(sweep.learners, key=lambda name: _rank(sweep, name))
     best = ranked[0]
-    found = [_best(sweep, best), *(text for name in ranked[1 : OTHERS + 1] if (text := _against(sweep, name, best)))]
+    found = [_best(sweep, best), *_others(sweep, best, ranked[1 : OTHERS + 1])]
     edges = [f"{name} ({listed(swept.choice.edges)})" for name, swept in sweep.learners.items() if swept.choice.edges]
     if edges:
         found.append(
@@ -55,17 +54,12 @@ def _best(sweep: Sweep, name: str) -> str:
     )
 
 
-def _against(sweep: Sweep, name: str, best: str) -> str:
-    """How a learner compares with the best, on the fresh seeds that both have; empty if they have none."""
+def _others(sweep: Sweep, best: str, others: list[str]) -> list[str]:
+    """How others compare with the best, on the fresh seeds that they have in common."""
     values = sweep.evaluation.values()
-    if name not in values or best not in values:
-        return ""
-    a, b = paired_values(values[name], values[best])
-    if len(a) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
-        return ""
-    times = paired_ratio(a, b)
-    count = f", in {int((a > b).sum() if times.mean >= 1 else (a < b).sum())} of {len(a)} seeds"
-    return upper_first(sentences.ratio(sweep.measure, name, best, times, count)) + "."
+    compared = compare(values, {name: best for name in others if {name, best} <= values.keys()})
+    known = [each for each in compared if each.difference.pairs > 1 and np.isfinite(each.difference.mean)]
+    return [upper_first(each.sentence(sweep.measure)) + "." for each in known]
 
 
 def facts(sweep: Sweep) -> dict[str, str]:
