@@ -12,17 +12,18 @@ SLOTS = 16
 
 
 class ReplayState(NamedTuple):
-    """Linear weights, a key, and the last examples in a ring, inputs as integers."""
+    """Linear weights, a key, the last examples in a ring, and how many came in all and are in the ring."""
 
     weights: Any
     key: Any
     x: Any
     y: Any
     seen: Any
+    kept: Any
 
 
 class Replay(cp.Learner):
-    """A linear unit that learns from each example and, at random, from one of its last 16. Inputs are 0 or 1."""
+    """A linear unit that learns from each example and, at random, from one of its last 16."""
 
     network: Any = eqx.field(static=True)
     step_size: Any = 0.01
@@ -32,29 +33,36 @@ class Replay(cp.Learner):
         return ReplayState(
             weights=0.1 * jax.random.normal(weights_key, (network.inputs, network.outputs)),
             key=own,
-            x=jnp.zeros((SLOTS, network.inputs), jnp.int8),
+            x=jnp.zeros((SLOTS, network.inputs)),
             y=jnp.zeros((SLOTS, network.outputs)),
             seen=jnp.zeros((), jnp.int32),
+            kept=jnp.zeros((), jnp.int8),
         )
 
     def predict(self, state, x):
         return jnp.asarray(x, state.weights.dtype) @ state.weights
 
     def update(self, state, x, y):
+        x, y = (jnp.asarray(values, state.weights.dtype) for values in (x, y))
         outputs = self.predict(state, x)
         key, draw = jax.random.split(state.key)
-        slot = jax.random.randint(draw, (), 0, jnp.clip(state.seen, 1, SLOTS))
-        weights = self._moved(state.weights, jnp.asarray(x, state.weights.dtype), y)
-        weights = self._moved(weights, state.x[slot].astype(weights.dtype), state.y[slot])
-        place = state.seen % SLOTS
-        ring = state.x.at[place].set(jnp.asarray(x).astype(jnp.int8)), state.y.at[place].set(y)
-        return ReplayState(weights, key, *ring, state.seen + 1), cp.Outcome(jnp.sum((y - outputs) ** 2), outputs)
+        slot = jax.random.randint(draw, (), 0, jnp.maximum(state.kept, 1))
+        weights = self._moved(state.weights, x, y)
+        weights = self._moved(weights, state.x[slot], state.y[slot])
+        place, kept = state.seen % SLOTS, jnp.minimum(state.kept + 1, SLOTS).astype(jnp.int8)
+        ring = state.x.at[place].set(x), state.y.at[place].set(y)
+        return ReplayState(weights, key, *ring, state.seen + 1, kept), cp.Outcome(self._error(outputs, y)[0], outputs)
 
     def weights(self, state):
         return {"linear": state.weights}
 
     def _moved(self, weights, x, y):
-        return weights + self.step_size * jnp.outer(x, y - x @ weights)
+        return weights + self.step_size * jnp.outer(x, self._error(x @ weights, y)[1])
+
+    def _error(self, outputs, y):
+        if self.network.loss == "squared":
+            return jnp.sum((y - outputs) ** 2), y - outputs
+        return -jnp.sum(y * jax.nn.log_softmax(outputs)), y - jax.nn.softmax(outputs)
 
 
 class Sizes(NamedTuple):

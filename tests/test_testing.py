@@ -28,7 +28,7 @@ from crossprop.learners import LEARNERS
 from crossprop.learners.base import Credit
 from crossprop.streams import STREAMS
 from crossprop.testing import check_learner, check_stream, learner_checks, stream_checks
-from own_learner import Replay
+from own_learners import Replay
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -45,7 +45,6 @@ SMALL_STREAMS = {
     **{name: {"examples": 5, "tasks": "ABA"} for name in ("digits", "mnist5k", "mnist", "fashion", "cifar10")},
     **{name: {"examples": 20} for name in ("elec2", "covertype")},
 }
-LEARNERS.pop("replay", None)  # which the import has registered: tests beside these count the learners
 FULL_GRID = os.environ.get("CROSSPROP_FULL_GRID") == "1"
 """Whether every registered learner meets every network; else they take turns."""
 SAME_STREAMS = {"mnist5k", "mnist", "fashion", "cifar10", "covertype", "random-labels", "slowly-changing", "digits"}
