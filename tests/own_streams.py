@@ -26,7 +26,7 @@ class Noise(Stream):
         key, step = place
         keys = jax.vmap(partial(jax.random.fold_in, key))(step + jnp.arange(count))
         x = jax.vmap(lambda key: jax.random.normal(key, (self.inputs,)))(keys)
-        return (key, step + count), x, x[:, :1]
+        return (key, step + count), x, x[:, : self.outputs]
 
     def task(self, steps):
         return np.asarray(steps) // 2500

@@ -24,6 +24,7 @@ from jax.core import Tracer
 from jax.experimental import io_callback
 
 import crossprop as cp
+import own_streams
 from crossprop.learners import LEARNERS
 from crossprop.learners.base import Credit
 from crossprop.streams import STREAMS
@@ -284,22 +285,10 @@ def test_every_check_of_a_learner_has_a_learner_that_breaks_it():
 
 
 @dataclass(frozen=True)
-class Noise(cp.Stream):
+class Noise(own_streams.Noise):
     """What the broken ones are made from; it breaks nothing."""
 
-    inputs: int = 3
     outputs: int = 2
-    one_hot: bool = False
-    steps: int | None = None
-
-    def begin(self, key):
-        return key, 0
-
-    def deal(self, place, count):
-        key, step = place
-        keys = jax.vmap(partial(jax.random.fold_in, key))(step + jnp.arange(count))
-        x = jax.vmap(lambda key: jax.random.normal(key, (self.inputs,)))(keys)
-        return (key, step + count), x, x[:, : self.outputs]
 
 
 class FlatTargets(Noise):
