@@ -7,7 +7,7 @@ NAMES = {"sklearn": "scikit-learn"}
 
 
 def missing(*modules: str) -> list[str]:
-    """Those of `modules` that are not installed, by the names to install them by."""
+    """The names to install of those `modules` that are missing."""
     return [NAMES.get(module, module) for module in modules if not _is_installed(module)]
 
 

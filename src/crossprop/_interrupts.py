@@ -43,7 +43,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def check() -> None:
-    """Raises what this thread must know by now: an interrupt that was lost, or that its work is not wanted any more."""
+    """Raises `Stopped` if the work of this thread is no longer wanted, or a KeyboardInterrupt that was lost."""
     stop = getattr(_own, "stop", None)
     if stop is not None and stop.is_set():
         raise Stopped

@@ -16,7 +16,7 @@ from crossprop._warning import warn
 from crossprop.engines.protocol import Session
 
 SECONDS = 10.0
-"""A batch is saved when it is done, and when so many seconds have passed since it was last saved."""
+"""Seconds between two saves of a batch; it is also saved when it is done."""
 DIGEST = 32
 """Bytes of the checksum at the end of a file."""
 

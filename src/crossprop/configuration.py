@@ -54,7 +54,7 @@ def _class_name(kind: type) -> str:
 
 
 def _place_in_file(value: np.memmap) -> int:
-    """Where a slice of a memory-mapped array begins, which `offset` does not tell."""
+    """The offset of a slice of a memory-mapped array from the start of the mapping, which `offset` does not include."""
     whole: Any = value
     while isinstance(whole.base, np.ndarray):
         whole = whole.base

@@ -38,7 +38,7 @@ LONG = 30
 
 
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
-    """All that a seed means: `(stream_key, initial_key)`, for `stream.begin` and for `learner.init`."""
+    """The two keys of a seed: `(stream_key, initial_key)`, for `stream.begin` and for `learner.init`."""
     check.integer("seed", seed, low=0, high=2**32 - 1)
     stream_key, initial_key = _split(np.uint32(seed))
     return stream_key, initial_key
@@ -264,7 +264,7 @@ def _stop_of(stream: Stream, options: RunOptions) -> int | None:
 
 
 def devices() -> list[Any]:
-    """Where runs go: the device that the user chose, or all that there are."""
+    """The devices for runs: the one that the user chose, or all local ones."""
     chosen = jax.config.values["jax_default_device"]
     if chosen is None:
         return jax.local_devices()

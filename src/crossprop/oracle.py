@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 PARTS = ("whole", "direct", "memory", "own", "cross")
 """The meta-gradient and its parts."""
 MEMORY_LIMIT = 2**32
-"""Bytes that the derivatives may take unless told otherwise."""
+"""Default limit on the bytes of the derivatives."""
 
 Layers = tuple[Array, ...]
 

@@ -216,14 +216,14 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
 
 
 def _code(where: str, given: dict[str, Any]) -> dict[str, str]:
-    """The identity of the code that the package does not define. A warning names what cannot be told."""
+    """The identity of the code that the package does not define. A warning names code that could not be read."""
     sources = {name: source for name, value in given.items() if (source := code_identity(value)) is not None}
     warn_unknown(sources, where)
     return {f"the code of {name}": source.sha256 for name, source in sources.items()}
 
 
 def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
-    """The same for the same states only."""
+    """A hash of the states."""
     found = hashlib.sha256()
     for which, state in states.items():
         found.update(repr(which).encode())

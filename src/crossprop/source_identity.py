@@ -30,7 +30,7 @@ LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox",
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
 INSTALLED = {"site-packages", "dist-packages"}
 MOST_PARTS = 100_000
-"""What consists of more parts than this is not looked through."""
+"""Values with more parts than this are not hashed completely."""
 PLAIN = bool | int | float | str
 GENERATED = {"__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__", "__setattr__", "__delattr__"}
 UNCOUNTED = {

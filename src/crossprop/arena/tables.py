@@ -57,7 +57,7 @@ def _short(standing: Standing, learner: str) -> str:
 
 
 def short_difference(comparison: Comparison | None, *, between: bool = False) -> str:
-    """In percent, with a star if it shows."""
+    """The difference in percent, with a star if it is significant."""
     if comparison is None:
         return "reference"
     mean, low, high = comparison.percent[:3]

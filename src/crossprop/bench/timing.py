@@ -54,7 +54,7 @@ class Row:
 
     @property
     def seconds_per_run_step(self) -> float:
-        """From the median."""
+        """Seconds per step of one run, from the median timing."""
         return median(self.seconds) / (self.runs * self.steps * len(self.case.learners))
 
     @property

@@ -156,7 +156,7 @@ class Watched:
         self.features: dict[str, Features] = {}
 
     async def frames(self, closing: Closing = lambda: False) -> AsyncIterator[Frame]:
-        """What the page is told: `begin`, `windows` and `features` again and again, and `end`."""
+        """The messages to the page: `begin`, then `windows` and `features` repeatedly, and `end`."""
         began = time.perf_counter()
         with self.workshop.watching(self):
             yield self._begin()

@@ -40,7 +40,7 @@ class LateState(NamedTuple):
 
     @property
     def plain(self) -> State:
-        """What backprop knows of it."""
+        """The part of it that backprop uses."""
         return State(self.incoming, self.outgoing, None, None, self.optimizer, self.key, self.replacement)
 
     @property

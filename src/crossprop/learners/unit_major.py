@@ -47,7 +47,7 @@ class UnitMajorState(eqx.Module):
     """With a tuple for its memory, one entry per hidden layer."""
 
     def with_first(self, first: Layer) -> "UnitMajorState":
-        """Itself with another first layer."""
+        """A copy with another first layer."""
         return replace(self, layers=(first, *self.layers[1:]))
 
 
@@ -104,7 +104,7 @@ class Stack(NamedTuple):
 
     @classmethod
     def of(cls, rule: "UnitRule") -> "Stack":
-        """In whole arrays."""
+        """The stack of a rule in this layout, whose arrays are whole."""
         nets = rule.network.layers()
         return cls(rule, rule.by_layer(), nets, nets[-1] if nets else rule.network)
 

@@ -163,7 +163,7 @@ def with_extra_arguments(init: Any, update: Any) -> optax.GradientTransformation
 
 
 def full_like(numbers: Any, params: Any) -> Any:
-    """A number for every parameter, shaped like it, from one for all or one for each part of the tree."""
+    """Arrays shaped like the parameters, filled with one number for all or with one for each part of the tree."""
     full = lambda number: lambda part: jnp.full_like(part, number)
     return jax.tree.map(lambda number, part: jax.tree.map(full(number), part), numbers, params)
 

@@ -64,7 +64,7 @@ class Runs:
         return int((self.diverged_at[self.learners.index(learner)] >= 0).sum())
 
     def count(self, agree: np.ndarray) -> str:
-        """In how many of the paired values something is so, to be put behind a sentence."""
+        """How many of the paired values agree, as the end of a sentence."""
         return f", in {int(agree.sum())} of {agree.size} {'seeds' if self.seeds > 1 else 'windows of one run'}"
 
     def apart(

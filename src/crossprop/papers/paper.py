@@ -17,8 +17,8 @@ T = TypeVar("T")
 class Version:
     """How large a rerun is: `quick` shows that everything works, `small` suits two cores, `full` is the paper's size.
 
-    `mnist` returns the images to use. What follows is as asked for, and None leaves it to the paper; `tasks`, and what
-    follows it, only some papers have.
+    `mnist` returns the images to use. The other fields are flags of the command line, where None leaves the choice to
+    the paper; those from `tasks` on only apply to some papers.
     """
 
     size: Size

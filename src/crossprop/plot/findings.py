@@ -11,7 +11,7 @@ from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import compare
 
 OTHERS = 6
-"""With how many others the best learner is compared in words."""
+"""Most learners that the best one is compared with in words."""
 
 
 def conclusions(sweep: Sweep) -> list[str]:

@@ -27,7 +27,7 @@ class ContinualMemory(NamedTuple):
 
 
 class ContinualReplacement(Replacement):
-    r"""Continual backprop: the units that contribute least are replaced, a few at a time, for ever.
+    r"""Continual backprop: the units that contribute least are replaced, a few at a time, throughout the run.
 
     With the age $a_j$ of unit j, in examples, and $c_j = 1 - d^{a_j}$:
 

@@ -53,7 +53,7 @@ class ExperimentSection(NamedTuple):
     steps: int
     per_point: int
     diverged: dict[str, int]
-    """How many seeds diverged, for the learners of which some did."""
+    """Number of diverged seeds, for learners with any."""
     charts: dict[str, list[dict[str, Any]]]
     """Curves over the examples, by group: what is hidden in one chart of a group is hidden in all of it."""
     lines: list[dict[str, Any]]

@@ -18,10 +18,10 @@ from crossprop.streams.base import Pool, PoolStream, set_fields
 
 KINDS = ("regression", "classification")
 FEW = 1000
-"""Integers with at most so many different values from 0 on are taken for classes."""
+"""Integers from 0 to below this number are taken for classes."""
 
 BYTES_PER_LABEL = 100
-"""Bytes that a label and its place among the others take."""
+"""Estimated bytes of memory per label."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ class Geoff(PoolStream):
         check_memory(f"the target network of {visited[-1] + 1:,} tasks", weights * width)
         x, y = np.empty((count, self.inputs), np.uint8), np.empty((count, 1), float_type())
         target = self.target(key)
-        # In parts with a bounded number of features, between which Ctrl-C is heard.
+        # Computed in parts with a bounded number of features; Ctrl-C takes effect between them.
         size = max(1, FEATURES_AT_A_TIME // self.features)
         for begin, task in zip(range(0, count, self.examples), visited, strict=True):
             own_x, parts = _inputs(self, key, task), []
@@ -184,5 +184,5 @@ def _targets(  # noqa: PLR0917
 
 
 def _task_keys(key: Array, task: Any) -> Array:
-    """Of the inputs and of the noise."""
+    """The keys of a task's inputs and of its noise."""
     return jax.random.split(jax.random.fold_in(jax.random.split(key, 3)[2], task))

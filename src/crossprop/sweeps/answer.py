@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import xarray
 
 BACKPROP_AT = {"Crossprop": ("eta", 1), "CrosspropApprox": ("eta", 1), "Foresight": ("ahead", 0)}
-"""Where a rule, by its class, is backprop: a hyperparameter and its value."""
+"""The hyperparameter, and its value, that turns a rule into backprop, by the class of the rule."""
 
 
 class LearnerAnswer(NamedTuple):
@@ -33,7 +33,7 @@ class LearnerAnswer(NamedTuple):
     is_backprop: str | None
     """The hyperparameter whose best value makes this rule backprop."""
     comparison: Comparison | None
-    """With the reference: backprop with the same optimizer, or else any backprop, or else the first learner."""
+    """The comparison with the learner that `reference_of` chooses."""
     diverged: int
     """Runs of all settings that diverged."""
     diverged_at: int

@@ -34,7 +34,7 @@ TIMEOUT = 5
 LONGEST_GREETING = 4096
 """Bytes of a scheduler's first message, which has about seventy."""
 SECONDS_TO_WAIT, SECONDS_TO_LOOK = 0.02, 2.0
-"""How often to look for tasks that are done, and meanwhile for workers that come and go."""
+"""Seconds between two looks for finished tasks, and between two looks for workers that joined or left."""
 FEWEST, PER_THREAD = 16, 2
 """Tasks under way: this many per thread of a worker, and at least a few, since a cluster may grow with its work."""
 RETRIES = 2
@@ -100,7 +100,7 @@ def _check_scheduler(address: str) -> None:
 
 
 def _receive(line: socket.socket, size: int, end: float) -> bytes:
-    """So many bytes, if they come before the time `end`."""
+    """Exactly `size` bytes; an error if they do not arrive before the time `end`."""
     received = b""
     while len(received) < size:
         line.settimeout(max(0.01, end - time.monotonic()))
@@ -190,7 +190,7 @@ def _ended(done: Any, workers: Workers, going: "Mapping[Future, list[int]]") -> 
 
 
 class _Sender:
-    """Sends blocks to workers: streams once, and what code of the user's own they must have."""
+    """Sends blocks to workers: each stream once, and the identity of the user's own code that a worker must have."""
 
     def __init__(self, workers: Workers, options: RunOptions, engine: str):
         self.workers, self.options, self.engine = workers, options, engine
@@ -209,7 +209,7 @@ class _Sender:
         return self.workers.submit(_run_there, *arguments, retries=RETRIES)
 
     def forget_streams(self) -> None:
-        """They are sent again: one may have been on a worker that could not read it."""
+        """Streams are sent again with the next blocks: a worker that could not read one may have held it."""
         self.streams.clear()
 
     def _code(self, block: Block) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Comparison(NamedTuple):
 
     @property
     def agreeing(self) -> int:
-        """In how many seeds the difference has the sign of the mean one."""
+        """The number of seeds in which the difference has the sign of the mean difference."""
         _, _, _, won, pairs = self.difference
         return won if self.difference.mean < 0 else pairs - won - self.tied
 

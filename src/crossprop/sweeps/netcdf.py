@@ -26,7 +26,7 @@ MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
 UNKNOWN = b"00000000"
 """Stands in the place of the checksum while it is computed."""
 CHECKSUM = b"\0\0\0\x05crc32\0\0\0\0\0\0\x02\0\0\0\x08"
-"""How netCDF-3 begins an attribute `crc32` of eight characters, which follow."""
+"""The bytes in netCDF-3 before the value of an attribute `crc32` that has eight characters."""
 
 
 class DamagedBlock(ValueError):

@@ -35,7 +35,7 @@ from crossprop.sweeps.netcdf import DamagedBlock, file_name, read_block, read_re
 from crossprop.sweeps.spec import StoreHeader
 
 MOST_NAMED = 5
-"""A warning names so many damaged files."""
+"""Most damaged files that one warning names."""
 CONTINUES = "the same sweep goes on from there"
 
 

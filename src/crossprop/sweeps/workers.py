@@ -33,7 +33,7 @@ class Workers:
         self.refresh()
 
     def refresh(self) -> None:
-        """Looks who is there, and at the versions of those who are new."""
+        """Updates the list of workers, and excludes new ones that have other versions."""
         there: dict[str, int] = self.client.nthreads()  # pyright: ignore[reportAssignmentType]
         if there.keys() - self.threads.keys() - self.excluded.keys():
             told: Any = self.client.get_versions(packages=list(VERSIONS))
@@ -44,7 +44,7 @@ class Workers:
         self.threads = {where: threads for where, threads in there.items() if where not in self.excluded}
 
     def submit(self, function: Callable[..., Any], *arguments: Any, retries: int = 0) -> "Future":
-        """A task for any of them. Dask is told whom to choose only where there are others."""
+        """Submits a task to any allowed worker. Dask gets a list of workers only if some are excluded."""
         allowed = sorted(self.threads) if self.excluded else None
         task = self.client.submit(function, *arguments, workers=allowed, retries=retries, pure=False)
         self._excluded_before[task.key] = len(self.excluded)

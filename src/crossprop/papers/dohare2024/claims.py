@@ -113,7 +113,7 @@ def _larger_steps_lose_more(records: "xarray.Dataset") -> Judgement:
 
 
 def _change(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
-    """How many times the error at first the error at the end is."""
+    """The ratio of the error at the end to the error at first."""
     values = {"at the end": _at_end(runs, name), "at first": _at_first(runs, name)}
     quantity = Quantity(runs, name, "error", lambda when: values[when])
     found = quantity.times("at the end", "at first", level, bounds)
