@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import xarray
 
-from crossprop.engines.segments import plain_numbers
+from crossprop.engines.session import plain_numbers
 
 
 def assert_same_records(one, other):

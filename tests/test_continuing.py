@@ -22,7 +22,7 @@ from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, kernel, scan
 from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Run, Session
-from crossprop.engines.segments import plain_numbers
+from crossprop.engines.session import plain_numbers
 from crossprop.execution import key_data
 from own_learners import Replay
 from own_streams import Noise

@@ -13,7 +13,7 @@ from crossprop.engines import one_function
 from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.scan import loop_for
-from crossprop.engines.segments import plain_numbers
+from crossprop.engines.session import plain_numbers
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, hyperparameter
 from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field

@@ -15,7 +15,7 @@ import crossprop as cp
 import reference
 import reference_optimizers as judges
 from crossprop.engines import scan
-from crossprop.engines.segments import plain_numbers
+from crossprop.engines.session import plain_numbers
 from crossprop.network import LOSSES
 from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.optimizers.noise import normal

@@ -29,7 +29,7 @@ from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.recorder import window_ends
-from crossprop.engines.segments import plain_numbers
+from crossprop.engines.session import plain_numbers
 from crossprop.execution import Cell, CellResult, Executor, RunOptions, devices, engine_for
 from crossprop.learners.base import Learner
 from crossprop.network import float_type

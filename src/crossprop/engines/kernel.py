@@ -17,9 +17,9 @@ from crossprop.engines.feeding import BatchFeed
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu_programs import multiprocessors, triton, why_no_programs
 from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack, state_numbers
-from crossprop.engines.protocol import Batch, Observers, RunResult, Session
-from crossprop.engines.recorder import Recorder
-from crossprop.engines.segments import Progress, restored, snapshot_of, summed_names
+from crossprop.engines.protocol import Batch, Observers, Session
+from crossprop.engines.segments import most_windows, summed_names
+from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.learners.unit_major import UnitMajorState
@@ -76,16 +76,14 @@ def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
     return KernelSession(batch, interpret)
 
 
-class KernelSession:
+class KernelSession(SegmentedSession):
     """A batch under way, a program for each run."""
 
     def __init__(self, batch: Batch, interpret: bool):
-        self.batch, self.interpret, self.step = batch, interpret, batch.first
-        self.segment = batch.segment or min(STEPS, batch.steps or STEPS)
-        rule = batch.runs[0].learner
+        super().__init__(batch, whole_windows(STEPS, batch.record_every))
+        self.interpret, rule = interpret, batch.runs[0].learner
         assert isinstance(rule, UnitRule)
-        self.rule = rule
-        outputs = kernel_layout.power(rule.network.outputs)
+        self.rule, outputs = rule, kernel_layout.power(rule.network.outputs)
         self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs)
         self.initial, self.own = kernel_layout.gather(batch.runs, np.asarray(self.feed.place))
         self.progress = kernel_layout.begin(self.initial, self.own)
@@ -94,42 +92,25 @@ class KernelSession:
             states += [states[0]] * (len(self.own.place) - len(states))
             stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
             self.progress = self.progress._replace(work=kernel_layout.entered(rule, self.own.numbers, stacked))
-        self.recorder = Recorder(batch.record_every, batch.first)
-
-    def advance(self, count: int) -> None:
-        records = self.execute(self.examples(count), count)
-        self.recorder.add(jax.device_get(records), count)
-        self.step += count
 
     def examples(self, count: int) -> Shared:
         """What the runs share in the next `count` steps, on the device."""
         pool, rows, y, _ = self.feed.take(self.step, count)
         return Shared(pool, rows, y, *initial_weights(self.initial))
 
-    def execute(self, shared: Shared, count: int) -> dict[str, jax.Array]:
-        """Runs the next `count` steps; their records."""
+    def execute(self, examples: Shared, count: int) -> dict[str, jax.Array]:
         every = self.batch.record_every
-        windows = (self.segment - 1) // every + 2
+        windows = most_windows(self.segment, every, self.step)
         bounds = np.array([self.step, self.step + count, every], np.int32)
         sums = self.recorder.open_sums(summed_names(self.rule, Observers()), len(self.own.place), np.dtype(np.float32))
         self.progress, records = _segment(
-            self.rule, self.interpret, windows, shared, self.own, self.progress, sums, bounds
+            self.rule, self.interpret, windows, examples, self.own, self.progress, sums, bounds
         )
         return records
-
-    def results(self) -> list[RunResult]:
-        return self.recorder.results(jax.device_get(self.progress.diverged_at), len(self.batch.runs))
 
     def states(self) -> list[State]:
         states = kernel_layout.left(self.rule, self.own.numbers, self.progress.work)
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        return snapshot_of(self.progress, self.recorder)
-
-    def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
-        self.progress = restored(self.progress, self.recorder, snapshot, step)
-        self.step = step
 
 
 def initial_weights(initial: UnitMajorState) -> tuple[Any, Any]:

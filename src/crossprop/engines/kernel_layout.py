@@ -15,7 +15,8 @@ import numpy as np
 from jax import lax
 
 from crossprop.engines.protocol import Run
-from crossprop.engines.segments import Progress, moves
+from crossprop.engines.segments import moves
+from crossprop.engines.session import Progress
 from crossprop.learners.base import State, UnitRule
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.network import Activation, Network, float_type

@@ -14,8 +14,8 @@ import numpy as np
 from jax import lax
 
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
-from crossprop.engines.protocol import Batch, Loop, Observers, Rows, RunResult, Sums
-from crossprop.engines.recorder import Recorder
+from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
+from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import Learner, Outcome, UnitRule
 from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.learners.unit_major import Stack, to_unit_major
@@ -120,13 +120,6 @@ def most_turns(stride: int, segment: int, record_every: int, windows: int) -> in
     return min(windows * -(-min(record_every, segment) // stride), segment // stride + windows)
 
 
-class Progress(NamedTuple):
-    """What a segment passes to the next one."""
-
-    work: Any
-    diverged_at: jax.Array
-
-
 class Program(NamedTuple):
     """What a segment is compiled for."""
 
@@ -154,7 +147,7 @@ class Given(NamedTuple):
     """For runs side by side: which are runs, and which only fill up the batch."""
 
 
-class LoopSession:
+class LoopSession(SegmentedSession):
     """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
     numbers do not depend on how many there are.
 
@@ -162,13 +155,15 @@ class LoopSession:
     does: the loop is called as often as a segment could need, and must take no time where no examples are left."""
 
     def __init__(self, loop: Loop, batch: Batch, width: int, fixed_turns: bool = False):
-        self.loop, self.batch, self.width, self.single = loop, batch, width, width == 1
-        self.step, self.fixed_turns, runs = batch.first, fixed_turns, batch.runs
-        learner, unit = runs[0].learner, loop.stride or 1
-        if fixed_turns and batch.record_every <= steps_per_call(learner, width):
-            unit = batch.record_every  # whole windows need the fewest turns
-        most = max(steps_per_call(learner, width) // unit, 1) * unit
-        self.segment = batch.segment or min(most, batch.steps or most)
+        self.loop, self.width, self.single, self.fixed_turns = loop, width, width == 1, fixed_turns
+        runs = batch.runs
+        learner, most = runs[0].learner, steps_per_call(runs[0].learner, width)
+        if fixed_turns:  # whole windows need the fewest turns
+            most = whole_windows(most, batch.record_every)
+        else:
+            most = max(most // (loop.stride or 1), 1) * (loop.stride or 1)
+        # The examples of a single run have the same place in memory in every segment.
+        super().__init__(batch, most, overlapping=not self.single)
         together = [*runs, *[runs[0]] * (width - len(runs))]
         self.alive = None if self.single else np.arange(width) < len(runs)
         if self.single:
@@ -186,8 +181,6 @@ class LoopSession:
                 started = _entered_all(loop, self.learners, states)
         diverged_at = jnp.full(() if self.single else (width,), -1, int)
         self.progress = jax.tree.map(jnp.array, Progress(started, diverged_at))
-        self.recorder = Recorder(batch.record_every, batch.first)
-        self.uncollected: tuple[dict[str, jax.Array], int] | None = None
         self.summed = summed_names(learner, batch.observers)
         sources = [run.source for run in together]
         size, more = self.segment, loop.stride or 0
@@ -195,11 +188,13 @@ class LoopSession:
             RunFeed(sources[0], size, more) if self.single else BatchFeed(sources, size, more, learner.network.outputs)
         )
 
-    def advance(self, count: int) -> None:
-        x, y = self._examples(count)
-        every = self.batch.record_every
-        if self.step % every or self.recorder.step % every:  # a window that is open goes on with its sums so far
-            self._collect()
+    def examples(self, count: int) -> tuple[Any, Any]:
+        if isinstance(self.feed, RunFeed):
+            return self.feed.take(self.step, count)
+        return expanded(self.feed.take(self.step, count))
+
+    def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:
+        (x, y), every = examples, self.batch.record_every
         sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
@@ -209,69 +204,13 @@ class LoopSession:
         self.progress, records = _compiled_segment(self.batch.runs[0].learner)(
             program, self.learners, self.initial, self.progress, given
         )
-        self._collect()
-        self.uncollected = records, count
-        if self.single:  # its examples have the same place in memory in every segment
-            self._collect()
-        self.step += count
-
-    def _collect(self) -> None:
-        """Waits for the records of the last segment. A batch does so when the next one is under way."""
-        if self.uncollected is None:
-            return
-        (records, count), self.uncollected = self.uncollected, None
-        records = jax.device_get(records)
-        self.recorder.add({name: values[None] for name, values in records.items()} if self.single else records, count)
-
-    def _examples(self, count: int) -> tuple[Any, Any]:
-        if isinstance(self.feed, RunFeed):
-            return self.feed.take(self.step, count)
-        return expanded(self.feed.take(self.step, count))
-
-    def results(self) -> list[RunResult]:
-        self._collect()
-        diverged_at = np.atleast_1d(jax.device_get(self.progress.diverged_at))
-        return self.recorder.results(diverged_at, len(self.batch.runs))
+        return records
 
     def states(self) -> list[Any]:
         if self.single:
             return [_left(self.loop, self.learners, self.progress.work)]
         states = _left_all(self.loop, self.learners, self.progress.work)
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        self._collect()
-        return snapshot_of(self.progress, self.recorder)
-
-    def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
-        self.progress = restored(self.progress, self.recorder, snapshot, step)
-        self.step, self.uncollected = step, None
-
-
-def snapshot_of(progress: Any, recorder: Recorder) -> dict[str, np.ndarray]:
-    """The leaves of `progress` and the records so far."""
-    leaves = {f"leaf {i}": np.asarray(plain_numbers(leaf)) for i, leaf in enumerate(jax.tree.leaves(progress))}
-    return leaves | {f"record {name}": values for name, values in recorder.arrays().items()}
-
-
-def restored(progress: Any, recorder: Recorder, snapshot: dict[str, np.ndarray], step: int) -> Any:
-    """The progress of a snapshot, in the form of `progress`; the recorder is filled."""
-    leaves, structure = jax.tree.flatten(progress)
-    records = {name.removeprefix("record "): values for name, values in snapshot.items() if name.startswith("record ")}
-    recorder.restore(records, step)
-    return jax.tree.unflatten(structure, [_like(leaf, snapshot[f"leaf {i}"]) for i, leaf in enumerate(leaves)])
-
-
-def plain_numbers(leaf: Any) -> Any:
-    """An array as it is, a key as its data."""
-    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return jax.random.key_data(leaf) if is_key else leaf
-
-
-def _like(leaf: jax.Array, value: np.ndarray) -> jax.Array:
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
-    return jnp.asarray(value.view(leaf.dtype) if value.dtype.kind == "V" else value)  # NumPy knows no bfloat16
 
 
 def _first_work(loop: Loop, learner: Learner, key: jax.Array) -> Any:
@@ -354,10 +293,13 @@ def _make_segment(options: tuple[tuple[str, bool | int], ...]) -> Any:
 def _segment(
     program: Program, learner: Any, initial: Any, progress: Progress, given: Given
 ) -> tuple[Progress, dict[str, jax.Array]]:
-    """The progress after a segment, and its records."""
+    """The progress after a segment, and its records, `(runs, windows)` each."""
     each = partial(_one_segment, program)
-    each = each if program.single else jax.vmap(each, in_axes=(0, 0, 0, Given(0, 0, 0, None, None, None, 0)))
-    return each(learner, initial, progress, given)
+    if program.single:
+        progress, records = each(learner, initial, progress, given)
+        return progress, jax.tree.map(lambda values: values[None], records)
+    several = jax.vmap(each, in_axes=(0, 0, 0, Given(0, 0, 0, None, None, None, 0)))
+    return several(learner, initial, progress, given)
 
 
 def _one_segment(

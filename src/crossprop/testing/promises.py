@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop.engines.segments import plain_numbers
+from crossprop.engines.session import plain_numbers
 
 Check = Callable[[Any], None]
 
