@@ -207,9 +207,9 @@ def locked(path: Path) -> Iterator[None]:
     with _opened_lock(path, os.O_RDWR | os.O_CREAT) as file:
         while not try_lock(file):
             if not try_lock(file, shared=True):  # another writer has it
+                holder = file.read() or "another process"  # which has not written its name yet
                 raise BlockingIOError(
-                    f"{path.parent} is being written to by {_holder(file)}: wait for it to end, or choose another "
-                    "folder"
+                    f"{path.parent} is being written to by {holder}: wait for it to end, or choose another folder"
                 )
             # Readers are asking after a writer that was killed. Without its name they have nothing to ask.
             file.truncate(0)
@@ -229,10 +229,6 @@ def lock_holder(path: Path) -> str | None:
             return None if not holder or try_lock(file, shared=True) else holder
     except FileNotFoundError:
         return None
-
-
-def _holder(file: TextIO) -> str:
-    return file.read() or "another process"  # which has not written its name yet
 
 
 def _opened_lock(path: Path, flags: int) -> TextIO:

@@ -86,7 +86,8 @@ def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
     for name, info in learners.items():
         if name in found:
             continue
-        look = (LOOKS[info.rule][0], STYLES[info.optimizer]) if _is_known(info) else None
+        known = info.rule in LOOKS and info.optimizer in STYLES
+        look = (LOOKS[info.rule][0], STYLES[info.optimizer]) if known else None
         taken = {*found.values()}
         free = (each for each in ([look] if look else []) + others if each not in taken)
         found[name] = next(free, None) or next(again)
@@ -102,10 +103,6 @@ def line_style(info: LearnerInfo) -> dict[str, float]:
     """The width and the place in depth of a learner's line: controls lie below the others and are wider, so that a
     learner that does no better stays visible on them."""
     return {"linewidth": 4.5, "alpha": 0.65, "zorder": 1.5} if is_control(info) else {"linewidth": 1.3, "zorder": 2}
-
-
-def _is_known(info: LearnerInfo) -> bool:
-    return info.rule in LOOKS and info.optimizer in STYLES
 
 
 def curves(records: "xarray.Dataset", path: str | Path, note: str = "") -> None:

@@ -142,14 +142,10 @@ def _stream(name: str) -> dict[str, Any]:
     entry["about"] = _first_line(builder.func)
     # The constructor of a dataclass is quick; other functions may read files.
     is_class = isinstance(builder.func, type)
-    takes = (lambda argument, value: _works(lambda: builder(**{argument: value}))) if is_class else _never
+    takes = lambda argument, value: is_class and _works(lambda: builder(**{argument: value}))
     hints = _hints(builder.func)
     controls = [_control(each.name, hints.get(each.name, each.annotation), each.default, takes) for each in parameters]
     return entry | {"controls": [each._asdict() for each in controls if each is not None]}
-
-
-def _never(argument: str, value: Any) -> bool:
-    return False
 
 
 def _hints(thing: Any) -> dict[str, Any]:

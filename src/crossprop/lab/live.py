@@ -165,7 +165,7 @@ class Watched:
                 yield {"kind": "compiling", "new": new}
             groups = await self._start(new)
             shown = -FEATURES_EVERY
-            while not self._is_over(closing):
+            while not (self.stop.is_set() or closing()):
                 if self.paused:
                     yield {"kind": "paused"}
                     await asyncio.sleep(WAKE)
@@ -180,9 +180,6 @@ class Watched:
                 if done:
                     yield {"kind": "end", "seconds": time.perf_counter() - began, "diverged": _diverged(groups)}
                     return
-
-    def _is_over(self, closing: Closing) -> bool:
-        return self.stop.is_set() or closing()
 
     def _programs(self) -> dict[str, Any]:
         """What is compiled for the stream and for each learner: equal for settings that share a program."""
