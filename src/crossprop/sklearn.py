@@ -180,7 +180,8 @@ class OnlineClassifier(ClassifierMixin, _Online):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        return self.classes_[np.argmax(self._outputs(X), axis=1)]
+        best = np.argmax(self._outputs(X), axis=1)  # an error if it is not fitted, before classes_ is missing
+        return self.classes_[best]
 
 
 class OnlineRegressor(RegressorMixin, _Online):
