@@ -12,7 +12,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop._memory import check_memory
 from crossprop.engines import chunked
-from crossprop.engines.protocol import Observers, Probe
+from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, RunOptions, devices
 from crossprop.learners.base import Learner, Outcome, UnitRule, state_bytes
@@ -220,17 +220,21 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
         if len(set(shapes.values())) > 1:
             raise ValueError(f"probes[{name!r}] must return one shape for all learners, got {shapes}")
     for name, metric in (metrics or {}).items():
-        for learner in learners.values():
-            y = jax.ShapeDtypeStruct((learner.network.outputs,), float_type())
-            outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
-            try:
-                found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
-            except TypeError as problem:
-                raise TypeError(f"metrics[{name!r}] must return a number: {problem}") from problem
-            if not hasattr(found, "shape"):
-                raise TypeError(f"what metrics[{name!r}] returns must be a number, got {check.shown(found)}")
-            check.shape(f"what metrics[{name!r}] returns", found, ())
+        for outputs in {learner.network.outputs for learner in learners.values()}:
+            _check_metric(name, metric, outputs)
     return Observers(tuple((probes or {}).items()), tuple((metrics or {}).items()))
+
+
+def _check_metric(name: str, metric: Metric, outputs: int) -> None:
+    y = jax.ShapeDtypeStruct((outputs,), float_type())
+    outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
+    try:
+        found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
+    except TypeError as problem:
+        raise TypeError(f"metrics[{name!r}] must return a number: {problem}") from problem
+    if not hasattr(found, "shape"):
+        raise TypeError(f"what metrics[{name!r}] returns must be a number, got {check.shown(found)}")
+    check.shape(f"what metrics[{name!r}] returns", found, ())
 
 
 def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:

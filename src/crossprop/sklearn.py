@@ -62,31 +62,31 @@ class _Online(BaseEstimator):
         check.flag("shuffle", self.shuffle)
         self._random_ = check_random_state(self.random_state)
         if isinstance(self.learner, Learner):
-            network = self.learner.network
-            sizes = {"inputs": x.shape[1], "outputs": outputs, "loss": loss}
-            for name, value in sizes.items():
-                if getattr(network, name) != value:
-                    raise ValueError(
-                        f"learner.network.{name} must be {value!r}, as the data has, got {getattr(network, name)!r}"
-                    )
-            for name in ("hidden", "step_size", "optimizer", "activation", "layer_norm"):
-                if (given := getattr(self, name)) != (default := signature(_Online).parameters[name].default):
-                    raise ValueError(
-                        f"{name} must be left at {default!r} with a learner of yours, which has its own, got "
-                        f"{check.shown(given)}"
-                    )
+            self._check_fit(self.learner, inputs=x.shape[1], outputs=outputs, loss=loss)
             self.learner_ = self.learner
-        elif not isinstance(self.learner, str):
+        elif isinstance(self.learner, str):
+            build = LEARNERS.find("learner", self.learner)
+            self.learner_ = estimator_learner(build, self, x.shape[1], outputs, loss)
+        else:
             raise TypeError(
                 f"learner must be a name, such as 'foresight', or a learner, got {check.shown(self.learner)}"
             )
-        else:
-            build = LEARNERS.find("learner", self.learner)
-            self.learner_ = estimator_learner(build, self, x.shape[1], outputs, loss)
         self._scaler_ = StandardScaler()
         self._state_ = self.learner_.init(keys(int(self._random_.randint(2**31)))[1])
         self.loss_curve_: list[float] = []
         self.n_iter_ = 0
+
+    def _check_fit(self, learner: Learner, **sizes: Any) -> None:
+        """A learner of the user's own fits the data, and arguments that describe a learner are left out."""
+        for name, value in sizes.items():
+            if (has := getattr(learner.network, name)) != value:
+                raise ValueError(f"learner.network.{name} must be {value!r}, as the data has, got {has!r}")
+        for name in ("hidden", "step_size", "optimizer", "activation", "layer_norm"):
+            if (given := getattr(self, name)) != (default := signature(_Online).parameters[name].default):
+                raise ValueError(
+                    f"{name} must be left at {default!r} with a learner of yours, which has its own, got "
+                    f"{check.shown(given)}"
+                )
 
     def _learn(self, x: np.ndarray, y: np.ndarray, epochs: int, shuffle: bool) -> Self:
         """Some passes over scaled examples."""
