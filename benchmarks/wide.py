@@ -47,6 +47,8 @@ class Case(NamedTuple):
 CASES = {
     "backprop": Case(cp.Backprop(WIDE, STEP_SIZE), (1, 128)),
     "deep": Case(cp.Backprop(TWO, STEP_SIZE), (1, 64)),
+    "deep-foresight": Case(cp.Foresight(TWO, STEP_SIZE), (64,)),
+    "deep-adam": Case(cp.Backprop(TWO, STEP_SIZE, optimizer="adam"), (64,)),
     "momentum": Case(cp.Backprop(WIDE, STEP_SIZE, optimizer="momentum"), (1, 16)),
     "adam": Case(cp.Backprop(WIDE, STEP_SIZE, optimizer="adam"), (1, 16)),
     "rmsprop": Case(cp.Backprop(WIDE, STEP_SIZE, optimizer="rmsprop"), (1, 16)),
