@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from crossprop import _checks as check
-from crossprop._flags import LEARNER_FLAGS
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.registry import arguments_of, import_modules
@@ -20,6 +19,8 @@ from crossprop.streams import STREAMS, Stream
 
 HIDDEN = 500
 STEP_SIZE = 5e-4
+LEARNER_FLAGS = ("step_size", "incoming_step_size", "optimizer", "replacement", "eta", "ahead", "horizon")
+"""Arguments of learners that `crossprop run` and `crossprop sweep` have a flag for; `--set` takes the others."""
 ESTIMATOR_STEP_SIZES = {"softmax": 0.01, "squared": 0.003}
 """Default step sizes of scikit-learn and River estimators, by loss."""
 

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 from tyro.conf import UseAppendAction, arg
 
 from crossprop import _checks as check
-from crossprop._flags import LEARNER_FLAGS, Unset
+from crossprop._flags import Unset
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.learners.optimizers import NAMES
 from crossprop.network import ACTIVATIONS
 from crossprop.replacements import replacement_names
+from crossprop.specification import LEARNER_FLAGS
 from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 

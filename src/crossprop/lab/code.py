@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossprop import optimizers, specification
-from crossprop._flags import LEARNER_FLAGS
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.registry import arguments_of
@@ -17,7 +16,11 @@ from crossprop.streams import STREAMS
 from crossprop.sweeps.toml import parse_value
 
 NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
-FLAGS = (*LEARNER_FLAGS, *(f"network.{name}" for name in NETWORK_FLAGS), *(f"stream.{name}" for name in STREAM_FLAGS))
+FLAGS = (
+    *specification.LEARNER_FLAGS,
+    *(f"network.{name}" for name in NETWORK_FLAGS),
+    *(f"stream.{name}" for name in STREAM_FLAGS),
+)
 """What `crossprop run` has flags of their own for; it takes other arguments with `--set`."""
 
 
