@@ -1,6 +1,7 @@
 """What is written to disk is whole, whatever ends the process, and locks hold only who should be held."""
 
 import contextlib
+import errno
 import json
 import subprocess
 import sys
@@ -127,6 +128,12 @@ def test_a_check_that_a_folder_can_be_written_to_creates_nothing(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ValueError, match="out must be a folder that can be written to"):
         _files.check_writable("out", tmp_path / "file" / "out")
+
+
+def test_a_file_that_cannot_be_written_is_named_and_not_its_scratch(tmp_path):
+    with pytest.raises(PermissionError) as caught, _files.atomic_write(tmp_path / "mine.cp") as scratch:
+        raise PermissionError(errno.EACCES, "Permission denied", str(scratch))  # as open does
+    assert caught.value.filename == str(tmp_path / "mine.cp") and caught.value.errno == errno.EACCES
 
 
 def test_every_byte_of_a_json_file_with_a_checksum_counts(tmp_path):

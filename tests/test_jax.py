@@ -138,6 +138,11 @@ def test_a_flax_network_passes_its_error_through_the_weights_to_come():
             ValueError,
             "moves must have the shape",
         ),
+        (
+            lambda: foresight_dense(np.ones(3), np.ones((2, 3)), np.ones((2, 3))),
+            ValueError,
+            r"weights \(inputs, outputs\), got \(3,\) and \(2, 3\)",
+        ),
         (lambda: foresight_dense(np.ones(3), np.ones((3, 2)), np.ones((3, 2)), np.ones(2)), ValueError, "one number"),
         (
             lambda: foresight_dense(np.ones(3), np.ones((3, 2)), np.ones((3, 2)), "far"),

@@ -123,6 +123,16 @@ def test_update_takes_lists_and_classes():
     assert_same(learner.predict(state, X[0].tolist()), learner.predict(state, X[0]))
 
 
+def test_update_of_one_output_takes_a_number():
+    learner = LEARNERS["crossprop"]
+    state = learner.init(jax.random.key(0))
+    for y in (1.0, 1, np.float32(1), jnp.asarray(1.0)):
+        assert_same(learner.update(state, X[0], y), learner.update(state, X[0], np.ones(1, np.float32)))
+    two = cp.Backprop(cp.Network(4, 5, outputs=2), 0.01)
+    with pytest.raises(ValueError, match=r"y must have shape \(2,\), got \(\)"):
+        two.update(two.init(jax.random.key(0)), X[0], 1.0)
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 def test_update_stays_pure(name):
     learner = LEARNERS[name]

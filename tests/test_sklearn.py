@@ -4,7 +4,7 @@ import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_classification, make_regression
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -87,6 +87,12 @@ def test_bad_arguments_are_named_when_fitting(arguments, message):
 def test_a_learner_is_a_name_or_has_its_network():
     with pytest.raises(TypeError, match="learner must be a name, such as 'foresight', or a learner, got <class"):
         OnlineClassifier(cp.Foresight).fit(X, LABELS)
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    for model in (OnlineClassifier(), OnlineRegressor()):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
+            model.predict(X)
 
 
 def test_a_model_that_diverges_says_so_and_stops():

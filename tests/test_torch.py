@@ -385,6 +385,8 @@ def test_bad_arguments_are_named(arguments, error, message):
 def test_tracing_is_refused_by_name_and_without_gradients_gives_the_plain_network():
     model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(5, 3)
     foresight(model)
+    with pytest.raises(AttributeError, match=r"cannot be compiled by torch.jit.script.*: remove it first"):
+        torch.jit.script(model)
     for trace in (torch.jit.trace, torch.export.export):
         with pytest.raises(RuntimeError, match=r"cannot be traced by torch.jit.trace or torch.export: remove"):
             trace(model, (x,))

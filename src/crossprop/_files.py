@@ -90,7 +90,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
         else:
             scratch.replace(path)
     except OSError as problem:
-        if problem.errno not in DISK_FULL:
+        if problem.errno not in DISK_FULL and problem.filename not in (scratch, str(scratch)):
             raise
         raise OSError(problem.errno, problem.strerror, str(path)) from problem
     finally:

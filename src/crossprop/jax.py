@@ -30,6 +30,11 @@ def foresight_dense(x: Any, weights: Any, moves: Any, ahead: float | Array = 1.0
     hidden = jnp.tanh(foresight_dense(x, weights, moves) + bias)
     ```
     """
+    if jnp.ndim(weights) != 2 or jnp.shape(x)[-1:] != jnp.shape(weights)[:1]:
+        raise ValueError(
+            "foresight_dense: x must have shape (..., inputs) and weights (inputs, outputs), got "
+            f"{jnp.shape(x)} and {jnp.shape(weights)}"
+        )
     return _through("foresight_dense", jnp.matmul, x, weights, moves, ahead)
 
 

@@ -21,7 +21,8 @@ def compiled_method(function: Method) -> Method:
     """Decorator for `update(state, x, y)` and `predict(state, x)` of a learner: compiled, and quick to call.
 
     The learner is flattened once, not at every call, and learners that differ in numbers only share a program. Lists
-    will do for `x` and `y`, and the number of a class for a one-hot `y`. What does not fit is named in a ValueError.
+    will do for `x` and `y`, a number for the `y` of one output, and that of a class for a one-hot `y`. What does not
+    fit is named in a ValueError.
     """
     return cast("Method", _CompiledMethod(function))
 
@@ -89,9 +90,11 @@ def _compiled(function: Callable[..., Any], structure: Any) -> Any:
 def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *example: Any) -> Any:
     """Shapes are known while a program is traced, so these checks cost nothing at later calls."""
     sizes = (learner.network.inputs, learner.network.outputs)
-    if len(example) == 2 and np.shape(example[1]) == () and jnp.issubdtype(example[1].dtype, jnp.integer):
-        is_class = learner.network.loss == "softmax"
-        example = (example[0], jax.nn.one_hot(example[1], sizes[1]) if is_class else example[1])
+    if len(example) == 2 and np.shape(example[1]) == ():
+        if learner.network.loss != "softmax" and sizes[1] == 1:
+            example = (example[0], jnp.reshape(jnp.asarray(example[1], float_type()), (1,)))
+        elif learner.network.loss == "softmax" and jnp.issubdtype(example[1].dtype, jnp.integer):
+            example = (example[0], jax.nn.one_hot(example[1], sizes[1]))
     for name, value, size in zip("xy", example, sizes, strict=False):
         check.shape(name, value, (size,))
     check_state(learner, state)

@@ -224,6 +224,14 @@ class _Layer:
     def __init__(self, foresight: Foresight, module: nn.Module) -> None:
         self.foresight, self.module = foresight, module
 
+    @property
+    def __name__(self) -> str:
+        """What `torch.jit.script` asks every hook for first."""
+        raise AttributeError(
+            "crossprop.torch.foresight cannot be compiled by torch.jit.script, and its hooks have no __name__: remove "
+            "it first, by handle.remove()"
+        )
+
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
         if "_is_replica" in module.__dict__:
             raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
