@@ -269,10 +269,14 @@ BROKEN = [
     ("name", "learner", "promise", "found"), BROKEN, ids=[f"{case[0]}-{type(case[1]).__name__}" for case in BROKEN]
 )
 def test_a_broken_learner_fails_its_check(name, learner, promise, found):
+    assert_fails(dict(learner_checks(learns=True))[name], learner, promise, found)
+
+
+def assert_fails(check, thing, promise, found):
     with pytest.raises(AssertionError) as caught:
-        dict(learner_checks(learns=True))[name](learner)
+        check(thing)
     message = str(caught.value)
-    assert message.startswith(f"{type(learner).__name__}: ")
+    assert message.startswith(f"{type(thing).__name__}: ")
     assert promise in message and found in message, message
 
 
@@ -399,11 +403,7 @@ BROKEN_STREAMS = [
     ids=[f"{case[0]}-{type(case[1]).__name__}" for case in BROKEN_STREAMS],
 )
 def test_a_broken_stream_fails_its_check(name, stream, promise, found):
-    with pytest.raises(AssertionError) as caught:
-        dict(stream_checks())[name](stream)
-    message = str(caught.value)
-    assert message.startswith(f"{type(stream).__name__}: ")
-    assert promise in message and found in message, message
+    assert_fails(dict(stream_checks())[name], stream, promise, found)
 
 
 def test_every_check_of_a_stream_has_a_stream_that_breaks_it():
