@@ -74,14 +74,14 @@ def main(args: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at the end
         sys.exit(141)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as problem:
-        sys.stderr.write(f"crossprop: {_told(problem)}\n")
+        sys.stderr.write(f"crossprop: {_message(problem)}\n")
         sys.exit(2)
     except KeyboardInterrupt as stopped:
         sys.stderr.write(f"crossprop: interrupted{': ' * bool(stopped.args)}{stopped}\n")
         sys.exit(130)
 
 
-def _told(problem: Exception) -> str:
+def _message(problem: Exception) -> str:
     """What went wrong; of a file that cannot be read or written, without its number."""
     if isinstance(problem, OSError) and problem.filename and problem.strerror:
         return f"{problem.filename}: {problem.strerror}"

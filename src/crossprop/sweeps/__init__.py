@@ -113,22 +113,22 @@ def fill(
         warn_unknown(spec.sources, f"store={str(spec.store)!r}")
     with (
         connected(cluster, blocks, spec, progress) as workers,
-        opened(spec) if into is None else nullcontext(into) as place,
+        opened(spec) if into is None else nullcontext(into) as store,
     ):
         try:
-            if tune and (left := missing(blocks, place.blocks, spec.options)):
+            if tune and (left := missing(blocks, store.blocks, spec.options)):
                 on_start(*_work(left, spec))
-                _run(left, place, spec, progress, workers)
+                _run(left, store, spec, progress, workers)
             if spec.evaluate:
-                fresh = evaluation_blocks(spec.header.grids, blocks, place.blocks)
-                if left := missing(fresh, place.blocks, spec.options):
+                fresh = evaluation_blocks(spec.header.grids, blocks, store.blocks)
+                if left := missing(fresh, store.blocks, spec.options):
                     on_start(*_work(left, spec))
-                    _run(left, place, spec, progress, workers)
+                    _run(left, store, spec, progress, workers)
         except KeyboardInterrupt:
             if spec.store is None:
                 raise
             raise KeyboardInterrupt(f"what is in {spec.store} is kept, and {CONTINUES}") from None
-        return place.blocks
+        return store.blocks
 
 
 def opened(spec: SweepSpec) -> AbstractContextManager[Memory | Folder]:
@@ -143,7 +143,7 @@ def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
 
 
 def _run(
-    blocks: list[Block], place: Memory | Folder, spec: SweepSpec, progress: bool | None, workers: Workers | None
+    blocks: list[Block], store: Memory | Folder, spec: SweepSpec, progress: bool | None, workers: Workers | None
 ) -> None:
     """Runs the blocks and writes each as soon as it is done. The seconds of all of them add up to the sweep's."""
     runs = sum(len(block.seeds) for block in blocks)
@@ -159,7 +159,7 @@ def _run(
         for number, result in results:
             interrupts.check()
             now = time.perf_counter()
-            writing.append(writers.submit(place.add, blocks[number], result, now - began))
+            writing.append(writers.submit(store.add, blocks[number], result, now - began))
             began = now
             if len(writing) > WRITERS:
                 writing.popleft().result()

@@ -114,8 +114,8 @@ async def _kind(address: str) -> str:
     from distributed.core import rpc
 
     async with rpc(address, timeout=TIMEOUT) as peer:
-        told: Any = await asyncio.wait_for(peer.identity(), TIMEOUT)
-        return str(told["type"])
+        identity: Any = await asyncio.wait_for(peer.identity(), TIMEOUT)
+        return str(identity["type"])
 
 
 def widths(workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str) -> dict[Any, int]:
@@ -274,9 +274,9 @@ def _versions() -> dict[str, str]:
 
 def _check_versions(client: "Client") -> None:
     """An error if a machine that is there already has other versions."""
-    told: Any = client.get_versions(packages=list(VERSIONS))
-    for where, its in {"the scheduler": told["scheduler"], **told["workers"]}.items():
-        if reason := difference(its["packages"], told["client"]["packages"]):
+    versions: Any = client.get_versions(packages=list(VERSIONS))
+    for where, its in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
+        if reason := difference(its["packages"], versions["client"]["packages"]):
             raise ValueError(f"cluster must have the versions of this process on every machine, got {where}: {reason}")
 
 

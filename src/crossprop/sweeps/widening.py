@@ -43,8 +43,8 @@ def fill_widening(
     other axes, until they are at most this factor apart: grids of many axes then find step sizes as well as grids of
     one.
     """
-    with opened(spec) as place:
-        filled = partial(fill, on_start=on_start, into=place)
+    with opened(spec) as store:
+        filled = partial(fill, on_start=on_start, into=store)
         for _ in range(rounds):
             wider = widened(spec, _best(spec, filled))
             if wider == spec.over:

@@ -36,9 +36,9 @@ class Workers:
         """Updates the list of workers, and excludes new ones that have other versions."""
         there: dict[str, int] = self.client.nthreads()  # pyright: ignore[reportAssignmentType]
         if there.keys() - self.threads.keys() - self.excluded.keys():
-            told: Any = self.client.get_versions(packages=list(VERSIONS))
-            for where, its in told["workers"].items():
-                reason = isinstance(its, dict) and difference(its["packages"], told["client"]["packages"])
+            versions: Any = self.client.get_versions(packages=list(VERSIONS))
+            for where, its in versions["workers"].items():
+                reason = isinstance(its, dict) and difference(its["packages"], versions["client"]["packages"])
                 if reason and where not in self.excluded:
                     self._exclude(where, reason)
         self.threads = {where: threads for where, threads in there.items() if where not in self.excluded}
