@@ -23,7 +23,7 @@ class Cost(NamedTuple):
 
 
 def measure_costs(
-    learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str = "auto"
+    learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str
 ) -> dict[str, Cost]:
     """Times every learner in turn, several times, so that other load on the machine slows all alike. Time is that of
     the processor on a CPU, which other processes do not add to, and that of the clock on other devices.

@@ -107,7 +107,8 @@ class Arena:
             assert spec.store is not None
             say(f"{name}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
             rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION)
-            sweeps[name] = read(spec.store, fill_widening(spec, announcements(name, say), rounds, resolution))
+            blocks = fill_widening(spec, announcements(name, say), rounds=rounds, resolution=resolution)
+            sweeps[name] = read(spec.store, blocks)
             costs[name] = self._costs(name, contest, sweeps[name])
         learners = next(iter(listing.contests.values())).spec.learners
         own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]

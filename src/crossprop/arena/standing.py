@@ -104,7 +104,7 @@ def results_of(
     titles: Mapping[str, str],
     sweeps: Mapping[str, Sweep],
     costs: Mapping[str, dict[str, Cost]],
-    own: Sequence[str] = (),
+    own: Sequence[str],
 ) -> Results:
     """The results from the titles, the sweeps and the costs of the streams; `own` are the learners whose classes are
     not of this package."""

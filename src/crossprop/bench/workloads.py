@@ -116,9 +116,9 @@ class Workload:
     engines: tuple[str, ...] | None = None
 
 
-def _geoff(runs: int, cpu: int, gpu: int) -> Callable[[Scale], list[Case]]:
+def _geoff(runs: int, cpu_steps: int) -> Callable[[Scale], list[Case]]:
     def cases(scale: Scale) -> list[Case]:
-        stream = _geoff_stream(scale.run_length(cpu, gpu))
+        stream = _geoff_stream(scale.run_length(cpu_steps, 30_000))
         return [_geoff_case(name, scale, runs, stream) for name in ("crossprop", "backprop")]
 
     return cases
@@ -154,8 +154,8 @@ def _mnist_tasks(scale: Scale) -> list[Case]:
 
 
 WORKLOADS = {
-    "geoff-30": Workload("GEOFF, 30 runs", _geoff(30, 15_000, 30_000)),
-    "geoff-1056": Workload("GEOFF, 1056 runs", _geoff(1056, 1000, 30_000)),
+    "geoff-30": Workload("GEOFF, 30 runs", _geoff(30, 15_000)),
+    "geoff-1056": Workload("GEOFF, 1056 runs", _geoff(1056, 1000)),
     "mnist": Workload("MNIST-shaped, one run", _mnist),
     "rules": Workload("every rule and optimizer, GEOFF, 1056 runs", _rules, ("kernel",)),
     "figure-1a": Workload("figure 1a, nine learners in one call", _figure_1a, ("auto",)),

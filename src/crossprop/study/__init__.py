@@ -28,7 +28,7 @@ from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_tables
 from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.widening import ROUNDS, announcements, fill_widening
+from crossprop.sweeps.widening import announcements, fill_widening
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",
@@ -38,6 +38,8 @@ STUDIES = {
 }
 STEPS, REPEATS = 4000, 5
 """Steps and repeats of the runs that are timed."""
+ROUNDS = 4
+"""Most times that a grid is widened."""
 RESOLUTION = {"default": 1.5, "full": 1.2}
 """Both step sizes around the best are at most this factor apart in the end: rules with hyperparameters of their own,
 which have many settings, and those without then find them equally well."""
@@ -106,7 +108,7 @@ class Study:
                 f"setting of each on {spec.evaluate} fresh seeds"
             )
             rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION[self._version])
-            blocks = fill_widening(spec, announcements(self.name, say), rounds, resolution)
+            blocks = fill_widening(spec, announcements(self.name, say), rounds=rounds, resolution=resolution)
             assert spec.store is not None
             sweep = read(spec.store, blocks)
             results[name] = Result(columns[name].title, sweep, rows_of(sweep))

@@ -16,8 +16,6 @@ from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 from crossprop.sweeps.grid import build
 
 STEP_SIZES = ("step_size", "incoming_step_size")
-ROUNDS = 4
-"""Most times that a grid is widened; a best setting that is at the edge even then is flagged."""
 
 
 def announcements(name: str, say: Say) -> Callable[[int, float], None]:
@@ -33,11 +31,12 @@ def announcements(name: str, say: Say) -> Callable[[int, float], None]:
 def fill_widening(
     spec: SweepSpec,
     on_start: Callable[[int, float], None] = lambda runs, seconds: None,
-    rounds: int = ROUNDS,
+    *,
+    rounds: int,
     resolution: float | None = None,
 ) -> list[StoredBlock]:
-    """Runs a sweep, widens the grids whose best setting is at an edge, runs what is new, and evaluates at the end. All
-    blocks that are there then.
+    """Runs a sweep, widens the grids whose best setting is at an edge, at most `rounds` times, and evaluates the best.
+    A best setting that is still at an edge is flagged. Returns all blocks.
 
     With a `resolution`, values between the best step sizes and their neighbours are tried, at the best values of all
     other axes, until they are at most this factor apart: grids of many axes then find step sizes as well as grids of
