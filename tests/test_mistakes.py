@@ -131,8 +131,11 @@ def test_a_probe_cannot_have_the_name_of_an_axis():
 
 def test_a_sweep_takes_no_more_steps_than_every_stream_has():
     short = cp.Geoff(inputs=3, features=5, tasks="AB", examples=100)
-    with pytest.raises(ValueError, match="steps must be at most 20"):
+    with pytest.raises(ValueError, match=r"over has {'stream.examples': 10}: steps must be between 1 and 20, got 150"):
         cp.sweep(cp.Backprop(NET, 0.01), short, {"stream.examples": [10, 100]}, seeds=1, steps=150)
+    unit, finite = cp.Backprop(cp.Network(20, ()), 0.01), cp.Tracking(steps=40)
+    with pytest.raises(ValueError, match=r"over has {'stream.steps': None}: steps must be given for an endless stream"):
+        cp.sweep(unit, finite, {"stream.steps": [40, None]}, seeds=1)
 
 
 @pytest.mark.long

@@ -209,7 +209,7 @@ def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -
             raise TypeError(f"{kind} must be a dict of functions by name, got {check.shown(functions)}")
         for name, function in (functions or {}).items():
             if not isinstance(name, str) or not name or name in TAKEN or name.startswith("drift_"):
-                raise ValueError(f"{kind} must have names of their own, got {check.shown(name)}")
+                raise ValueError(f"{kind} must have names that the records do not use, got {check.shown(name)}")
             if not callable(function):
                 call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
                 raise TypeError(f"{kind}[{name!r}] must be a function {call}, got {check.shown(function)}")

@@ -1,6 +1,5 @@
 """Blocks: some seeds of one setting of a learner, which are run, written and read together."""
 
-import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.arguments import checked_observers
+from crossprop.arguments import checked_observers, checked_steps
 from crossprop.engines.protocol import Observers
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_per_step
@@ -122,10 +121,10 @@ def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
     for grid in spec.header.grids:
         for identity, point in grid.points.items():
             learner, stream = build(point, grid.name, spec.learners[grid.name], spec.stream, spec.made)
-            if (spec.steps or 0) > (stream.steps or math.inf) or (spec.steps is None and stream.steps is None):
-                raise ValueError(
-                    f"steps must be at most {stream.steps}, as the stream has at {point}, got {spec.steps}"
-                )
+            try:
+                checked_steps(spec.steps, stream)
+            except ValueError as problem:
+                raise ValueError(f"over has {point}: {problem}") from None
             blocks.append(Block(grid, identity, learner, stream, grid.seeds))
     names = {name for kind in spec.observers for name, _ in kind}
     if clash := sorted(names & {axis for grid in spec.header.grids for axis in grid.over}):
