@@ -15,7 +15,7 @@ import xarray
 from matplotlib.figure import Figure
 
 import crossprop as cp
-from browser import Opened, violations
+from browser import Opened, data_of, violations
 from crossprop.arena import Arena
 from crossprop.arena.answers import answers, conclusions, worth
 from crossprop.arena.listing import read_listing
@@ -24,6 +24,7 @@ from crossprop.arena.standing import Results, Standing, against, parts_of, rank_
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
 from crossprop.learners import LEARNERS
+from crossprop.pages.comparisons import forest_mark
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
 from crossprop.sweeps.evaluate import Choice, compare
@@ -107,6 +108,26 @@ def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chrom
         page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 12")
         assert page.locator(".chooser .curves").first.locator(".legendtext").all_text_contents() == ["backprop", "adam"]
         assert opened.wrong == []
+
+
+def test_a_learner_that_diverged_stays_in_the_chart_and_says_so(arena, chromium, tmp_path):
+    values = {
+        name: xarray.DataArray(of, {"seed": [0, 1]}) for name, of in (("adam", [1, np.inf]), ("backprop", [1, 2]))
+    }
+    gone, unknown = (
+        forest_mark(compare(values, {name: other})[0], "step", ("#000000", "-"), False)
+        for name, other in (("adam", "backprop"), ("backprop", "adam"))
+    )
+    assert gone and gone["name"] == "adam" and gone["mean"] is gone["low"] is gone["high"] is None and unknown is None
+    page = (arena / "arena.html").read_text()
+    data = data_of(page)
+    for marks in data["forests"][0]["phases"].values():
+        marks[0] |= {"mean": None, "low": None, "high": None}
+    begin = page.index('id="data">') + len('id="data">')
+    (tmp_path / "arena.html").write_text(page[:begin] + json.dumps(data) + page[page.index("</script>", begin) :])
+    with Opened(chromium, tmp_path / "arena.html") as opened:
+        assert opened.page.locator(".forest .annotation-text").all_text_contents() == ["diverged"]
+        assert opened.page.locator(".forest .points path").count() == 2 and opened.wrong == []
 
 
 @pytest.mark.long

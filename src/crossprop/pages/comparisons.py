@@ -75,9 +75,11 @@ def table_cell(comparison: Comparison) -> TableCell:
 
 
 def forest_mark(comparison: Comparison, group: str, look: Look, control: bool) -> dict[str, Any] | None:
-    """A line of a forest chart, as the page's script takes it; None if the means cannot be compared."""
-    if not np.isfinite(comparison.difference.mean):
+    """A line of a forest chart, as the page's script takes it, without numbers if the learner diverged; None if the
+    means cannot be compared for another reason."""
+    diverged = np.isinf(comparison.estimate.mean)
+    if not (diverged or np.isfinite(comparison.difference.mean)):
         return None
-    mean, low, high = charts.rounded(np.array(comparison.percent[:3]))
+    mean, low, high = [None] * 3 if diverged else charts.rounded(np.array(comparison.percent[:3]))
     marks = {"name": comparison.learner, "group": group, "mean": mean, "low": low, "high": high}
     return marks | charts.line_look(look, control)

@@ -335,20 +335,21 @@
   }
 
   /* Differences to a reference, which is the line at 0: a mean and its interval for each learner. Controls do not set
-     the limits of the axis; where one is beyond them, its mean is written at the edge. */
+     the limits of the axis; where one is beyond them, its mean is written at the edge, as is that a learner diverged. */
   function drawForest(place) {
     const forest = data.forests[Number(place.dataset.chart)], switches = [...place.closest("figure").querySelectorAll("[data-phase]")];
     let shown = switches[0].dataset.phase;
     const show = () => {
-      const rows = forest.phases[shown], near = rows.filter((row) => !row.control), scaled = near.length ? near : rows;
+      const rows = forest.phases[shown], known = rows.filter((row) => row.mean !== null), near = known.filter((row) => !row.control), scaled = near.length ? near : known;
       const least = Math.min(0, ...scaled.map((row) => row.low)), most = Math.max(0, ...scaled.map((row) => row.high)), wide = most - least || 1;
-      const range = [least - 0.08 * wide, most + 0.2 * wide], inside = rows.filter((row) => row.mean >= range[0] && row.mean <= range[1]);
+      const range = [least - 0.08 * wide, most + 0.2 * wide], inside = known.filter((row) => row.mean >= range[0] && row.mean <= range[1]);
       const traces = inside.map((row) => ({
         x: [row.mean], y: [plain(row.name)], mode: "markers", showlegend: false, marker: { color: colour(row), size: 9 },
         error_x: { type: "data", symmetric: false, array: [row.high - row.mean], arrayminus: [row.mean - row.low], color: colour(row), thickness: 2.5, width: 0 },
         hovertemplate: `%{x:+.2~f}% [${row.low}, ${row.high}]<extra>${plain(row.name)}</extra>`,
       }));
-      const words = (row) => (row.mean > 0 ? `+${Math.round(row.mean)}% →` : `← ${Math.round(row.mean)}%`);
+      const isRight = (row) => row.mean === null || row.mean > 0;
+      const words = (row) => (row.mean === null ? "diverged" : row.mean > 0 ? `+${Math.round(row.mean)}% →` : `← ${Math.round(row.mean)}%`);
       const layout = {
         height: 110 + 24 * rows.length, margin: { l: narrow.matches ? 130 : 200, r: 16, t: narrow.matches ? 34 : 8, b: 60 }, hovermode: "closest",
         font: { family: "system-ui, sans-serif", size: narrow.matches ? 10 : 12 },
@@ -360,7 +361,7 @@
             { type: "line", x0: 0, x1: 1, xref: "paper", y0: at - 0.5, y1: at - 0.5, line: { color: css("--line"), width: 1 } })),
         ],
         annotations: rows.filter((row) => !inside.includes(row)).map((row) => ({
-          x: row.mean > 0 ? 1 : 0, xref: "paper", xanchor: row.mean > 0 ? "right" : "left", y: plain(row.name), showarrow: false, text: words(row), font: { color: css("--muted") },
+          x: isRight(row) ? 1 : 0, xref: "paper", xanchor: isRight(row) ? "right" : "left", y: plain(row.name), showarrow: false, text: words(row), font: { color: css("--muted") },
         })),
       };
       return Plotly.react(place, traces, nested(layout, theme()), CONFIG);
