@@ -66,6 +66,7 @@ def test_terms_are_sizes_beside_the_gradient_of_the_same_layer(found):
 
 
 def test_answers_follow_the_numbers(found):
+    assert "\N{MINUS SIGN}0.50" in answers(found)[1].why and "-0.50" not in answers(found)[1].why
     verdicts = [answer.verdict for answer in answers(found)]
     assert verdicts == ["no", "no", "no", "yes", "yes", "yes"]
     worse = {name: each._replace(along=each.along.assign(cosine=-each.along.cosine)) for name, each in found.items()}

@@ -10,6 +10,7 @@ import numpy as np
 from crossprop import oracle
 from crossprop.configuration import configuration
 from crossprop.datasets import digits, mnist5k
+from crossprop.formats import minus_signs
 from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, UnitRule
 from crossprop.network import Network
 from crossprop.pages.comparisons import VERDICTS, Answer
@@ -226,6 +227,10 @@ def _top(found: Found) -> str:
     return str(found.along.layer.values[-1])
 
 
+def _signed(value: float, digits: int = 2) -> str:
+    return minus_signs(f"{value:+.{digits}f}")
+
+
 def answers(found: Mapping[str, Found]) -> list[Answer]:
     """What the oracle says, in words."""
     terms = terms_of(found)
@@ -235,7 +240,7 @@ def answers(found: Mapping[str, Found]) -> list[Answer]:
         for each in found.values()
     ]
     both = "; ".join(
-        f"{each.setting} {one:+.2f} and {sums:+.2f}" for each, (one, sums) in zip(terms, crossprop, strict=True)
+        f"{each.setting} {_signed(one)} and {_signed(sums)}" for each, (one, sums) in zip(terms, crossprop, strict=True)
     )
     return [
         Answer(
@@ -246,7 +251,7 @@ def answers(found: Mapping[str, Found]) -> list[Answer]:
         Answer(
             "Does it point the way of backprop's gradient?",
             _all(each.direct_memory > 0 for each in terms),
-            f"Cosine of the two: {listed(lambda each: f'{each.direct_memory:+.2f}')}.",
+            f"Cosine of the two: {listed(lambda each: _signed(each.direct_memory))}.",
         ),
         Answer(
             "Does crossprop find that part?",
@@ -258,7 +263,7 @@ def answers(found: Mapping[str, Found]) -> list[Answer]:
             _all(each.cross > LARGE for each in terms),
             "It keeps what goes through a unit's own outgoing weights and drops what goes through other units'. Sizes "
             "of the own and of the dropped part, backprop's gradient being 1, and the cosine of the two: "
-            f"{listed(lambda each: f'{each.own:.2f}, {each.cross:.2f}, {each.own_cross:+.2f}')}.",
+            f"{listed(lambda each: f'{each.own:.2f}, {each.cross:.2f}, {_signed(each.own_cross)}')}.",
         ),
         _nearer(
             found,
@@ -279,7 +284,7 @@ def _nearer(found: Mapping[str, Found], question: str, rule: str) -> Answer:
         verdicts.append(VERDICTS["open" if not shown else "yes" if difference.mean > 0 else "no"])
         words.append(
             f"{each.setting.title} {mine.mean():.3f} and {backprop.mean():.3f} (difference between "
-            f"{difference.low:+.3f} and {difference.high:+.3f})"
+            f"{_signed(difference.low, 3)} and {_signed(difference.high, 3)})"
         )
     verdict = verdicts[0] if len(set(verdicts)) == 1 else "it depends"
     return Answer(question, verdict, f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}.")
