@@ -379,6 +379,15 @@ def test_a_stream_that_deals_another_shape_is_named():
         cp.run(LINE, Narrow(steps=40), seeds=1)
 
 
+@pytest.mark.parametrize("stream", [Noise, Waves])
+def test_a_stream_that_deals_no_place_is_told_what_to_return(stream, monkeypatch):
+    deal = stream.deal
+    monkeypatch.setattr(stream, "deal", lambda self, place, count: deal(self, place, count)[1:])
+    made = stream(steps=40)
+    with pytest.raises(TypeError, match=r"^the stream's deal must return \(place, x, y\), got \("):
+        cp.run(cp.Backprop(cp.Network(made.inputs, 4), 0.01), made, seeds=1)
+
+
 def test_an_endless_stream_needs_steps_and_cannot_be_sampled():
     with pytest.raises(ValueError, match=r"^steps must be given for an endless stream"):
         cp.run(LINE, Noise(), seeds=1)

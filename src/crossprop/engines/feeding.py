@@ -131,10 +131,7 @@ class DealtSource(Source):
                 self._deal(count)
 
     def _deal(self, count: int) -> tuple[Any, Any]:
-        dealt = self.deal(self.place, count)
-        if not isinstance(dealt, tuple) or len(dealt) != 3:
-            raise TypeError(f"the stream's deal must return (place, x, y), got {dealt!r}")
-        self.place, x, y = dealt
+        self.place, x, y = _triple(self.deal(self.place, count))
         self.step += count
         check_dealt(self.stream, x, y, (count,))
         if self.traceable:
@@ -146,6 +143,12 @@ class DealtSource(Source):
 
     def copy(self) -> "DealtSource":
         return DealtSource(self.stream, self.key)
+
+
+def _triple(dealt: Any) -> tuple[Any, Any, Any]:
+    if not isinstance(dealt, tuple) or len(dealt) != 3:
+        raise TypeError(f"the stream's deal must return (place, x, y), got {dealt!r}")
+    return dealt
 
 
 def check_dealt(stream: Stream, x: Any, y: Any, shape: tuple[int, ...]) -> None:
@@ -247,7 +250,7 @@ class Dealer:
     def _deal(self, place: Any, count: int) -> tuple[Any, Any, Any]:
         """The place has None for what dealing hands on as it is, such as a table of examples: a program copies all that
         it returns."""
-        after, x, y = self.stream.deal(place, count)
+        after, x, y = _triple(self.stream.deal(place, count))
         if jax.tree.structure(after) != jax.tree.structure(place):
             forms = f"{jax.tree.structure(after)} after {jax.tree.structure(place)}"
             raise TypeError(
