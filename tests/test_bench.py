@@ -26,7 +26,7 @@ from crossprop.bench.peers import PLAIN_JAX, RECORD_EVERY, Limit, plain_jax
 from crossprop.bench.workloads import RULES, WORKLOADS, CachedStream, Case, Scale
 from crossprop.cli import main
 from crossprop.engines import ENGINES
-from crossprop.learners.optimizers import OPTIMIZERS
+from crossprop.optimizers.base import OPTIMIZERS
 
 # All on one worker, because they share one quick bench.
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.xdist_group("bench")]

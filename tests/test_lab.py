@@ -22,8 +22,7 @@ import crossprop as cp
 from crossprop.cli import main
 from crossprop.lab import code
 from crossprop.learners import LEARNERS
-from crossprop.learners.optimizers import NAMES
-from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.optimizers import NAMES, NETWORK_OPTIMIZERS
 from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
 

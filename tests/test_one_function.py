@@ -15,7 +15,7 @@ from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.scan import loop_for
 from crossprop.engines.session import plain_numbers
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, hyperparameter
-from crossprop.learners.optimizers import Optimizer, optimizer_field
+from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 from crossprop.replacements.base import first, least
 

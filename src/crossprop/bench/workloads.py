@@ -15,8 +15,8 @@ from crossprop.bench.peers import PLAIN_JAX, RECORD_EVERY, Peer
 from crossprop.datasets import DataSet
 from crossprop.execution import keys
 from crossprop.learners import LEARNERS, Learner
-from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.network import Network
+from crossprop.optimizers.base import OPTIMIZERS
 from crossprop.streams import Geoff, LabelShift
 from crossprop.streams.base import Pool, PoolStream
 

@@ -9,8 +9,8 @@ from crossprop import _checks as check
 from crossprop._flags import Unset
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
-from crossprop.learners.optimizers import NAMES
 from crossprop.network import ACTIVATIONS
+from crossprop.optimizers import NAMES
 from crossprop.replacements import replacement_names
 from crossprop.specification import LEARNER_FLAGS
 from crossprop.streams import STREAMS

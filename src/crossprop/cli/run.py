@@ -22,7 +22,7 @@ from crossprop.execution import expected_time
 from crossprop.figures import curves
 from crossprop.formats import listed, upper_first
 from crossprop.learners import Learner
-from crossprop.learners.optimizers import as_optimizer
+from crossprop.optimizers.base import as_optimizer
 from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
 from crossprop.replacements import as_replacement

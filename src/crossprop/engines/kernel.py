@@ -21,10 +21,10 @@ from crossprop.engines.protocol import Batch, Observers, Session
 from crossprop.engines.segments import most_windows, summed_names
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import Learner, State, UnitRule
-from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.learners.unit_major import UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type
+from crossprop.optimizers.base import OPTIMIZERS
 
 RUNS = 4096
 WARPS_PER_MULTIPROCESSOR = 16

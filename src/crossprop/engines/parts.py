@@ -22,10 +22,10 @@ from crossprop.engines.kernel_layout import joined_work, padded_stack, power, sp
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, Learner, UnitRule
 from crossprop.learners.layer_update import move_layer
-from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.learners.unit_major import Layer, UnitMajorState, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type
+from crossprop.optimizers.base import OPTIMIZERS
 
 MOST_ROWS = 8
 MOST_WARPS = 8

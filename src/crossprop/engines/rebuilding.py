@@ -20,8 +20,8 @@ from crossprop.engines.products import Change
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, UnitRule
 from crossprop.learners.layer_update import weigh_memories
-from crossprop.learners.optimizers import MOMENTUM
 from crossprop.learners.unit_major import UnitMajorState
+from crossprop.optimizers.base import MOMENTUM
 
 
 class Matrices(NamedTuple):

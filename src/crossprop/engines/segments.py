@@ -17,10 +17,10 @@ from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import Learner, Outcome, UnitRule
-from crossprop.learners.optimizers import OPTIMIZERS
 from crossprop.learners.unit_major import Stack, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type
+from crossprop.optimizers.base import OPTIMIZERS
 
 SECONDS_PER_SEGMENT = 1.0
 LONGEST, LONGEST_BATCHED = 13, 11

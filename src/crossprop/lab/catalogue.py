@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from crossprop import specification
 from crossprop._version import __version__
 from crossprop.learners import LEARNERS
-from crossprop.learners.optimizers import NAMES, Optimizer
 from crossprop.network import ACTIVATIONS, Network
-from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.optimizers import NAMES, NETWORK_OPTIMIZERS
+from crossprop.optimizers.base import Optimizer
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
 from crossprop.streams import STREAMS

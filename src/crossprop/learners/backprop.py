@@ -1,8 +1,8 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
-from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 

@@ -27,12 +27,11 @@ from crossprop.hyperparameters import (
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Outcome, Replaced, Shapes, State, Units
 from crossprop.learners.layer_update import answer
-from crossprop.learners.optimizers import Optimizer, as_optimizer, check_optimizer, transformation
 from crossprop.learners.unit_major import Layer, Stack, joined, to_state, to_unit_major
 from crossprop.learners.update import learn
 from crossprop.learners.whole_network import all_weights
 from crossprop.network import Network
-from crossprop.optimizers.base import NetworkOptimizer
+from crossprop.optimizers.base import NetworkOptimizer, Optimizer, as_optimizer, check_optimizer, transformation
 from crossprop.replacements import Replacement
 
 KEY_OF_STEPS = 2

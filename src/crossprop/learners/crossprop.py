@@ -14,8 +14,8 @@ from crossprop.learners.base import (
     first_set,
     hyperparameter,
 )
-from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 

@@ -4,8 +4,8 @@ import equinox as eqx
 
 from crossprop import _checks as check
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
-from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 

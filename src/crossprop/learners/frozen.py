@@ -1,8 +1,8 @@
 """Frozen: the control."""
 
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
-from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.network import Network
+from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 

@@ -15,10 +15,10 @@ from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, Uni
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Replaced
 from crossprop.learners.layer_update import answer
-from crossprop.learners.optimizers import Optimizer, optimizer_field
 from crossprop.learners.unit_major import Stack, to_state, to_unit_major
 from crossprop.learners.whole_network import learn_at_once
 from crossprop.network import Network
+from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 

@@ -1,6 +1,7 @@
 """Optimizers: how big the step is. Each goes with every credit rule, and with plain optax."""
 
 from crossprop.optimizers.base import NETWORK_OPTIMIZERS as NETWORK_OPTIMIZERS
+from crossprop.optimizers.base import OPTIMIZERS as OPTIMIZERS
 from crossprop.optimizers.base import NetworkOptimizer as NetworkOptimizer
 from crossprop.optimizers.base import Optimizer as Optimizer
 from crossprop.optimizers.base import optimizer_field as optimizer_field
@@ -16,3 +17,4 @@ from crossprop.optimizers.step_sizes import smd as smd
 NETWORK_OPTIMIZERS.update(
     {each.__name__: each for each in (idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd)}
 )
+NAMES = (*OPTIMIZERS, *NETWORK_OPTIMIZERS)
