@@ -118,7 +118,7 @@ function sizes(spec, owner, change) {
   const input = element("input", { type: "text", inputMode: "numeric", spellcheck: false });
   const read = () => {
     const parts = input.value.split(/[\s,;x×]+/).filter(Boolean);
-    const numbers = parts.map((part) => (Number.isNaN(Number(part)) ? part : Number(part))); // for an error to show
+    const numbers = parts.map((part) => (Number.isNaN(Number(part)) ? part : Number(part))); /* for an error to show */
     return numbers.length === 1 ? numbers[0] : numbers;
   };
   return field(spec, owner, input, change, read, (value) => { input.value = Array.isArray(value) ? value.join(", ") : value; });
