@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from crossprop._files import read_json, write_json
 from crossprop._version import __version__
+from crossprop.engines import ENGINES
+from crossprop.engines.feeding import source_of
+from crossprop.engines.protocol import Batch, Run
+from crossprop.execution import engine_for, keys
 from crossprop.learners import Learner
 from crossprop.running import experiment, run
 from crossprop.streams import Stream
 
 
 class Cost(NamedTuple):
-    """What one run alone costs: microseconds per step, the least of several repeats, and the size of the state."""
+    """What one run alone costs: microseconds per step, and the size of the state."""
 
     microseconds: float
     numbers: int
@@ -26,7 +31,8 @@ def measure_costs(
     learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str
 ) -> dict[str, Cost]:
     """Times every learner in turn, several times, so that other load on the machine slows all alike. Time is that of
-    the processor on a CPU, which other processes do not add to, and that of the clock on other devices.
+    the processor on a CPU, which other processes do not add to, and that of the clock on other devices. What comes
+    before the first step and after the last does not count.
 
     **Arguments:**
 
@@ -34,18 +40,26 @@ def measure_costs(
     - `engine`: as for `run`.
     """
     steps = min(steps, stream.steps or steps)
-    clock = time.process_time if jax.devices()[0].platform == "cpu" else time.perf_counter
-
-    def seconds(learner: Learner) -> float:
-        began = clock()
-        run(learner, stream, 1, steps, engine, steps=steps, progress=False)
-        return clock() - began
-
     run(dict(learners), stream, 1, steps, engine, steps=steps, progress=False)  # compiles all, side by side
     least = dict.fromkeys(learners, float("inf"))
     for _ in range(repeats):
-        least = {name: min(least[name], seconds(learner)) for name, learner in learners.items()}
+        least = {name: min(least[name], _seconds(own, stream, steps, engine)) for name, own in learners.items()}
     return {name: Cost(1e6 * least[name] / steps, numbers_in_state(learner)) for name, learner in learners.items()}
+
+
+def _seconds(learner: Learner, stream: Stream, steps: int, engine: str) -> float:
+    """How long the steps of one run take."""
+    platform = jax.devices()[0].platform
+    clock = time.process_time if platform == "cpu" else time.perf_counter
+    stream_key, initial_key = keys(0)
+    runs = [Run(learner, source_of(stream, stream_key), np.asarray(jax.random.key_data(initial_key)))]
+    session = ENGINES[engine_for(engine, learner)].start(Batch(runs, steps, steps=steps), platform)
+    jax.block_until_ready(session.states())
+    began = clock()
+    while session.step < steps:
+        session.advance(min(session.segment, steps - session.step))
+    session.results()
+    return clock() - began
 
 
 def kept_costs(
