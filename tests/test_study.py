@@ -172,6 +172,25 @@ def test_both_step_sizes_are_refined_together():
     assert refined(over, best, 2.0) == {"it": finer}
     best = {"it": Choice({"step_size": 8.0, "incoming_step_size": 4.0, "eta": 0.5}, 1.0, 0, ())}
     assert refined({"it": finer}, best, 2.0) == {"it": finer}  # nothing is farther apart
+    best = {"it": Choice({"step_size": 16.0, "incoming_step_size": 4.0, "eta": 0.5}, 1.0, 0, ())}
+    beyond = {"step_size": [8.0, 16.0, 32.0], "incoming_step_size": [2.0, 4.0, 8.0], "eta": [0.5]}
+    assert refined({"it": finer}, best, 2.0) == {"it": beyond}  # the best has no neighbour above
+
+
+def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path):
+    """Where no coarse value was at an edge, but the best of the fine ones is."""
+    spec = SweepSpec.of(
+        {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
+        cp.Geoff(inputs=4, features=6, tasks="A", examples=200),
+        {"it": {"step_size": [2**-7, 2**-6]}},
+        seeds=2,
+        record_every=50,
+        store=tmp_path / "store",
+        evaluate=2,
+    )
+    fill_widening(spec, rounds=0, resolution=2)
+    (found,) = read(tmp_path / "store").learners.values()
+    assert found.choice.edges == () and max(found.grid.over["step_size"]) > found.choice.point["step_size"] >= 2**-6
 
 
 def test_a_grid_without_step_sizes_stays_as_it_is():

@@ -16,6 +16,8 @@ from crossprop.sweeps.evaluate import LIMITS, Choice, choose
 from crossprop.sweeps.grid import build
 
 STEP_SIZES = ("step_size", "incoming_step_size")
+MOST_REFINEMENTS = 12
+"""Where the best step size is always the last one that was tried, at most so many more are."""
 
 
 def announcements(name: str, say: Say) -> Callable[[int, float], None]:
@@ -39,8 +41,8 @@ def fill_widening(
     A best setting that is still at an edge is flagged. Returns all blocks.
 
     With a `resolution`, values between the best step sizes and their neighbours are tried, at the best values of all
-    other axes, until they are at most this factor apart: grids of many axes then find step sizes as well as grids of
-    one.
+    other axes, until they are at most this factor apart, and values beyond the best if it has no neighbour there. Grids
+    of many axes then find step sizes as well as grids of one.
     """
     with opened(spec) as store:
         filled = partial(fill, on_start=on_start, into=store)
@@ -50,7 +52,8 @@ def fill_widening(
                 break
             spec = replace(spec, over=wider)
         narrow = spec.over
-        while resolution is not None:
+        for _ in range(MOST_REFINEMENTS if resolution is not None else 0):
+            assert resolution is not None
             finer = refined(narrow, _best(replace(spec, over=narrow), filled), resolution)
             if finer == narrow:
                 break
@@ -77,19 +80,22 @@ def refined(
     over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None], resolution: float
 ) -> dict[str, dict[str, Any]]:
     """The axes of every learner with a best step size that is farther from a neighbour than `resolution`: its step
-    sizes, their neighbours and values between, at the best values of all other axes. Other learners keep their axes."""
+    sizes, their neighbours and values between, at the best values of all other axes. If none is, but a best step size
+    is the first or last of its axis, the next value beyond. Other learners keep their axes."""
     finer = {name: dict(axes) for name, axes in over.items()}
     for name, choice in best.items():
         if choice is None:
             continue
         near = {axis: _near(over[name].get(axis, ()), choice.point.get(axis)) for axis in STEP_SIZES}
-        between = {
+        added = {
             axis: [math.sqrt(low * high) for low, high in pairwise(values) if high / low > resolution]
             for axis, values in near.items()
         }
-        if any(between.values()):
+        if not any(added.values()):
+            added = {axis: _beyond(values, choice.point.get(axis)) for axis, values in near.items()}
+        if any(added.values()):
             finer[name] = {axis: [value] for axis, value in choice.point.items()} | {
-                axis: sorted([*values, *between[axis]]) for axis, values in near.items() if values
+                axis: sorted([*values, *added[axis]]) for axis, values in near.items() if values
             }
     return finer
 
@@ -101,6 +107,14 @@ def _near(values: Sequence[Any], best: Any) -> list[float]:
     ordered = sorted(values)
     place = ordered.index(best) if ordered else 0
     return ordered[max(0, place - 1) : place + 2]
+
+
+def _beyond(near: Sequence[float], best: Any) -> list[float]:
+    """The next value after the best, if that is the first or last of its axis."""
+    if len(near) != 2:
+        return []
+    (other,) = (value for value in near if value != best)
+    return [best * best / other]
 
 
 def widened(spec: SweepSpec, best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
