@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from crossprop import _checks as check
 from crossprop._programs import make_room
+from crossprop._transfers import arrived
 from crossprop.engines.protocol import Observers, Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
@@ -48,7 +49,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
     learn_from_all = _compiled_pass(tuple(compiler_options(learner).items()))
-    state, outcomes = learn_from_all(learner, state, *padded, len(x), whole=jax.default_backend() == "cpu")
+    state, outcomes = learn_from_all(learner, state, *arrived([*padded]), len(x), whole=jax.default_backend() == "cpu")
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
 

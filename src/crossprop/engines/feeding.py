@@ -21,6 +21,7 @@ from jax import lax
 
 from crossprop import _checks as check
 from crossprop._files import release_pages
+from crossprop._transfers import SentTable, arrived, sent
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Stream
 
@@ -344,7 +345,7 @@ class BatchFeed:
     def __init__(self, sources: Sequence[Source], size: int, more: int, outputs: int):
         distinct = {id(source): source for source in sources}
         number = {which: i for i, which in enumerate(distinct)}
-        self.place = jax.device_put(np.array([number[id(source)] for source in sources], np.int32))
+        self.place = arrived(np.array([number[id(source)] for source in sources], np.int32))
         self.size, self.more, self.outputs = size, more, outputs
         self.sources = [source.copy() for source in distinct.values()]
         pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
@@ -356,12 +357,12 @@ class BatchFeed:
     def take(self, start: int, count: int) -> Examples:
         length = self.size + self.more
         if self.pools is not None:
-            return Examples(self.pools.x, *self.pools.take(start, count, length), self.place)
+            return Examples(self.pools.x.array, *self.pools.take(start, count, length), self.place)
         x, y = self._taken(start, count)
         x = _stacked(x, (length, self.sources[0].stream.inputs))
         y = _stacked(y, (length, self.outputs))
         rows = np.arange(len(x) * length, dtype=np.int32).reshape(len(x), length)
-        return Examples(x.reshape(-1, x.shape[-1]), jnp.asarray(rows), y, self.place)
+        return Examples(x.reshape(-1, x.shape[-1]), arrived(rows), y, self.place)
 
     def _taken(self, start: int, count: int) -> tuple[Any, Any]:
         """`x` and `y` of every source."""
@@ -386,26 +387,26 @@ class _Pools:
         self.orders = dict(zip(which, sources, strict=True))
         number = {order: at for at, order in enumerate(self.orders)}
         order = np.array([number[order] for order in which])
-        self.begins, self.order = jax.device_put((begins.astype(np.int32), order.astype(np.int32)))
+        self.begins, self.order = arrived((begins.astype(np.int32), order.astype(np.int32)))
 
     def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
         """Rows of the table of x, `(sources, length)`, and targets, `(sources, length, outputs)`, which are padded."""
         rows = np.zeros((2, len(self.orders), length), np.int32)
         for at, source in enumerate(self.orders.values()):
             rows[:, at, :count] = source.rows(start, count)
-        return _looked_up(self.y, rows, self.order, self.begins, count)
+        return _looked_up(self.y.array, arrived(rows), self.order, self.begins, count)
 
 
 def _on_device(
     tables: Sequence[Any], prepare: Callable[[Any], Any] = lambda table: table
-) -> tuple[jax.Array, list[int]]:
+) -> tuple[SentTable, list[int]]:
     """Tables as one on the device, and where each begins; those that are the same array are there once."""
     distinct = {id(table): table for table in tables}
     begins = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
     prepared = [prepare(table) for table in distinct.values()]
     joined = jnp.concatenate if isinstance(prepared[0], jax.Array) else np.concatenate
     table = prepared[0] if len(prepared) == 1 else joined(prepared)
-    return jax.device_put(table), [begins[id(table)] for table in tables]
+    return sent(table), [begins[id(table)] for table in tables]
 
 
 def _widened(columns: int, table: Any) -> Any:
@@ -425,7 +426,7 @@ def _stacked(values: Any, shape: tuple[int, int]) -> jax.Array:
     """Arrays of several sources as one, each padded to `shape`."""
     if isinstance(values, jax.Array):
         return _padded(values, (len(values), *shape))
-    return jnp.stack([_padded(jnp.asarray(each), shape) for each in values])
+    return jnp.stack([_padded(arrived(each), shape) for each in values])
 
 
 @jax.jit

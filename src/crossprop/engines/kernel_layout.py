@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from crossprop._transfers import arrived
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
 from crossprop.engines.session import Progress
@@ -269,7 +270,7 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, Of
     numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
     initial += [initial[0]] * (power(len(initial)) - len(initial))
     keys = np.array([runs[number].key for number in initial])
-    return _initials(rule, numbers[initial], keys), jax.device_put(OfRuns(numbers, place))
+    return _initials(rule, *arrived((numbers[initial], keys))), arrived(OfRuns(numbers, place))
 
 
 @jax.jit

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from crossprop._transfers import arrived, this_device
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
@@ -156,6 +157,7 @@ class LoopSession(SegmentedSession):
 
     def __init__(self, loop: Loop, batch: Batch, width: int, fixed_turns: bool = False):
         self.loop, self.width, self.single, self.fixed_turns = loop, width, width == 1, fixed_turns
+        self.on_cpu = this_device().platform == "cpu"
         runs = batch.runs
         learner, most = runs[0].learner, steps_per_call(runs[0].learner, width)
         if fixed_turns:  # whole windows need the fewest turns
@@ -171,10 +173,9 @@ class LoopSession(SegmentedSession):
             self.initial = _first_work(loop, learner, key)
             started = self.initial if runs[0].start is None else _entered(loop, learner, runs[0].start)
         else:
-            self.learners = jax.tree.map(
-                lambda *leaves: np.array(leaves, float_type()), *(run.learner for run in together)
-            )
-            keys = np.stack([run.key for run in together])
+            together_as_one = lambda *leaves: np.array(leaves, float_type())
+            self.learners = arrived(jax.tree.map(together_as_one, *(run.learner for run in together)))
+            keys = arrived(np.stack([run.key for run in together]))
             self.initial = started = _first_works(loop, self.learners, keys)
             if runs[0].start is not None:
                 states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
@@ -190,7 +191,8 @@ class LoopSession(SegmentedSession):
 
     def examples(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.feed, RunFeed):
-            return self.feed.take(self.step, count)
+            examples = self.feed.take(self.step, count)
+            return examples if self.on_cpu else arrived(examples)
         return expanded(self.feed.take(self.step, count))
 
     def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:

@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
+from crossprop._transfers import arrived
 from crossprop.formats import as_html
 from crossprop.network import float_type
 
@@ -122,7 +122,7 @@ class PoolStream(Stream):
     def begin(self, key: Key[Array, ""]) -> PoolPlace:
         pool = self.pool(key)
         check_memory("the examples of this stream", bytes_of(pool))
-        return PoolPlace(jnp.zeros((), int), jax.tree.map(jnp.asarray, pool))
+        return PoolPlace(jnp.zeros((), int), arrived(pool))
 
     def deal(self, place: PoolPlace, count: int) -> tuple[PoolPlace, Array, Array]:
         check_left(self, place.step, count)

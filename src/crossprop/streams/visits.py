@@ -18,6 +18,7 @@ from jaxtyping import Array, Int, Key
 
 from crossprop import _checks as check
 from crossprop._memory import check_memory
+from crossprop._transfers import arrived, this_device
 from crossprop.datasets import DataSet
 from crossprop.streams.base import MOST_TASKS, Tasks, check_left, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import OverData
@@ -169,10 +170,10 @@ _sharing = threading.Lock()
 def on_device(data: DataSet) -> Array:
     """The inputs of a data set on the default device, there once for all runs."""
     dtype = jax.dtypes.canonicalize_dtype(data.x.dtype.newbyteorder("="))
-    [device] = jnp.zeros(0).devices()
+    device = this_device()
     with _sharing:
         kept = _shared.setdefault(data, {})
         if (device, dtype) not in kept:
             check_memory(f"the inputs of {data.name}", data.x.size * dtype.itemsize, device)
-            kept[device, dtype] = jnp.asarray(data.x.astype(dtype))
+            kept[device, dtype] = arrived(data.x.astype(dtype))
         return kept[device, dtype]

@@ -1,0 +1,47 @@
+"""Arrays that are sent to a device, and have arrived.
+
+XLA may start a program on a GPU before an array that it reads has arrived there, if other programs are launched
+meanwhile. (Seen with JAX 0.11.2 on an H200, once in some 3,000 batches: for its first segment a batch read a table of
+images that was half there.) So nothing that a run reads is given to a program before the host has waited for it.
+"""
+
+import threading
+import weakref
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def arrived(arrays: Any) -> Any:
+    """A tree of arrays of the host, on the device."""
+    return jax.block_until_ready(jax.tree.map(jnp.asarray, arrays))
+
+
+def this_device() -> Any:
+    """The device that JAX uses here: `jax.default_device`, if it is set."""
+    [device] = jnp.zeros(0).devices()
+    return device
+
+
+class SentTable:
+    """A table on the device. It holds the table of the host, too, so that meanwhile no other can have its `id`."""
+
+    def __init__(self, table: Any):
+        self.table, self.array = table, table if isinstance(table, jax.Array) else arrived(table)
+
+
+_sent: weakref.WeakValueDictionary[tuple[int, Any], SentTable] = weakref.WeakValueDictionary()
+_sending = threading.Lock()
+
+
+def sent(table: Any) -> SentTable:
+    """A table on the device; one that nobody can write to is there once for all batches that use it at a time."""
+    if not isinstance(table, np.ndarray) or table.flags.writeable:
+        return SentTable(table)
+    with _sending:
+        which = id(table), this_device()
+        found = _sent.get(which) or SentTable(table)
+        _sent[which] = found
+        return found

@@ -1,0 +1,79 @@
+"""Tables of examples on a device: nothing is read before it has arrived, and batches share what nobody can write to."""
+
+import gc
+
+import jax
+import numpy as np
+import pytest
+
+import crossprop as cp
+from crossprop import _transfers
+from crossprop._transfers import sent
+from crossprop.engines.feeding import BatchFeed, source_of
+from crossprop.engines.protocol import Batch, Run
+from crossprop.engines.scan import loop_for
+from crossprop.engines.segments import LoopSession
+
+
+def read_only(*shape):
+    table = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    table.flags.writeable = False
+    return table
+
+
+def test_batches_share_a_table_that_nobody_can_write_to():
+    table, equal = read_only(5, 3), read_only(5, 3)
+    first = sent(table)
+    assert sent(table) is first and sent(equal) is not first
+    np.testing.assert_array_equal(first.array, table)
+    writeable = table.copy()
+    assert sent(writeable) is not sent(writeable)
+    before = len(_transfers._sent)
+    del first
+    gc.collect()
+    assert len(_transfers._sent) < before, "a table that no batch uses is freed"
+
+
+def test_a_table_of_the_device_is_used_as_it_is():
+    table = jax.numpy.ones((2, 2))
+    assert sent(table).array is table
+
+
+@pytest.fixture
+def waited_for(monkeypatch):
+    """The shapes of all arrays that the host has waited for."""
+    shapes, wait = [], jax.block_until_ready
+
+    def noted(arrays):
+        shapes.extend(leaf.shape for leaf in jax.tree.leaves(arrays))
+        return wait(arrays)
+
+    monkeypatch.setattr(jax, "block_until_ready", noted)
+    return shapes
+
+
+DATA = cp.datasets.DataSet("few", read_only(7, 3), np.arange(7) % 2, 2)
+SENT = {
+    "a table with rows": (cp.LabelShift(DATA, tasks="AB"), [(7, 3), (2, 2, 8)]),
+    "a table of a stream that deals": (cp.PermutedInputs(DATA), [(7, 3), (2, 8)]),
+    "some images": (cp.RandomLabels(DATA, images=5), [(5, 3), (2, 8)]),
+    "examples of the host": (cp.Arrays(np.ones((20, 3)), np.ones(20)), [(20, 3), (2, 1, 8)]),
+}
+
+
+@pytest.mark.parametrize("what", SENT)
+def test_examples_have_arrived_before_a_program_reads_them(what, waited_for):
+    stream, expected = SENT[what]
+    sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(2)]
+    BatchFeed(sources, size=6, more=2, outputs=stream.outputs).take(0, 6)
+    assert {*expected} <= {*waited_for}
+
+
+def test_examples_of_a_run_that_fills_a_device_alone_have_arrived(waited_for):
+    """On a CPU they are read where they are."""
+    learner, stream = cp.Backprop(cp.Network(3, 2), 0.1), cp.Arrays(np.ones((20, 3)), np.ones(20))
+    batch = Batch([Run(learner, source_of(stream, cp.keys(0)[0]), np.zeros(2, np.uint32))], 10, steps=20)
+    session = LoopSession(loop_for(learner), batch, width=1)
+    assert all(isinstance(each, np.ndarray) for each in session.examples(20))
+    session.on_cpu = False
+    assert all(isinstance(each, jax.Array) for each in session.examples(20)) and (20, 3) in waited_for
