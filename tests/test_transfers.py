@@ -34,6 +34,27 @@ def test_batches_share_a_table_that_nobody_can_write_to():
     assert len(_transfers._sent) < before, "a table that no batch uses is freed"
 
 
+def test_a_table_that_is_not_there_yet_is_waited_for(monkeypatch):
+    """Its last rows arrive after two looks; one that never arrives is an error."""
+    table, looks = read_only(5000, 3), []
+    part = jax.numpy.asarray(np.concatenate([table[:4000], np.zeros((1000, 3), np.float32)]))
+    monkeypatch.setattr(_transfers, "SECONDS_BETWEEN_LOOKS", (0, 0, 0))
+
+    class Arriving:
+        dtype = part.dtype
+
+        def __getitem__(self, rows):
+            looks.append(len(rows))
+            return (part if len(looks) < late else jax.numpy.asarray(table))[rows]
+
+    late = 3
+    _transfers._check_arrived(table, Arriving())
+    assert looks == [1024] * 3
+    late = 99
+    with pytest.raises(RuntimeError, match=r"\(5000, 3\) examples and inputs did not arrive"):
+        _transfers._check_arrived(table, Arriving())
+
+
 def test_a_table_of_the_device_is_used_as_it_is():
     table = jax.numpy.ones((2, 2))
     assert sent(table).array is table
