@@ -2,9 +2,13 @@
 
 Prints, for every engine, a digest of one run's records alone and beside other runs (run the script twice: two processes
 must print the same digests), the kernel's own rate, the seconds of a sweep of 10,020 whole GEOFF runs, and the device
-memory of one of 4,096. `--calls` times whole calls of `cp.run` with 1,056 runs instead, examples included. `ncu --set
-full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel; with `adam` added, that of backprop with
-adam.
+memory of one of 4,096. Other measurements instead:
+
+- `--calls`: the seconds of whole calls of `cp.run` with 1,056 runs, examples included.
+- `--arrival`: two learners beside each other, 200 times, each time with a large table of examples that is sent anew; how
+  many calls give other bits than the first.
+- `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel; with `adam` added, that of
+  backprop with adam.
 """
 
 import hashlib
@@ -91,6 +95,20 @@ def calls(steps=30_000):
         )
 
 
+def arrival(times=200, examples=60_000, steps=1000):
+    """How many of some equal calls give other records than the first."""
+    wide, random = cp.Network(784, 256, 10, loss="softmax", incoming_scale=0.03), np.random.default_rng(0)
+    learners = {name: cp.Backprop(wide, 1e-3, optimizer=name) for name in ("sgd", "adam")}
+    x, y = random.random((examples, 784), np.float32), random.integers(10, size=examples)
+    data = cp.datasets.DataSet("random", x, y, 10)
+    stream = cp.LabelShift(data, tasks="A", examples=steps, shuffle=True)
+    run = lambda: cp.run(learners, stream, 10, record_every=100, progress=False)
+    found = [tuple(digest(records, name, 7) for name in learners) for records in (run() for _ in range(times))]
+    wrong = sum(each != found[0] for each in found)
+    print(f"{wrong} of {times} calls gave other bits than the first", flush=True)
+    return wrong == 0
+
+
 def sweep(settings, seeds, record_every):
     over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
     with tempfile.TemporaryDirectory() as folder:
@@ -108,6 +126,8 @@ if __name__ == "__main__":
         sys.exit()
     if "--calls" in sys.argv:
         sys.exit(calls())
+    if "--arrival" in sys.argv:
+        sys.exit(not arrival())
     same = all_identities()
     if "--identity" not in sys.argv:
         for name, learner in (("crossprop", CROSSPROP), ("adam", ADAM)):
