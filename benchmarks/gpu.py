@@ -5,7 +5,7 @@ must print the same digests), the kernel's own rate, the seconds of a sweep of 1
 memory of one of 4,096. Other measurements instead:
 
 - `--calls`: the seconds of whole calls of `cp.run` with 1,056 runs, examples included.
-- `--arrival`: two learners beside each other, 200 times, each time with a large table of examples that is sent anew; how
+- `--arrival`: two learners beside each other, 200 times, each time with a large table that is sent anew, and how
   many calls give other bits than the first.
 - `ncu --set full -k regex:live -c 1 python benchmarks/gpu.py --kernel` profiles the kernel; with `adam` added, that of
   backprop with adam.
