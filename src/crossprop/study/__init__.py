@@ -36,7 +36,7 @@ STUDIES = {
     "deep": "Does foresight help in deep networks? Label-shifted MNIST",
     "credit": "Is it the right credit? Every rule beside the exact meta-gradient",
 }
-STEPS, REPEATS = 4000, 5
+STEPS, REPEATS = 4000, 15
 """Steps and repeats of the runs that are timed."""
 ROUNDS = 4
 """Most times that a grid is widened."""
