@@ -18,6 +18,7 @@ from crossprop import _checks as check
 from crossprop import _interrupts as interrupts
 from crossprop._files import bound_folder, cache_folder, why_not_private
 from crossprop._programs import make_room
+from crossprop._transfers import arrived
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
 from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
@@ -230,7 +231,7 @@ class Executor:
             bound_compilation_cache()
         first = self.cells[batch[0]]
         runs = [
-            Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], self.cells[i].start)
+            Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], arrived(self.cells[i].start))
             for i, source in zip(batch, sources, strict=True)
         ]
         options = self.options

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop._transfers import arrived
 from crossprop.engines.protocol import Batch, RunResult
 from crossprop.engines.recorder import Recorder
 
@@ -81,7 +82,7 @@ class SegmentedSession(ABC):
         """Takes up a snapshot of the same batch, made after `step` examples."""
         leaves, structure = jax.tree.flatten(self.progress)
         restored = [_like(leaf, snapshot[f"leaf {i}"]) for i, leaf in enumerate(leaves)]
-        self.progress = jax.tree.unflatten(structure, restored)
+        self.progress = jax.tree.unflatten(structure, jax.block_until_ready(restored))
         records = {
             name.removeprefix("record "): array for name, array in snapshot.items() if name.startswith("record ")
         }
@@ -102,5 +103,5 @@ def plain_numbers(leaf: Any) -> Any:
 
 def _like(leaf: jax.Array, value: np.ndarray) -> jax.Array:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(jnp.asarray(value), impl=jax.random.key_impl(leaf))
+        return jax.random.wrap_key_data(arrived(value), impl=jax.random.key_impl(leaf))
     return jnp.asarray(value.view(leaf.dtype) if value.dtype.kind == "V" else value)  # NumPy knows no bfloat16
