@@ -35,8 +35,9 @@ class SentTable:
     """A table on the device. It holds the table of the host, too, so that meanwhile no other can have its `id`."""
 
     def __init__(self, table: Any):
-        self.table, self.array = table, table if isinstance(table, jax.Array) else arrived(table)
+        self.table = self.array = table
         if not isinstance(table, jax.Array):
+            self.array = arrived(table)
             _check_arrived(table, self.array)
 
 

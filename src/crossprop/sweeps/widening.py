@@ -51,18 +51,23 @@ def fill_widening(
             if wider == spec.over:
                 break
             spec = replace(spec, over=wider)
-        narrow = spec.over
-        for _ in range(MOST_REFINEMENTS if resolution is not None else 0):
-            assert resolution is not None
-            finer = refined(narrow, _best(replace(spec, over=narrow), filled), resolution)
-            if finer == narrow:
-                break
-            narrow = finer
+        narrow = spec.over if resolution is None else _refine(spec, filled, resolution)
         union = {
             name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()}
             for name, axes in spec.over.items()
         }
         return filled(replace(spec, over=union), tune=union == spec.over)
+
+
+def _refine(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]], resolution: float) -> Any:
+    """The axes of every learner in the end, all of whose values are run."""
+    narrow = finer = spec.over
+    for _ in range(MOST_REFINEMENTS):
+        narrow = finer
+        finer = refined(narrow, _best(replace(spec, over=narrow), filled), resolution)
+        if finer == narrow:
+            break
+    return narrow
 
 
 def _best(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]]) -> dict[str, Choice | None]:
