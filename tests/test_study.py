@@ -177,8 +177,8 @@ def test_both_step_sizes_are_refined_together():
     assert refined({"it": finer}, best, 2.0) == {"it": beyond}  # the best has no neighbour above
 
 
-def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path):
-    """Where no coarse value was at an edge, but the best of the fine ones is."""
+def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path, monkeypatch):
+    """Until the best is inside; if it still is not after so many refinements, it is flagged."""
     spec = SweepSpec.of(
         {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
         cp.Geoff(inputs=4, features=6, tasks="A", examples=200),
@@ -188,6 +188,11 @@ def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path):
         store=tmp_path / "store",
         evaluate=2,
     )
+    monkeypatch.setattr("crossprop.sweeps.widening.MOST_REFINEMENTS", 1)
+    fill_widening(spec, rounds=0, resolution=2)
+    (found,) = read(tmp_path / "store").learners.values()
+    assert found.choice.edges == ("step_size",) and found.grid.over["step_size"] == [2**-7, 2**-6]
+    monkeypatch.undo()
     fill_widening(spec, rounds=0, resolution=2)
     (found,) = read(tmp_path / "store").learners.values()
     assert found.choice.edges == () and max(found.grid.over["step_size"]) > found.choice.point["step_size"] >= 2**-6
