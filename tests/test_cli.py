@@ -407,8 +407,8 @@ def test_version_is_printed(call):
 
 
 def test_the_console_entry_works_in_a_process_of_its_own():
-    script = "from crossprop.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "crossprop", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: crossprop ")
 
