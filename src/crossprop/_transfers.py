@@ -1,9 +1,9 @@
 """Arrays that are sent to a device, and have arrived.
 
-XLA may start a program on a GPU before an array that it reads has arrived there, if other programs are launched
-meanwhile. (Seen with JAX 0.11.2 on an H200, once in some 3,000 batches: for its first segment a batch read a table of
-images of which less than half was there.) So nothing that a run reads is given to a program before the host has waited
-for it, and rows from all over a table are compared with what was sent.
+If other programs are launched meanwhile, XLA may start a program on a GPU before an array that it reads has arrived
+there. That is what it looked like with JAX 0.11.2 on an H200, once in some 3,000 batches: in its first segment a batch
+learned as if more than half of its table of images were missing. So nothing that a run reads is given to a program before
+the host has waited for it, and rows from all over a table are compared with what was sent.
 """
 
 import threading
