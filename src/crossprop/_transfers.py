@@ -2,8 +2,8 @@
 
 If other programs are launched meanwhile, XLA may start a program on a GPU before an array that it reads has arrived
 there. That is what it looked like with JAX 0.11.2 on an H200, once in some 3,000 batches: in its first segment a batch
-learned as if more than half of its table of images were missing. So nothing that a run reads is given to a program before
-the host has waited for it, and rows from all over a table are compared with what was sent.
+learned as if more than half of its table of images were missing. So nothing that a run reads is given to a program
+before the host has waited for it, and rows from all over a table are compared with what was sent.
 """
 
 import threading
