@@ -1,4 +1,4 @@
-"""Arrays that are sent to a device, and have arrived.
+"""Sends arrays to a device and waits until they are there.
 
 If other programs are launched meanwhile, XLA may start a program on a GPU before an array that it reads has arrived
 there. That is what it looked like with JAX 0.11.2 on an H200, once in some 3,000 batches: in its first segment a batch
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LOOKS = (0.01, 0.1, 1.0)
 
 
 def arrived(arrays: Any) -> Any:
-    """A tree of arrays of the host, on the device."""
+    """Copies a tree of arrays to the device, and returns when all of it is there."""
     return jax.block_until_ready(jax.tree.map(jnp.asarray, arrays))
 
 

@@ -173,8 +173,8 @@ class LoopSession(SegmentedSession):
             self.initial = _first_work(loop, learner, key)
             started = self.initial if runs[0].start is None else _entered(loop, learner, runs[0].start)
         else:
-            together_as_one = lambda *leaves: np.array(leaves, float_type())
-            self.learners = arrived(jax.tree.map(together_as_one, *(run.learner for run in together)))
+            stacked = lambda *leaves: np.array(leaves, float_type())
+            self.learners = arrived(jax.tree.map(stacked, *(run.learner for run in together)))
             keys = arrived(np.stack([run.key for run in together]))
             self.initial = started = _first_works(loop, self.learners, keys)
             if runs[0].start is not None:

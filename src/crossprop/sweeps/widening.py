@@ -17,7 +17,7 @@ from crossprop.sweeps.grid import build
 
 STEP_SIZES = ("step_size", "incoming_step_size")
 MOST_REFINEMENTS = 12
-"""Where the best step size is always the last one that was tried, at most so many more are."""
+"""Ends a refinement in which the best step size keeps moving past the end of its axis."""
 
 
 def announcements(name: str, say: Say) -> Callable[[int, float], None]:
@@ -60,7 +60,7 @@ def fill_widening(
 
 
 def _refine(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]], resolution: float) -> Any:
-    """The axes of every learner in the end, all of whose values are run."""
+    """The axes of every learner after refinement; all their values have been run."""
     narrow = finer = spec.over
     for _ in range(MOST_REFINEMENTS):
         narrow = finer
@@ -85,8 +85,9 @@ def refined(
     over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None], resolution: float
 ) -> dict[str, dict[str, Any]]:
     """The axes of every learner with a best step size that is farther from a neighbour than `resolution`: its step
-    sizes, their neighbours and values between, at the best values of all other axes. If none is, but a best step size
-    is the first or last of its axis, the next value beyond. Other learners keep their axes."""
+    sizes, their neighbours and values between, at the best values of all other axes. If all neighbours are close enough
+    but a best step size is the first or last of its axis, the next value beyond it is added. Other learners keep their
+    axes."""
     finer = {name: dict(axes) for name, axes in over.items()}
     for name, choice in best.items():
         if choice is None:
@@ -115,7 +116,7 @@ def _near(values: Sequence[Any], best: Any) -> list[float]:
 
 
 def _beyond(near: Sequence[float], best: Any) -> list[float]:
-    """The next value after the best, if that is the first or last of its axis."""
+    """The next value beyond the best, if the best is the first or last of its axis."""
     if len(near) != 2:
         return []
     (other,) = (value for value in near if value != best)
