@@ -1,8 +1,10 @@
-"""Programs for a GPU that is not here: they are lowered, and what Triton would compile is verified."""
+"""Programs for a GPU that is not here: they are lowered, and what Triton would compile is verified. Several that wait
+for each other are tried as the places of a `jax.vmap`."""
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 
@@ -32,3 +34,21 @@ def lower_for_cuda(function, learner, examples=40):
     with use_abstract_mesh(gpu):
         program = jax.jit(jax.vmap(function)).trace(learners, keys, x, y, jax.ShapeDtypeStruct((2,), jnp.int32))
         program.lower(lowering_platforms=("cuda",))
+
+
+class Gathered:
+    """As `Shares`: the sum over all programs, which are the places of the axis "programs"."""
+
+    def total(self, own):
+        return jnp.sum(lax.all_gather(own, "programs"), axis=0)
+
+
+def split(axis, leaf, programs):
+    """For every program its share of an array, along an axis from the end; the whole array if that is 0."""
+    if not axis:
+        return jnp.broadcast_to(leaf, (programs, *leaf.shape))
+    return jnp.stack(jnp.split(leaf, programs, axis))
+
+
+def joined(axis, leaf):
+    return jnp.concatenate([*leaf], axis) if axis else leaf[0]

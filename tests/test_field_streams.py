@@ -13,6 +13,7 @@ import xarray
 import crossprop as cp
 from crossprop import execution
 from crossprop.datasets import DataSet
+from crossprop.engines import feeding
 from crossprop.engines.feeding import BatchFeed, DealtBatch, expanded, source_of, sources_of
 from crossprop.streams import geoff
 from crossprop.streams.base import Pool
@@ -291,10 +292,15 @@ GEOFF = cp.Geoff(inputs=3, features=7, tasks="BAB", examples=4, noise=0.3)
 SHUFFLED = cp.LabelShift(COIN, tasks="AB", examples=6, shuffle=True)
 
 
+@pytest.mark.parametrize("segments", [16, 1])
 @pytest.mark.parametrize(("stream", "features", "tables"), [(GEOFF, 2**26, 2), (GEOFF, 55, 5), (SHUFFLED, 0, 1)])
-def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(stream, features, tables, monkeypatch):
-    """GEOFF makes tables of several runs at once, unless they are too large; images are one table for all."""
+def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
+    stream, features, tables, segments, monkeypatch
+):
+    """GEOFF makes tables of several runs at once, unless they are too large; images are one table for all. Row numbers
+    are sent for some segments at a time."""
     monkeypatch.setattr(geoff, "FEATURES_AT_A_TIME", features)
+    monkeypatch.setattr(feeding, "SEGMENTS_SENT", segments)
     keys = [cp.keys(seed)[0] for seed in range(5)]
     data = np.stack([jax.random.key_data(key) for key in keys])
     sources = [*sources_of(stream, data[:3]), *sources_of(stream, data[3:])]

@@ -11,8 +11,12 @@ import pytest
 
 import crossprop as cp
 from crossprop.engines import chunked, gpu_programs, parts, products, scan, segments
+from crossprop.engines.kernel_layout import padded_stack, split_work
+from crossprop.engines.parts import stack_of_units
 from crossprop.engines.protocol import Batch, Rows, Run
-from for_cuda import lower_for_cuda
+from crossprop.learners.unit_major import to_unit_major
+from crossprop.learners.update import respond
+from for_cuda import Gathered, joined, lower_for_cuda, split
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
 
 RULES = {
@@ -122,6 +126,37 @@ def test_products_are_those_of_numpy_and_idle_runs_are_skipped(sizes):
     )
 
 
+ADD_UP = {
+    "approx": partial(cp.CrosspropApprox, eta=0.3, layers="all", optimizer="momentum"),
+    "backprop": cp.Backprop,
+    "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0, optimizer="momentum"),
+}
+
+
+@pytest.mark.parametrize("rule", ADD_UP)
+def test_several_programs_are_one_run(rule):
+    """Four programs of four units each, the last of them with two that are padding. Here they are the places of a
+    `jax.vmap`: the interpreter cannot run programs that wait for each other."""
+    learner, programs = ADD_UP[rule](cp.Network(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
+    work = to_unit_major(learner.init(jax.random.key(3)))
+    above = parts._apart(learner, split_work(learner, work, [slice(0, 1)]))[1]
+    axes = parts._axes(above, 16, programs)
+    slices = jax.tree.map(partial(split, programs=programs), axes, above)
+    random = np.random.default_rng(0)
+    zs, ys = random.normal(size=(10, 16)).astype(np.float32), np.eye(4, dtype=np.float32)[random.integers(3, size=10)]
+    zs[:, 9:] = 0
+    one = jax.jit(lambda number, own, z, y: respond(stack_of_units(learner, number * 4, *[Gathered()] * 2), own, z, y))
+    each = jax.vmap(one, in_axes=(0, 0, None, None), axis_name="programs")
+    whole = jax.jit(partial(respond, padded_stack(learner)))
+    for z, y in zip(zs, ys, strict=True):
+        above, credit, outcome = whole(above, z, y)
+        slices, credits, outcomes = each(np.arange(programs), slices, z, y)
+        expected = jax.tree.map(lambda leaf: np.stack([leaf] * programs), (credit, outcome))
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), (credits, outcomes), expected)
+    after = jax.tree.map(joined, axes, slices)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), after, above)
+
+
 # For a GPU that is not here.
 
 
@@ -130,7 +165,17 @@ def test_products_are_those_of_numpy_and_idle_runs_are_skipped(sizes):
     "rule", [rule if rule in LOWERED else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
 )
 def test_programs_lower_for_cuda(rule, hidden, verified):
-    network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=rule == "foresight")
+    assert_lower(rule, hidden, verified)
+
+
+@pytest.mark.parametrize("rule", ["foresight", pytest.param("approx", marks=pytest.mark.long)])
+def test_several_programs_lower_for_cuda(rule, verified, monkeypatch):
+    monkeypatch.setattr(parts, "_programs", lambda learner, numbers: 4)
+    assert_lower(rule, (32, 48), verified, layer_norm=False)
+
+
+def assert_lower(rule, hidden, verified, layer_norm=True):
+    network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=layer_norm and rule == "foresight")
     learner = RULES[rule](network, 1e-3)
     loop = chunked.BlockLoop(32, apart=False, tiling=parts.tiling_for(learner))
 
@@ -162,3 +207,26 @@ def test_parts_are_programs_by_device_sizes_and_rule(programs):
         assert chunked.tiling_for(backprop, "gpu") is None
     every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_source(cp.Network(20, 9), 20), KEYS[0])], 8)
     assert every.loop.tiling is None, "products need 16 examples"
+
+
+def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):
+    tiling = parts.tiling_for
+    network = cp.Network(784, (256, 256), 10, loss="softmax")
+    backprop = cp.Backprop(network, 1e-3)
+    assert tiling(backprop).programs == 1, "no GPU is here"
+    monkeypatch.setattr(gpu_programs, "multiprocessors", lambda: 132)
+    assert tiling(backprop) == parts.Tiling(rows=8, warps=8, programs=2)
+    assert tiling(cp.Foresight(network, 1e-3)) == parts.Tiling(rows=8, warps=8, programs=4)
+    assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 32
+    assert tiling(cp.Backprop(cp.Network(784, (64, 64), 10), 1e-3)).programs == 1
+    assert tiling(cp.Backprop(cp.Network(784, 1024, 10), 1e-3)).programs == 1
+    for other in (
+        cp.CrosspropSum(network, 1e-3, layers="all"),
+        cp.Backprop(cp.Network(784, (256, 256), 10, layer_norm=True), 1e-3),
+        cp.Backprop(cp.Network(784, (256, 256, 8), 10), 1e-3),
+    ):
+        assert getattr(tiling(other), "programs", 1) == 1
+    monkeypatch.setattr(gpu_programs, "multiprocessors", lambda: 20)
+    assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 16
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "there")
+    assert tiling(backprop).programs == 1

@@ -20,7 +20,7 @@ from crossprop.engines.sliced import Slice, SlicedLoop
 from crossprop.learners.unit_major import Stack
 from crossprop.learners.update import learn
 from crossprop.metrics import plasticity
-from for_cuda import lower_for_cuda
+from for_cuda import Gathered, joined, lower_for_cuda, split
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
 
 RULES = {
@@ -74,24 +74,6 @@ def test_a_run_is_the_same_in_any_company():
     assert beside[0].diverged_at > 0 and alone.diverged_at == -1
 
 
-class Gathered:
-    """The shares of all programs, which here are the places of a `jax.vmap`."""
-
-    def total(self, own):
-        return jnp.sum(lax.all_gather(own, "programs"), axis=0)
-
-
-def split(axis, leaf, programs):
-    """A program's slice of the units, for every program."""
-    if not axis:
-        return jnp.broadcast_to(leaf, (programs, *leaf.shape))
-    return jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], programs, -1), -2, 0)
-
-
-def joined(axis, leaf):
-    return jnp.moveaxis(leaf, 0, -2).reshape(*leaf.shape[1:-1], -1) if axis else leaf[0]
-
-
 @pytest.mark.parametrize(
     "rule", [rule if rule in LOWERED else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
 )
@@ -103,7 +85,7 @@ def test_several_programs_are_one_run(rule):
     x, y = source.take(0, 40)
     x, y = jnp.asarray(x), jnp.pad(jnp.asarray(y, jnp.float32), ((0, 0), (0, 1)))
     work = in_pieces(learner, learner.init(jax.random.wrap_key_data(KEYS[3], impl="threefry2x32")))
-    axes = jax.tree.map(lambda leaf: int(leaf.ndim > 0 and leaf.shape[-1] == 16), work)
+    axes = jax.tree.map(lambda leaf: -int(leaf.ndim > 0 and leaf.shape[-1] == 16), work)
     slices = jax.tree.map(partial(split, programs=programs), axes, work)
 
     def example(number, work, x, y):

@@ -49,7 +49,7 @@ def test_a_table_that_is_not_there_yet_is_waited_for(monkeypatch):
 
     late = 3
     _transfers._check_arrived(table, Arriving())
-    assert looks == [1024] * 3
+    assert looks == [_transfers.ROWS_COMPARED] * 3
     late = 99
     with pytest.raises(RuntimeError, match=r"\(5000, 3\) examples and inputs did not arrive"):
         _transfers._check_arrived(table, Arriving())
@@ -75,10 +75,10 @@ def waited_for(monkeypatch):
 
 DATA = cp.datasets.DataSet("few", read_only(7, 3), np.arange(7) % 2, 2)
 SENT = {
-    "a table with rows": (cp.LabelShift(DATA, tasks="AB"), [(7, 3), (2, 2, 8)]),
+    "a table with rows": (cp.LabelShift(DATA, tasks="AB"), [(7, 3), (2, 2, 17 * 8)]),
     "a table of a stream that deals": (cp.PermutedInputs(DATA), [(7, 3), (2, 8)]),
     "some images": (cp.RandomLabels(DATA, images=5), [(5, 3), (2, 8)]),
-    "examples of the host": (cp.Arrays(np.ones((20, 3)), np.ones(20)), [(20, 3), (2, 1, 8)]),
+    "examples of the host": (cp.Arrays(np.ones((20, 3)), np.ones(20)), [(20, 3), (2, 1, 17 * 8)]),
 }
 
 

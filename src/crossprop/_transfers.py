@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-ROWS_COMPARED = 1024
+ROWS_COMPARED = 256
 SECONDS_BETWEEN_LOOKS = (0.01, 0.1, 1.0)
 """How long to wait for a table that is not there yet."""
 

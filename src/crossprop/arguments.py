@@ -138,14 +138,17 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
     steps = (stream.steps if options.steps is None else options.steps) or 0
     windows = -(-steps // options.record_every)
     records = examples = 0
+    alike: dict[Any, list[str]] = {}
     for name, learner in learners.items():
-        own, drifts = state_bytes(learner), _drifts(jax.tree.structure(learner), float_type())
+        alike.setdefault(jax.tree.structure(learner), []).append(name)
+    for structure, names in alike.items():
+        learner = learners[names[0]]
         side_by_side = min(seeds, threads * chunked.width(learner, place.platform))
-        kept = seeds if options.return_states else 0
-        check_memory(f"the states of learners[{name!r}]", own * max(2 * side_by_side, kept), place)
+        states = state_bytes(learner) * max(2 * side_by_side, seeds if options.return_states else 0)
+        check_memory(f"the states of learners[{names[0]!r}]", states, place)
         probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in options.observers.probes)
-        numbers = 2 + drifts + len(options.observers.metrics) + probes
-        records += 2 * seeds * windows * numbers * size
+        numbers = 2 + _drifts(structure, float_type()) + len(options.observers.metrics) + probes
+        records += len(names) * 2 * seeds * windows * numbers * size
         rows = min(steps, steps_per_call(learner, 1))
         examples = max(examples, side_by_side * rows * (stream.inputs + stream.outputs) * size)
     total = f"of {seeds:,} seeds and {windows:,} windows (steps / record_every)"

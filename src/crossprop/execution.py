@@ -231,8 +231,8 @@ class Executor:
             bound_compilation_cache()
         first = self.cells[batch[0]]
         runs = [
-            Run(self.cells[i].learner, source, self.keys[self.cells[i].seed][1], arrived(self.cells[i].start))
-            for i, source in zip(batch, sources, strict=True)
+            Run(cell.learner, source, self.keys[cell.seed][1], None if cell.start is None else arrived(cell.start))
+            for cell, source in zip((self.cells[i] for i in batch), sources, strict=True)
         ]
         options = self.options
         steps = _stop_of(first.stream, options)
@@ -280,21 +280,18 @@ def _batches(
     Structures take turns, `structures_at_a_time` of them: each has a program of its own, and a core compiles one at a
     time.
     """
-    batches: dict[Any, list[list[int]]] = {}
-    widths: dict[Any, int] = {}
-    platform = devices()[0].platform
-    distinct = {id(cell.learner): cell.learner for cell in cells}
-    structures = {which: jax.tree.structure(learner) for which, learner in distinct.items()}
-    steps = {id(cell.stream): _stop_of(cell.stream, options) for cell in cells}
+    alike: dict[Any, list[int]] = {}
+    of_cell: dict[tuple[str, int, int], list[int]] = {}
     for number, (cell, engine) in enumerate(zip(cells, engines, strict=True)):
-        structure = (engine, structures[id(cell.learner)], steps[id(cell.stream)])
-        if structure not in widths:
-            widths[structure] = ENGINES[engine].width(cell.learner, platform)
-        alike = batches.setdefault(structure, [[]])
-        if len(alike[-1]) == widths[structure]:
-            alike.append([])
-        alike[-1].append(number)
-    every = list(batches.values())
+        which = engine, id(cell.learner), id(cell.stream)
+        if which not in of_cell:  # once for all seeds: to compare structures takes long
+            structure = engine, jax.tree.structure(cell.learner), _stop_of(cell.stream, options)
+            of_cell[which] = alike.setdefault(structure, [])
+        of_cell[which].append(number)
+    every, platform = [], devices()[0].platform
+    for (engine, *_), numbers in alike.items():
+        width = ENGINES[engine].width(cells[numbers[0]].learner, platform)
+        every.append([numbers[at : at + width] for at in range(0, len(numbers), width)])
     groups = [every[at : at + structures_at_a_time] for at in range(0, len(every), structures_at_a_time)]
     return [batch for group in groups for turn in itertools.zip_longest(*group) for batch in turn if batch is not None]
 

@@ -31,6 +31,8 @@ RECENT = 2
 """Segments whose rows are kept."""
 NUMBERS_ON_DEVICE = 2**30
 """Pools with more numbers than this stay on the host, and a segment's examples are sent."""
+SEGMENTS_SENT, ROW_NUMBERS_SENT = 16, 2**22
+"""The most row numbers that a device gets at a time."""
 
 
 class Source(ABC):
@@ -388,13 +390,23 @@ class _Pools:
         number = {order: at for at, order in enumerate(self.orders)}
         order = np.array([number[order] for order in which])
         self.begins, self.order = arrived((begins.astype(np.int32), order.astype(np.int32)))
+        self.rows, self.sent = None, range(0)
 
     def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
         """Rows of the table of x, `(sources, length)`, and targets, `(sources, length, outputs)`, which are padded."""
-        rows = np.zeros((2, len(self.orders), length), np.int32)
+        if not self.sent.start <= start <= start + count <= self.sent.stop:
+            self._send(start, count, length)
+        return _looked_up(self.y.array, self.rows, start - self.sent.start, self.order, self.begins, count, length)
+
+    def _send(self, start: int, count: int, length: int) -> None:
+        """Sends the row numbers of several segments: a transfer waits for the programs that are under way."""
+        most = max(length, min(SEGMENTS_SENT * length, ROW_NUMBERS_SENT // (2 * len(self.orders))))
+        ends = [source.stream.steps for source in self.orders.values() if source.stream.steps is not None]
+        ahead = max(count, min([most, *(end - start for end in ends)]))
+        rows = np.zeros((2, len(self.orders), most + length), np.int32)
         for at, source in enumerate(self.orders.values()):
-            rows[:, at, :count] = source.rows(start, count)
-        return _looked_up(self.y.array, arrived(rows), self.order, self.begins, count)
+            rows[:, at, :ahead] = source.rows(start, ahead)
+        self.rows, self.sent = arrived(rows), range(start, start + ahead)
 
 
 def _on_device(
@@ -414,10 +426,12 @@ def _widened(columns: int, table: Any) -> Any:
     return pad(table.astype(float_type()), ((0, 0), (0, columns - table.shape[1])))
 
 
-@jax.jit
-def _looked_up(y: jax.Array, rows: Any, order: jax.Array, begins: jax.Array, count: Any) -> tuple[jax.Array, jax.Array]:
-    given = jnp.arange(rows.shape[-1]) < count
-    x_rows, y_rows = rows[:, order] + begins[..., None]
+@partial(jax.jit, static_argnames="length")
+def _looked_up(
+    y: jax.Array, rows: Any, at: Any, order: jax.Array, begins: jax.Array, count: Any, length: int
+) -> tuple[jax.Array, jax.Array]:
+    given = jnp.arange(length) < count
+    x_rows, y_rows = lax.dynamic_slice_in_dim(rows, at, length, axis=2)[:, order] + begins[..., None]
     y_rows = jnp.where(given, y_rows, len(y))
     return jnp.where(given, x_rows, 0), jnp.take(y, y_rows, axis=0, mode="fill", fill_value=0)
 

@@ -4,6 +4,10 @@ A part is run in a network whose inputs are its own examples. The program keeps 
 layer, and a few rows of the first layer at a time: those of the next `rows` examples. When it loads such a group of
 rows, it applies what all earlier examples of the part have changed, from the coefficients that these wrote to memory;
 from then on it updates the group after each example. So a row is read once, and a row of coefficients once per group.
+
+If the weights between two hidden layers are too many for one program, several have a share of the second layer's units
+each, with the weights into and out of them. All of them do what there is to do in the first layer. For every example
+they exchange their shares of the outputs, and of the first layer's credit.
 """
 
 from dataclasses import replace
@@ -16,13 +20,25 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
+from crossprop.engines import gpu_programs
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import joined_work, padded_stack, power, split_work, with_numbers
+from crossprop.engines.kernel_layout import (
+    PaddedNetwork,
+    joined_work,
+    padded_stack,
+    power,
+    split_work,
+    with_numbers,
+)
 from crossprop.engines.segments import moves
+from crossprop.engines.shares import Shares, Slice, read_own, write_own
+from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Credit, Learner, UnitRule
+from crossprop.learners.crossprop_approx import CrosspropApprox
+from crossprop.learners.foresight import Foresight
 from crossprop.learners.layer_update import move_layer
-from crossprop.learners.unit_major import Layer, UnitMajorState, to_unit_major
+from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type
 from crossprop.optimizers.base import OPTIMIZERS
@@ -32,6 +48,11 @@ MOST_WARPS = 8
 MOST_NUMBERS_OF_ROWS = 2**14
 MOST_NUMBERS = 2**17
 """More than fit into registers, but few enough for the L1 cache."""
+NUMBERS_PER_PROGRAM = 40_000
+FEWEST_UNITS = 8
+"""Where several programs share a layer."""
+ADD_UP = (Backprop, Foresight, CrosspropApprox)
+"""Rules whose credit by all units of the layer above is the sum of that by some and that by the others."""
 NUMBERS_PER_THREAD = 250
 UNITS_PER_THREAD = 4
 """Or more: all rows of a unit are then in the same thread."""
@@ -43,6 +64,8 @@ class Tiling(NamedTuple):
 
     rows: int
     warps: int
+    programs: int = 1
+    """How many share a run."""
     interpret: bool = False
 
 
@@ -53,11 +76,24 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
         return None
     row, rest = _numbers(jax.tree.structure(learner))
+    programs = 1 if interpret else _programs(learner, rest)
+    rest /= programs
     if row + rest > MOST_NUMBERS:
         return None
     rows = next((rows for rows in (8, 4, 2) if rows <= MOST_ROWS and rows * row <= MOST_NUMBERS_OF_ROWS), 1)
     threads = max((rows * row + rest) / NUMBERS_PER_THREAD, power(learner.network.sizes[0]) / UNITS_PER_THREAD)
-    return Tiling(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), interpret)
+    return Tiling(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), programs, interpret)
+
+
+def _programs(learner: UnitRule, numbers: int) -> int:
+    """How many programs share a run with so many numbers above the first layer's rows."""
+    network = learner.network
+    if len(network.sizes) != 2 or network.layer_norm or not gpu_programs.may_wait():
+        return 1
+    if type(learner.by_layer()[0]) not in ADD_UP:
+        return 1
+    most = min(gpu_programs.multiprocessors(), power(network.sizes[1]) // FEWEST_UNITS)
+    return min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
 
 
 @lru_cache(256)
@@ -86,64 +122,88 @@ def run_part(
     targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
     size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
     given = (numbers, jnp.asarray(count, jnp.int32), size_or_none, gram, targets, rows, above)
-    stack, z = padded_stack(learner), jax.ShapeDtypeStruct((power(network.sizes[0]),), y.dtype)
+    units = power(network.sizes[0])
+    stack, z = padded_stack(learner), jax.ShapeDtypeStruct((units,), y.dtype)
     _, credit, outcome = jax.eval_shape(partial(respond, stack), above, z, targets[0])
-    over_steps = lambda leaf: jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype)
-    made = (above, *jax.tree.map(over_steps, (credit, outcome.outputs)))
-    leaves, structure = jax.tree.flatten(given)
+    array = lambda *shape: jax.ShapeDtypeStruct(shape, y.dtype)
+    credits = jax.tree.map(lambda leaf: array(tiling.programs, size, *leaf.shape), credit)
+    shares = [array(1, tiling.programs, len(targets[0])), array(1, tiling.programs, units)]
+    arrived = jnp.zeros(1, jnp.int32)
+    leaves = jax.tree.leaves((*given, arrived))
+    made = (arrived, above, credits, array(size, *outcome.outputs.shape), shares)
     shapes, made_structure = jax.tree.flatten(made)
 
     def program(*refs: Any) -> None:
-        refs_in, refs_out = refs[: len(leaves)], refs[len(leaves) :]
+        (*refs_in, _), refs_out = refs[: len(leaves)], refs[len(leaves) :]
         _program(
             tiling,
             learner,
-            jax.tree.unflatten(structure, refs_in),
+            jax.tree.unflatten(jax.tree.structure(given), refs_in),
             jax.tree.unflatten(made_structure, refs_out),
         )
 
     found = pl.pallas_call(
         program,
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes],
+        grid=(tiling.programs,),
+        input_output_aliases={len(leaves) - 1: 0},
         compiler_params=triton.CompilerParams(num_warps=tiling.warps, num_stages=1),
         interpret=tiling.interpret,
         name="part",
     )(*leaves)
-    above, credits, outputs = jax.tree.unflatten(made_structure, found)
+    _, above, credits, outputs, _ = jax.tree.unflatten(made_structure, found)
     after = joined_work(learner, _together(learner, rows, above), first_rows)
     first = replace(work.layers[0], memory=after.layers[0].memory)
+    credits = jax.tree.map(lambda of_programs: of_programs[0], credits)
     return after.with_first(first), credits, outputs[:, : network.outputs]
 
 
 def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
-    """The program of one run; its arguments refer to memory, which it reads and writes."""
+    """A program of one run; its arguments refer to memory, which it reads and writes."""
     numbers, count, filled, gram, targets, rows, above = given
-    above_after, credits, outputs = made
+    arrived, above_after, credits, outputs, shares = made
     group = min(tiling.rows, gram.shape[0])
     rule = with_numbers(learner, [numbers[i] for i in range(numbers.shape[0])])
-    stack, use = padded_stack(rule), PLAIN if tiling.interpret else GPU
+    use = PLAIN if tiling.interpret else GPU
     no_loss = jnp.zeros((), targets.dtype)
-    responded = fma_rewritten(partial(respond, stack), use)
-    move = lambda layer, credit, inputs: move_layer(stack.rules[0], layer, credit, inputs, no_loss)
+    move = lambda layer, credit, inputs: move_layer(rule.by_layer()[0], layer, credit, inputs, no_loss)
     moved = fma_rewritten(move, use)
     end = count[...]
+    number = pl.program_id(0) if tiling.programs > 1 else 0
+    units = power(rule.network.sizes[-1]) // tiling.programs
+    own_units, axes = pl.ds(number * units, units), _axes(above, units * tiling.programs, tiling.programs)
 
-    def one_group(number: Any, above: UnitMajorState) -> UnitMajorState:
-        begin = number * group
+    def stack_at(step: Any) -> Stack:
+        if tiling.programs == 1:
+            return padded_stack(rule)
+        exchanges = (Shares(number, each, 0, arrived, 2 * step + at) for at, each in enumerate(shares))
+        return stack_of_units(rule, number * units, *exchanges)
+
+    def write_step(step: Any, credit: Credit, values: jax.Array) -> None:
+        """Each program has its own copy of the coefficients, which it reads again."""
+        _write(jax.tree.map(lambda ref: ref.at[number, step], credits), credit)
+
+        @pl.when(number == 0)
+        def _() -> None:
+            outputs[step] = values
+
+    def one_group(number_of_group: Any, above: UnitMajorState) -> UnitMajorState:
+        begin = number_of_group * group
         own = jax.tree.map(lambda ref: _rows_of(ref, begin, group), rows)
 
         def earlier(step: Any, own: Layer) -> Layer:
-            credit = jax.tree.map(lambda ref: ref[step], credits)
+            credit = jax.tree.map(lambda ref: ref[number, step], credits)
             return moved(own, credit, (gram[step, pl.ds(begin, group)],))
 
         def example(step: Any, carry: Any) -> Any:
             above, own = carry
+            # Read before anything is written, behind which a read would wait.
+            target, inputs = targets[step], (gram[step, pl.ds(begin, group)],)
             is_next = lax.broadcasted_iota(jnp.int32, (group, 1), 0) == step - begin
             z = jnp.sum(jnp.where(is_next, own.weights[0], 0), axis=0)
-            above, credit, outcome = responded(above, z, targets[step])
-            _write(jax.tree.map(lambda ref: ref.at[step], credits), credit)
-            outputs[step] = outcome.outputs
-            return above, moved(own, credit, (gram[step, pl.ds(begin, group)],)) if credit.moves else own
+            above, credit, outcome = fma_rewritten(partial(respond, stack_at(step)), use)(above, z, target)
+            write_step(step, credit, outcome.outputs)
+            return above, moved(own, credit, inputs) if credit.moves else own
 
         own = lax.fori_loop(0, begin, earlier, own) if moves(learner) else own
         above, _ = lax.fori_loop(begin, jnp.minimum(begin + group, end), example, (above, own))
@@ -152,17 +212,29 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
         return above
 
     def nothing(step: Any, carry: Any) -> Any:
-        fill = lambda value, ref: jnp.full(ref.shape[1:], value, ref.dtype)
-        still = jax.tree.map(partial(fill, 0), credits)
+        still = jax.tree.map(lambda ref: jnp.zeros(ref.shape[2:], ref.dtype), credits)
         if still.memory_keep is not None:
-            still = still._replace(memory_keep=fill(1, credits.memory_keep))
-        _write(jax.tree.map(lambda ref: ref.at[step], credits), still)
-        outputs[step] = fill(0, outputs)
+            still = still._replace(memory_keep=jnp.ones_like(still.memory_keep))
+        write_step(step, still, jnp.zeros(outputs.shape[1:], outputs.dtype))
         return carry
 
-    work = lax.fori_loop(0, (end + group - 1) // group, one_group, jax.tree.map(lambda ref: ref[...], above))
+    work = lax.fori_loop(0, (end + group - 1) // group, one_group, read_own(axes, above, own_units))
     lax.fori_loop(end, filled[...], nothing, 0)
-    _write(above_after, work)
+    write_own(axes, above_after, work, number, own_units)
+
+
+def stack_of_units(rule: UnitRule, begin: Any, of_outputs: Any, of_credit: Any) -> Stack:
+    """The arithmetic of a program that has some of the second layer's units, from `begin` on."""
+    below, above = rule.network.layers()
+    net = Slice(above, begin, of_outputs)
+    add_up = lambda credit: credit._replace(from_input=of_credit.total(credit.from_input))
+    return Stack(rule, rule.by_layer(), (PaddedNetwork(below), net), net, add_up)
+
+
+def _axes(above: UnitMajorState, units: int, programs: int) -> UnitMajorState:
+    """For every array the axis of the second layer's units, which the programs share, or 0."""
+    axis_of = lambda axis: lambda leaf: axis if programs > 1 and leaf.ndim >= 2 and leaf.shape[axis] == units else 0
+    return jax.tree.map(axis_of(-1), above).with_first(jax.tree.map(axis_of(-2), above.layers[0]))
 
 
 def _rows_of(ref: Any, begin: Any, count: int) -> Any:

@@ -27,7 +27,9 @@ class Tile(NamedTuple):
 
 
 ROWS = Tile(64, 32, 4, 3)
-CHANGES = Tile(64, 64, 4, 1)
+CHANGES = Tile(64, 32, 4, 1)
+TILES_OF_CHANGES = 8
+"""Beside each other, for one program: one for each tile would be many for runs that only fill up the batch."""
 DISTANCES = Tile(8, 128, 4, 1)
 FEWEST_EXAMPLES = 16
 """The least size of a product."""
@@ -94,23 +96,32 @@ def changed(change: Change, inputs: jax.Array, count: Any, interpret: bool) -> j
     units = len(change.scales[0])
     tile = CHANGES._replace(units=min(CHANGES.units, max(power(units), FEWEST_EXAMPLES)))
     across = -(-width // tile.inputs)
+    programs = -(-across // TILES_OF_CHANGES)
     leaves, structure = jax.tree.flatten(change)
 
     def program(count_ref: Any, x_ref: Any, *refs: Any) -> None:
         own, out_ref = jax.tree.unflatten(structure, refs[:-1]), refs[-1]
-        at = pl.ds(pl.program_id(0) // across * tile.units, tile.units)
-        span = pl.ds(pl.program_id(0) % across * tile.inputs, tile.inputs)
-        is_unit, is_input = _within(at, units), _within(span, width)
-        mask = is_unit[:, None] & is_input[None, :]
+        at = pl.ds(pl.program_id(0) // programs * tile.units, tile.units)
+        begin = pl.program_id(0) % programs * TILES_OF_CHANGES
+        is_unit = _within(at, units)
 
         @pl.when(count_ref[...] > 0)
         def _() -> None:
             given = _load(own.given.at[:, at], jnp.broadcast_to(is_unit[None, :], (examples, tile.units)))
-            x = _load(x_ref.at[:, span], jnp.broadcast_to(is_input[None, :], (examples, tile.inputs)))
-            total = _dot(given * own.weights[...][:, None], x, ((0,), (0,)), interpret)
-            for matrix, scale in zip(own.matrices, own.scales, strict=True):
-                total = total + _scaled(matrix, scale, at, span, mask)
-            _store(out_ref.at[at, span], total, mask)
+            weighed = given * own.weights[...][:, None]
+
+            def change_tile(number: Any, carry: Any) -> Any:
+                span = pl.ds(number * tile.inputs, tile.inputs)
+                is_input = _within(span, width)
+                mask = is_unit[:, None] & is_input[None, :]
+                x = _load(x_ref.at[:, span], jnp.broadcast_to(is_input[None, :], (examples, tile.inputs)))
+                total = _dot(weighed, x, ((0,), (0,)), interpret)
+                for matrix, scale in zip(own.matrices, own.scales, strict=True):
+                    total = total + _scaled(matrix, scale, at, span, mask)
+                _store(out_ref.at[at, span], total, mask)
+                return carry
+
+            lax.fori_loop(begin, jnp.minimum(begin + TILES_OF_CHANGES, across), change_tile, 0)
 
     def _scaled(matrix: Any, scale: Any, at: Any, span: Any, mask: jax.Array) -> jax.Array:
         one = lambda *which: (
@@ -124,7 +135,7 @@ def changed(change: Change, inputs: jax.Array, count: Any, interpret: bool) -> j
     return pl.pallas_call(
         program,
         out_shape=jax.ShapeDtypeStruct(change.matrices[0].shape, inputs.dtype),
-        grid=(-(-units // tile.units) * across,),
+        grid=(-(-units // tile.units) * programs,),
         input_output_aliases={2: 0},
         compiler_params=triton.CompilerParams(num_warps=tile.warps, num_stages=tile.stages),
         interpret=interpret,

@@ -5,9 +5,6 @@ Each program has a slice of the hidden units and keeps on chip all that belongs 
 optimizer keeps for these, outgoing weights and memory. All that it needs of other units is their share of the outputs.
 So for every example each program writes its own share to memory, waits until all programs of the run have done so, and
 adds the shares up, always in the same order.
-
-A GPU starts programs in the order of their numbers, and those of a run follow each other. A run has at most as many as
-there are multiprocessors, so a program that waits never keeps one that it waits for from starting.
 """
 
 from functools import partial
@@ -22,17 +19,10 @@ from jax.experimental import pallas as pl
 from crossprop.engines import gpu_programs
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import (
-    PaddedNetwork,
-    in_pieces,
-    input_pieces,
-    out_of_pieces,
-    power,
-    state_numbers,
-    with_numbers,
-)
+from crossprop.engines.kernel_layout import in_pieces, input_pieces, out_of_pieces, power, state_numbers, with_numbers
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
+from crossprop.engines.shares import Shares, Slice, read_own, write_own
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import learn
@@ -104,42 +94,6 @@ class SlicedLoop(NamedTuple):
 # The program.
 
 
-class Shares(NamedTuple):
-    """How a program learns the sum over all programs of its run."""
-
-    number: Any
-    programs: int
-    memory: Any
-    """`(2, programs, outputs)`: every program's share for this example, and for the last, which some may still read"""
-    arrived: Any
-    """How many shares were written since the launch"""
-    step: Any
-
-    def total(self, own: jax.Array) -> jax.Array:
-        """Waits until every program of the run has given its own."""
-        assert triton is not None
-        if self.programs == 1:
-            return own
-        half = lax.rem(self.step, 2)
-        self.memory[half, self.number] = own
-        triton.debug_barrier()  # all threads have written
-        arrived = triton.atomic_add(self.arrived, (0,), 1) + 1
-        others = lambda _: triton.atomic_add(self.arrived, (0,), 0)
-        lax.while_loop(lambda arrived: arrived < self.programs * (self.step + 1), others, arrived)
-        # The cache of a multiprocessor may have what was there two examples ago.
-        return jnp.sum(triton.load(self.memory.at[half], volatile=True), axis=0)
-
-
-class Slice(PaddedNetwork):
-    """The arithmetic of a program's hidden units; outputs are sums over all programs."""
-
-    shares: Any = None
-
-    def outputs_of(self, features: tuple[jax.Array, ...], outgoing: tuple[jax.Array, ...]) -> jax.Array:
-        total = self.shares.total(jnp.sum(outgoing[0] * features[0][None, :], axis=1))
-        return self.all_outputs(total + jnp.sum(outgoing[1], axis=1) if self.network.bias else total)
-
-
 def _launch(
     loop: SlicedLoop, learner: UnitRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: UnitMajorState
 ) -> tuple[UnitMajorState, jax.Array]:
@@ -200,7 +154,7 @@ def _program(
     def one_step(at: Any, carry: Any) -> Any:
         work, (parts, target) = carry
         following = example(at + 1)
-        net = Slice(network, number * units, Shares(number, loop.programs, shares, arrived, at))
+        net = Slice(network, number * units, Shares(number, shares, lax.rem(at, 2), arrived, at))
         inputs = (*parts, jnp.ones(1, target.dtype)) if network.bias else parts
         work, outcome = fma_rewritten(partial(learn, Stack(rule, rule.by_layer(), (net,), net)), use)(
             work, inputs, target
@@ -212,16 +166,9 @@ def _program(
 
         return work, following
 
-    work = _turned(jax.tree.map(lambda axis, ref: ref[_place(ref, axis, own)], axes, memory))
+    work = _turned(read_own(axes, memory, own))
     work, _ = lax.fori_loop(0, loop.stride, one_step, (work, example(0)))
-    for axis, ref, value in zip(*map(jax.tree.leaves, (axes, memory, _turned(work))), strict=True):
-        if axis:
-            ref[_place(ref, axis, own)] = value
-        else:
-
-            @pl.when(number == 0)
-            def _(ref: Any = ref, value: Any = value) -> None:
-                ref[...] = value
+    write_own(axes, memory, _turned(work), number, own)
 
 
 def _turned(work: UnitMajorState) -> UnitMajorState:
@@ -234,8 +181,3 @@ def _axes(work: UnitMajorState, hidden: int) -> UnitMajorState:
     """For every array of a state in memory the axis of the hidden units, or 0 if it has none."""
     axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == hidden else 0
     return jax.tree.map(axis_of(-1), work).with_first(jax.tree.map(axis_of(-2), work.layers[0]))
-
-
-def _place(ref: Any, axis: int, own: Any) -> Any:
-    """The index of some units."""
-    return tuple(own if at == ref.ndim + axis else slice(None) for at in range(ref.ndim)) if axis else ...

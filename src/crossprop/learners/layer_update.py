@@ -49,6 +49,8 @@ def credit_layers(stack: Stack, work: UnitMajorState, activations: list[Activati
         if at > 0:
             error = rule.network.weigh(delta, outgoing) if credit.error is None else credit.error
             delta = net.through_norm(error * units.slope, units)
+        else:
+            credit = stack.whole_credit(credit)
         found.append(_at_preactivations(net, credit, units))
     return found[::-1]
 

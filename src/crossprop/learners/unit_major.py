@@ -4,6 +4,7 @@ A deep network is a stack of hidden layers. To its rule each is a network of its
 and whose outputs are the layer above.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from crossprop.learners.credit import Replaced, State
+from crossprop.learners.credit import Credit, Replaced, State
 from crossprop.network import Activation, Network
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Stack(NamedTuple):
     nets: tuple[Arithmetic, ...]
     top: Arithmetic
     """The arithmetic of the outputs."""
+    whole_credit: Callable[[Credit], Credit] = lambda credit: credit
+    """The first layer's credit, from that by the units of the layer above which are at hand."""
 
     @classmethod
     def of(cls, rule: "UnitRule") -> "Stack":

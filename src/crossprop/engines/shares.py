@@ -1,0 +1,74 @@
+"""A run as several GPU programs at once, each with some of the units: what they exchange, read and write.
+
+A GPU starts programs in the order of their numbers, and those of a run follow each other. A run has at most as many as
+there are multiprocessors, so a program that waits never keeps one that it waits for from starting.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+
+from crossprop.engines.gpu_programs import triton
+from crossprop.engines.kernel_layout import PaddedNetwork
+
+
+class Shares(NamedTuple):
+    """How a program learns the sum over all programs of its run."""
+
+    number: Any
+    memory: Any
+    """`(buffers, programs, values)`"""
+    buffer: Any
+    """Where every program writes its share; another one than in the last exchange, which some may still read"""
+    arrived: Any
+    """How many shares were written since the launch"""
+    earlier: Any
+    """The exchanges before this one"""
+
+    def total(self, own: jax.Array) -> jax.Array:
+        """Waits until every program of the run has given its own; always the same sum, in the same order."""
+        assert triton is not None
+        programs = self.memory.shape[1]
+        if programs == 1:
+            return own
+        self.memory[self.buffer, self.number] = own
+        triton.debug_barrier()  # all threads have written
+        arrived = triton.atomic_add(self.arrived, (0,), 1) + 1
+        others = lambda _: triton.atomic_add(self.arrived, (0,), 0)
+        lax.while_loop(lambda arrived: arrived < programs * (self.earlier + 1), others, arrived)
+        # The cache of a multiprocessor may have what was there before.
+        return jnp.sum(triton.load(self.memory.at[self.buffer], volatile=True), axis=0)
+
+
+class Slice(PaddedNetwork):
+    """The arithmetic of a program's hidden units; outputs are sums over all programs."""
+
+    shares: Any = None
+
+    def outputs_of(self, features: tuple[jax.Array, ...], outgoing: tuple[jax.Array, ...]) -> jax.Array:
+        total = self.shares.total(jnp.sum(outgoing[0] * features[0][None, :], axis=1))
+        return self.all_outputs(total + jnp.sum(outgoing[1], axis=1) if self.network.bias else total)
+
+
+def read_own(axes: Any, refs: Any, own: Any) -> Any:
+    """A program's units of every array, along its axis in `axes`; the whole array where that is 0."""
+    return jax.tree.map(lambda axis, ref: ref[_place(ref, axis, own)], axes, refs)
+
+
+def write_own(axes: Any, refs: Any, values: Any, number: Any, own: Any) -> None:
+    """Writes a program's units of every array; the first program also writes the arrays that have no units."""
+    for axis, ref, value in zip(*map(jax.tree.leaves, (axes, refs, values)), strict=True):
+        if axis:
+            ref[_place(ref, axis, own)] = value
+        else:
+
+            @pl.when(number == 0)
+            def _(ref: Any = ref, value: Any = value) -> None:
+                ref[...] = value
+
+
+def _place(ref: Any, axis: int, own: Any) -> Any:
+    return tuple(own if at == ref.ndim + axis else slice(None) for at in range(ref.ndim)) if axis else ...
