@@ -1,4 +1,4 @@
-"""A part of a block as one GPU program for each run, for the chunked engine.
+"""A part of a block as one GPU program for each run, or a few, for the chunked engine.
 
 A part is run in a network whose inputs are its own examples. The program keeps on chip everything above the first
 layer, and a few rows of the first layer at a time: those of the next `rows` examples. When it loads such a group of
@@ -70,7 +70,7 @@ class Tiling(NamedTuple):
 
 
 def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
-    """How a GPU runs the learner's parts as one program, or None if it cannot: by sizes and rule alone."""
+    """How a GPU runs the learner's parts as programs, or None if it cannot: by device, sizes and rule alone."""
     if float_type() != np.float32 or not isinstance(learner, UnitRule):
         return None
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:

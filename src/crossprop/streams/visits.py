@@ -18,7 +18,7 @@ from jaxtyping import Array, Int, Key
 
 from crossprop import _checks as check
 from crossprop._memory import check_memory
-from crossprop._transfers import arrived, this_device
+from crossprop._transfers import SentTable, this_device
 from crossprop.datasets import DataSet
 from crossprop.streams.base import MOST_TASKS, Tasks, check_left, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import OverData
@@ -175,5 +175,5 @@ def on_device(data: DataSet) -> Array:
         kept = _shared.setdefault(data, {})
         if (device, dtype) not in kept:
             check_memory(f"the inputs of {data.name}", data.x.size * dtype.itemsize, device)
-            kept[device, dtype] = arrived(data.x.astype(dtype))
+            kept[device, dtype] = SentTable(data.x.astype(dtype)).array
         return kept[device, dtype]
