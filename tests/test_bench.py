@@ -374,6 +374,7 @@ def test_every_workload_can_be_made_for_every_device():
     assert len({each.name for each in rules}) == len(RULES) * len(OPTIMIZERS)
 
 
+@pytest.mark.long
 def test_compilation_is_timed_with_nothing_compiled_and_the_cache_left_as_it_was(case):
     before = jax.config.values["jax_enable_compilation_cache"]
     for _ in range(2):  # of three later calls one may compile again, where old programs are freed

@@ -152,7 +152,10 @@ def assert_kernel_agrees_with_scan(runs):
 @pytest.mark.parametrize(
     ("rule", "optimizer"),
     [
-        *zip(RULES, itertools.cycle(OPTIMIZERS)),
+        *(
+            pytest.param(rule, optimizer, marks=[pytest.mark.long] * (rule in ("projected", "sum")))
+            for rule, optimizer in zip(RULES, itertools.cycle(OPTIMIZERS), strict=False)
+        ),
         pytest.param("crossprop", "adam", marks=pytest.mark.long),
         pytest.param("backprop", "rmsprop", marks=pytest.mark.long),
     ],

@@ -292,8 +292,9 @@ GEOFF = cp.Geoff(inputs=3, features=7, tasks="BAB", examples=4, noise=0.3)
 SHUFFLED = cp.LabelShift(COIN, tasks="AB", examples=6, shuffle=True)
 
 
-@pytest.mark.parametrize("segments", [16, 1])
-@pytest.mark.parametrize(("stream", "features", "tables"), [(GEOFF, 2**26, 2), (GEOFF, 55, 5), (SHUFFLED, 0, 1)])
+@pytest.mark.parametrize(
+    ("stream", "features", "tables", "segments"), [(GEOFF, 2**26, 2, 16), (GEOFF, 55, 5, 1), (SHUFFLED, 0, 1, 2)]
+)
 def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
     stream, features, tables, segments, monkeypatch
 ):

@@ -456,6 +456,7 @@ def test_a_disk_that_fills_is_told_and_what_was_written_before_stays(tmp_path):
     assert_same_sweeps(sweep(tmp_path, record_every=1, seeds=34), sweep(None, record_every=1, seeds=34))
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
     class Instant:
         def __init__(self, cells, *rest, **options):
