@@ -307,7 +307,7 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
     sources = [*sources_of(stream, data[:3]), *sources_of(stream, data[3:])]
     assert len({id(source.pool.x) for source in sources}) == tables
     sources.append(sources[1])
-    feed = BatchFeed(sources, size=6, more=2, outputs=stream.outputs + 1)
+    feed = BatchFeed(sources, size=6, more=2, outputs=stream.outputs + 1, stop=12)
     for start, count in ((0, 6), (6, 6), (2, 3)):
         x, y = expanded(feed.take(start, count))
         for run, key in enumerate([*keys, keys[1]]):

@@ -14,6 +14,7 @@ from crossprop.engines import chunked, gpu_programs, parts, products, scan, segm
 from crossprop.engines.kernel_layout import padded_stack, split_work
 from crossprop.engines.parts import stack_of_units
 from crossprop.engines.protocol import Batch, Rows, Run
+from crossprop.engines.shares import axes_of_units
 from crossprop.learners.unit_major import to_unit_major
 from crossprop.learners.update import respond
 from for_cuda import Gathered, joined, lower_for_cuda, split
@@ -99,7 +100,7 @@ def test_a_run_is_the_same_in_any_company(programs):
     assert beside[0].diverged_at > 0 and beside[2].diverged_at > 0 and alone.diverged_at == -1
 
 
-@pytest.mark.parametrize("sizes", [(33, 50), (7, 8)])
+@pytest.mark.parametrize("sizes", [(33, 300), (7, 8)])
 def test_products_are_those_of_numpy_and_idle_runs_are_skipped(sizes):
     units, inputs = sizes
     random = np.random.default_rng(0)
@@ -140,7 +141,7 @@ def test_several_programs_are_one_run(rule):
     learner, programs = ADD_UP[rule](cp.Network(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
     work = to_unit_major(learner.init(jax.random.key(3)))
     above = parts._apart(learner, split_work(learner, work, [slice(0, 1)]))[1]
-    axes = parts._axes(above, 16, programs)
+    axes = axes_of_units(above, 16)
     slices = jax.tree.map(partial(split, programs=programs), axes, above)
     random = np.random.default_rng(0)
     zs, ys = random.normal(size=(10, 16)).astype(np.float32), np.eye(4, dtype=np.float32)[random.integers(3, size=10)]
@@ -222,6 +223,8 @@ def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):
     assert tiling(cp.Backprop(cp.Network(784, 1024, 10), 1e-3)).programs == 1
     for other in (
         cp.CrosspropSum(network, 1e-3, layers="all"),
+        cp.Crossprop(network, 1e-3, projections=1),
+        cp.Backprop(cp.Network(784, (2048, 2048), 10), 1e-3),
         cp.Backprop(cp.Network(784, (256, 256), 10, layer_norm=True), 1e-3),
         cp.Backprop(cp.Network(784, (256, 256, 8), 10), 1e-3),
     ):

@@ -9,7 +9,7 @@ import pytest
 import crossprop as cp
 from crossprop import _transfers
 from crossprop._transfers import sent
-from crossprop.engines.feeding import BatchFeed, source_of
+from crossprop.engines.feeding import BatchFeed, PoolSource, source_of
 from crossprop.engines.protocol import Batch, Run
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import LoopSession
@@ -75,10 +75,10 @@ def waited_for(monkeypatch):
 
 DATA = cp.datasets.DataSet("few", read_only(7, 3), np.arange(7) % 2, 2)
 SENT = {
-    "a table with rows": (cp.LabelShift(DATA, tasks="AB"), [(7, 3), (2, 2, 17 * 8)]),
+    "a table with rows": (cp.LabelShift(DATA, tasks="AB"), [(7, 3), (2, 2, 16 * 8)]),
     "a table of a stream that deals": (cp.PermutedInputs(DATA), [(7, 3), (2, 8)]),
     "some images": (cp.RandomLabels(DATA, images=5), [(5, 3), (2, 8)]),
-    "examples of the host": (cp.Arrays(np.ones((20, 3)), np.ones(20)), [(20, 3), (2, 1, 17 * 8)]),
+    "examples of the host": (cp.Arrays(np.ones((20, 3)), np.ones(20)), [(20, 3), (2, 1, 16 * 8)]),
 }
 
 
@@ -88,6 +88,16 @@ def test_examples_have_arrived_before_a_program_reads_them(what, waited_for):
     sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(2)]
     BatchFeed(sources, size=6, more=2, outputs=stream.outputs).take(0, 6)
     assert {*expected} <= {*waited_for}
+
+
+def test_row_numbers_are_sent_for_several_segments_and_not_beyond_the_end_of_a_run(monkeypatch):
+    asked, rows = [], PoolSource.rows
+    monkeypatch.setattr(PoolSource, "rows", lambda self, *span: asked.append(span) or rows(self, *span))
+    stream = cp.Arrays(np.arange(60.0).reshape(20, 3), np.arange(20.0), kind="regression")
+    feed = BatchFeed([source_of(stream, cp.keys(0)[0])], size=6, more=2, outputs=1, stop=15)
+    for start, count in ((0, 6), (6, 6), (12, 3)):
+        np.testing.assert_array_equal(feed.take(start, count).y[0, :count, 0], np.arange(start, start + count))
+    assert asked == [(0, 15)]
 
 
 def test_examples_of_a_run_that_fills_a_device_alone_have_arrived(waited_for):

@@ -93,7 +93,7 @@ class BlockLoop(NamedTuple):
     stride: int
     apart: bool
     tiling: Tiling | None = None
-    """How a part becomes one program on a GPU; without it a part is a loop over its examples."""
+    """How a part becomes a program, or several, on a GPU; without it a part is a loop over its examples."""
 
     def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
         work = to_unit_major(state)

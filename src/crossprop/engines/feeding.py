@@ -31,8 +31,10 @@ RECENT = 2
 """Segments whose rows are kept."""
 NUMBERS_ON_DEVICE = 2**30
 """Pools with more numbers than this stay on the host, and a segment's examples are sent."""
-SEGMENTS_SENT, ROW_NUMBERS_SENT = 16, 2**22
-"""The most row numbers that a device gets at a time."""
+SEGMENTS_SENT = 16
+"""Row numbers of at most so many segments are sent at a time."""
+ROW_NUMBERS_SENT = 2**22
+"""And of fewer if they were more than this, but of at least one segment."""
 
 
 class Source(ABC):
@@ -342,9 +344,9 @@ def _padded(values: jax.Array, shape: tuple[int, ...]) -> jax.Array:
 
 class BatchFeed:
     """The examples of several runs on one device: `size` steps per segment, followed by `more` steps of padding; `y` is
-    padded to `outputs`."""
+    padded to `outputs`. They stop at the step `stop`, if that is known."""
 
-    def __init__(self, sources: Sequence[Source], size: int, more: int, outputs: int):
+    def __init__(self, sources: Sequence[Source], size: int, more: int, outputs: int, stop: int | None = None):
         distinct = {id(source): source for source in sources}
         number = {which: i for i, which in enumerate(distinct)}
         self.place = arrived(np.array([number[id(source)] for source in sources], np.int32))
@@ -353,7 +355,7 @@ class BatchFeed:
         pools = [source for source in self.sources if isinstance(source, PoolSource) and not source.is_mapped]
         tables = {id(table): table.size for source in pools for table in source.pool[:2]}
         small = sum(tables.values()) <= NUMBERS_ON_DEVICE
-        self.pools = _Pools(pools, outputs) if small and len(pools) == len(self.sources) else None
+        self.pools = _Pools(pools, outputs, stop) if small and len(pools) == len(self.sources) else None
         self.batch: DealtBatch | None = None
 
     def take(self, start: int, count: int) -> Examples:
@@ -381,7 +383,7 @@ class _Pools:
     """The pools of several sources on the device. The host sends row numbers alone, once for all sources whose pools
     have the same index."""
 
-    def __init__(self, sources: Sequence[PoolSource], outputs: int):
+    def __init__(self, sources: Sequence[PoolSource], outputs: int, stop: int | None):
         self.x, x_begins = _on_device([source.pool.x for source in sources])
         self.y, y_begins = _on_device([source.pool.y for source in sources], partial(_widened, outputs))
         begins = np.array([source.begins for source in sources]).T + np.array([x_begins, y_begins])
@@ -390,20 +392,21 @@ class _Pools:
         number = {order: at for at, order in enumerate(self.orders)}
         order = np.array([number[order] for order in which])
         self.begins, self.order = arrived((begins.astype(np.int32), order.astype(np.int32)))
-        self.rows, self.sent = None, range(0)
+        self.rows, self.sent, self.stop = np.zeros((2, 0, 0), np.int32), range(0), stop
 
     def take(self, start: int, count: int, length: int) -> tuple[jax.Array, jax.Array]:
         """Rows of the table of x, `(sources, length)`, and targets, `(sources, length, outputs)`, which are padded."""
-        if not self.sent.start <= start <= start + count <= self.sent.stop:
+        at = start - self.sent.start
+        if at < 0 or at + count > len(self.sent) or at + length > self.rows.shape[-1]:
             self._send(start, count, length)
-        return _looked_up(self.y.array, self.rows, start - self.sent.start, self.order, self.begins, count, length)
+            at = 0
+        return _looked_up(self.y.array, self.rows, at, self.order, self.begins, count, length)
 
     def _send(self, start: int, count: int, length: int) -> None:
         """Sends the row numbers of several segments: a transfer waits for the programs that are under way."""
-        most = max(length, min(SEGMENTS_SENT * length, ROW_NUMBERS_SENT // (2 * len(self.orders))))
-        ends = [source.stream.steps for source in self.orders.values() if source.stream.steps is not None]
-        ahead = max(count, min([most, *(end - start for end in ends)]))
-        rows = np.zeros((2, len(self.orders), most + length), np.int32)
+        segments = max(1, min(SEGMENTS_SENT, ROW_NUMBERS_SENT // (2 * len(self.orders) * length)))
+        ahead = count if self.stop is None else max(count, min(segments * length, self.stop - start))
+        rows = np.zeros((2, len(self.orders), segments * length), np.int32)
         for at, source in enumerate(self.orders.values()):
             rows[:, at, :ahead] = source.rows(start, ahead)
         self.rows, self.sent = arrived(rows), range(start, start + ahead)

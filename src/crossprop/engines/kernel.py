@@ -84,7 +84,7 @@ class KernelSession(SegmentedSession):
         self.interpret, rule = interpret, batch.runs[0].learner
         assert isinstance(rule, UnitRule)
         self.rule, outputs = rule, kernel_layout.power(rule.network.outputs)
-        self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs)
+        self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs, batch.steps)
         self.initial, self.own = kernel_layout.gather(batch.runs, np.asarray(self.feed.place))
         self.progress = kernel_layout.begin(self.initial, self.own)
         if batch.runs[0].start is not None:

@@ -5,9 +5,9 @@ layer, and a few rows of the first layer at a time: those of the next `rows` exa
 rows, it applies what all earlier examples of the part have changed, from the coefficients that these wrote to memory;
 from then on it updates the group after each example. So a row is read once, and a row of coefficients once per group.
 
-If the weights between two hidden layers are too many for one program, several have a share of the second layer's units
-each, with the weights into and out of them. All of them do what there is to do in the first layer. For every example
-they exchange their shares of the outputs, and of the first layer's credit.
+If the weights between two hidden layers do not fit into one program, several share the run. Each has some units of the
+second layer, with the weights into and out of them, and all repeat the work of the first layer. For every example they
+exchange their shares of the outputs, and of the first layer's credit.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ from crossprop.engines.kernel_layout import (
     with_numbers,
 )
 from crossprop.engines.segments import moves
-from crossprop.engines.shares import Shares, Slice, read_own, write_own
+from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Credit, Learner, UnitRule
 from crossprop.learners.crossprop_approx import CrosspropApprox
@@ -49,8 +49,11 @@ MOST_NUMBERS_OF_ROWS = 2**14
 MOST_NUMBERS = 2**17
 """More than fit into registers, but few enough for the L1 cache."""
 NUMBERS_PER_PROGRAM = 40_000
+"""Several programs share a run that has more; the registers of a multiprocessor hold about as many."""
 FEWEST_UNITS = 8
-"""Where several programs share a layer."""
+"""Units of the second layer that a program gets at least."""
+MOST_EXCHANGED = 2**16
+"""Numbers that a program reads for each example, the shares of all programs; with more a loop is as fast."""
 ADD_UP = (Backprop, Foresight, CrosspropApprox)
 """Rules whose credit by all units of the layer above is the sum of that by some and that by the others."""
 NUMBERS_PER_THREAD = 250
@@ -90,10 +93,11 @@ def _programs(learner: UnitRule, numbers: int) -> int:
     network = learner.network
     if len(network.sizes) != 2 or network.layer_norm or not gpu_programs.may_wait():
         return 1
-    if type(learner.by_layer()[0]) not in ADD_UP:
+    if not all(type(rule) in ADD_UP for rule in learner.by_layer()):
         return 1
     most = min(gpu_programs.multiprocessors(), power(network.sizes[1]) // FEWEST_UNITS)
-    return min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
+    programs = min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
+    return programs if programs * power(network.sizes[0]) <= MOST_EXCHANGED else 1
 
 
 @lru_cache(256)
@@ -171,7 +175,7 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
     end = count[...]
     number = pl.program_id(0) if tiling.programs > 1 else 0
     units = power(rule.network.sizes[-1]) // tiling.programs
-    own_units, axes = pl.ds(number * units, units), _axes(above, units * tiling.programs, tiling.programs)
+    own_units, axes = pl.ds(number * units, units), axes_of_units(above, units * tiling.programs)
 
     def stack_at(step: Any) -> Stack:
         if tiling.programs == 1:
@@ -229,12 +233,6 @@ def stack_of_units(rule: UnitRule, begin: Any, of_outputs: Any, of_credit: Any) 
     net = Slice(above, begin, of_outputs)
     add_up = lambda credit: credit._replace(from_input=of_credit.total(credit.from_input))
     return Stack(rule, rule.by_layer(), (PaddedNetwork(below), net), net, add_up)
-
-
-def _axes(above: UnitMajorState, units: int, programs: int) -> UnitMajorState:
-    """For every array the axis of the second layer's units, which the programs share, or 0."""
-    axis_of = lambda axis: lambda leaf: axis if programs > 1 and leaf.ndim >= 2 and leaf.shape[axis] == units else 0
-    return jax.tree.map(axis_of(-1), above).with_first(jax.tree.map(axis_of(-2), above.layers[0]))
 
 
 def _rows_of(ref: Any, begin: Any, count: int) -> Any:

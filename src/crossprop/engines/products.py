@@ -18,7 +18,7 @@ from crossprop.engines.kernel_layout import power
 
 
 class Tile(NamedTuple):
-    """The share of one program: units, inputs, warps, and how many tiles of inputs are on their way at a time."""
+    """What a program computes at a time: units, inputs; its warps, and how many tiles of inputs are on their way."""
 
     units: int
     inputs: int
@@ -29,7 +29,7 @@ class Tile(NamedTuple):
 ROWS = Tile(64, 32, 4, 3)
 CHANGES = Tile(64, 32, 4, 1)
 TILES_OF_CHANGES = 8
-"""Beside each other, for one program: one for each tile would be many for runs that only fill up the batch."""
+"""Tiles per program. With one each, runs that only fill up the batch would launch many programs that do nothing."""
 DISTANCES = Tile(8, 128, 4, 1)
 FEWEST_EXAMPLES = 16
 """The least size of a product."""

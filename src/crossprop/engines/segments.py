@@ -186,7 +186,9 @@ class LoopSession(SegmentedSession):
         sources = [run.source for run in together]
         size, more = self.segment, loop.stride or 0
         self.feed = (
-            RunFeed(sources[0], size, more) if self.single else BatchFeed(sources, size, more, learner.network.outputs)
+            RunFeed(sources[0], size, more)
+            if self.single
+            else BatchFeed(sources, size, more, learner.network.outputs, batch.steps)
         )
 
     def examples(self, count: int) -> tuple[Any, Any]:

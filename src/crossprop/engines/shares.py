@@ -13,6 +13,7 @@ from jax.experimental import pallas as pl
 
 from crossprop.engines.gpu_programs import triton
 from crossprop.engines.kernel_layout import PaddedNetwork
+from crossprop.learners.unit_major import UnitMajorState
 
 
 class Shares(NamedTuple):
@@ -51,6 +52,13 @@ class Slice(PaddedNetwork):
     def outputs_of(self, features: tuple[jax.Array, ...], outgoing: tuple[jax.Array, ...]) -> jax.Array:
         total = self.shares.total(jnp.sum(outgoing[0] * features[0][None, :], axis=1))
         return self.all_outputs(total + jnp.sum(outgoing[1], axis=1) if self.network.bias else total)
+
+
+def axes_of_units(work: UnitMajorState, units: int) -> UnitMajorState:
+    """For every array of a state the axis of the units that the programs share, from the end, or 0 if it has none. It
+    is the last one, and in the first layer's arrays the one before."""
+    axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == units else 0
+    return jax.tree.map(axis_of(-1), work).with_first(jax.tree.map(axis_of(-2), work.layers[0]))
 
 
 def read_own(axes: Any, refs: Any, own: Any) -> Any:

@@ -22,7 +22,7 @@ from crossprop.engines.gpu_programs import triton
 from crossprop.engines.kernel_layout import in_pieces, input_pieces, out_of_pieces, power, state_numbers, with_numbers
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
-from crossprop.engines.shares import Shares, Slice, read_own, write_own
+from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import learn
@@ -144,7 +144,7 @@ def _program(
     own, first = pl.ds(number * units, units), bounds[0]
     rule = with_numbers(learner, [numbers[i] for i in range(numbers.shape[0])])
     network, use = rule.network, PLAIN if loop.interpret else GPU
-    axes = _axes(memory, hidden)
+    axes = axes_of_units(memory, hidden)
 
     def example(at: Any) -> tuple[Any, jax.Array]:
         step = jnp.minimum(first + at, x.shape[0] - 1)
@@ -175,9 +175,3 @@ def _turned(work: UnitMajorState) -> UnitMajorState:
     """The state with the first layer's arrays transposed."""
     turn = lambda leaf: jnp.swapaxes(leaf, -1, -2) if leaf.ndim > 1 else leaf
     return work.with_first(jax.tree.map(turn, work.layers[0]))
-
-
-def _axes(work: UnitMajorState, hidden: int) -> UnitMajorState:
-    """For every array of a state in memory the axis of the hidden units, or 0 if it has none."""
-    axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == hidden else 0
-    return jax.tree.map(axis_of(-1), work).with_first(jax.tree.map(axis_of(-2), work.layers[0]))
