@@ -43,6 +43,7 @@ def rows(arena, stream):
     return {row["learner"]: row for row in found if row["stream"] == stream}
 
 
+@pytest.mark.long
 def test_an_arena_leaves_a_page_tables_and_answers(arena):
     assert {path.name for path in arena.iterdir()} == {
         *("arena.html", "table.csv", "table.md", "answers.json", "costs", "sweeps")
@@ -53,6 +54,7 @@ def test_an_arena_leaves_a_page_tables_and_answers(arena):
     assert "was widened" not in page  # the quick version widens no grid
 
 
+@pytest.mark.long
 def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_stream(arena):
     for stream in ("tracking", "digits"):
         values = cp.open_evaluation(arena / "sweeps" / stream).values()
@@ -72,6 +74,7 @@ def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_str
         assert float(overall[name]["rank"]) == np.mean([float(each[name]["rank"]) for each in parts])
 
 
+@pytest.mark.long
 def test_the_table_is_drawn(arena, tmp_path):
     columns, found = arena_figure.read(str(arena / "table.md"))
     assert columns == ["overall", "Tracking", "Label-shifted digits"] and found.keys() == {*QUICK}
@@ -82,12 +85,14 @@ def test_the_table_is_drawn(arena, tmp_path):
     assert [float(text.replace("−", "-")) for text in drawn[::3]] == pytest.approx(expected, abs=0.51)
 
 
+@pytest.mark.long
 def test_features_and_weights_are_recorded_over_time(arena):
     records = cp.open_evaluation(arena / "sweeps" / "digits").records["foresight"]
     assert records.effective_rank.min() >= 1 and records.effective_rank.max() <= 4
     assert ((records.dead_units >= 0) & (records.dead_units <= 1)).all() and (records.weight_size > 0).all()
 
 
+@pytest.mark.long
 def test_an_arena_that_is_done_is_written_again_without_a_run(arena, monkeypatch, capsys):
     monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
     monkeypatch.setattr("crossprop.costs.measure_costs", None)

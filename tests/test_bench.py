@@ -171,6 +171,7 @@ def test_an_engine_or_optimizer_of_somebody_else_is_timed_without_a_floor(case, 
     assert (tmp_path / "bench.png").exists()
 
 
+@pytest.mark.long
 def test_other_libraries_are_timed_beside_the_engines_and_have_rows_in_the_same_table(capsys):
     rows = script("against_others").main(["geoff-30", "mnist", *TINY])
     timed = {(row.workload, row.case.name, row.contender) for row in rows}

@@ -152,7 +152,7 @@ def assert_kernel_agrees_with_scan(runs):
     ("rule", "optimizer"),
     [
         *(
-            pytest.param(rule, optimizer, marks=[pytest.mark.long] * (rule in ("projected", "sum")))
+            pytest.param(rule, optimizer, marks=[pytest.mark.long] * (rule in ("approx", "projected", "sum")))
             for rule, optimizer in zip(RULES, itertools.cycle(OPTIMIZERS), strict=False)
         ),
         pytest.param("crossprop", "adam", marks=pytest.mark.long),

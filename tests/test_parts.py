@@ -29,7 +29,7 @@ RULES = {
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0),
     "frozen": partial(cp.Frozen, optimizer="adam"),
 }
-QUICK, LOWERED = ("approx",), ("crossprop", "foresight", "backprop")
+QUICK, LOWERED = ("approx",), ("crossprop", "foresight")
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -30,7 +30,7 @@ RULES = {
     "backprop": partial(cp.Backprop, optimizer="adam"),
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0, optimizer="adam"),
 }
-QUICK, LOWERED = ("backprop",), ("crossprop", "foresight")
+QUICK, LOWERED = ("backprop",), ("foresight",)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
