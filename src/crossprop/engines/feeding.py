@@ -32,9 +32,9 @@ RECENT = 2
 NUMBERS_ON_DEVICE = 2**30
 """Pools with more numbers than this stay on the host, and a segment's examples are sent."""
 SEGMENTS_SENT = 16
-"""Row numbers of at most so many segments are sent at a time."""
+"""Row numbers are sent for at most this many segments at a time;"""
 ROW_NUMBERS_SENT = 2**22
-"""And of fewer if they were more than this, but of at least one segment."""
+"""for fewer segments if that would be more numbers than this, but for at least one."""
 
 
 class Source(ABC):

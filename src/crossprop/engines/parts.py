@@ -49,13 +49,14 @@ MOST_NUMBERS_OF_ROWS = 2**14
 MOST_NUMBERS = 2**17
 """More than fit into registers, but few enough for the L1 cache."""
 NUMBERS_PER_PROGRAM = 40_000
-"""Several programs share a run that has more; the registers of a multiprocessor hold about as many."""
+"""Several programs share a run with more numbers than this, about as many as a multiprocessor has registers for."""
 FEWEST_UNITS = 8
 """Units of the second layer that a program gets at least."""
 MOST_EXCHANGED = 2**16
-"""Numbers that a program reads for each example, the shares of all programs; with more a loop is as fast."""
+"""Numbers of all programs' shares, which each program reads for every example. With that many, an XLA loop was nearly
+as fast; more was not tried."""
 ADD_UP = (Backprop, Foresight, CrosspropApprox)
-"""Rules whose credit by all units of the layer above is the sum of that by some and that by the others."""
+"""Rules whose credit for a unit is a sum over the units of the layer above, so that each program can add its share."""
 NUMBERS_PER_THREAD = 250
 UNITS_PER_THREAD = 4
 """Or more: all rows of a unit are then in the same thread."""
@@ -201,7 +202,7 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
 
         def example(step: Any, carry: Any) -> Any:
             above, own = carry
-            # Read before anything is written, behind which a read would wait.
+            # Loaded before the coefficients are stored: the compiler may not move a load before a store.
             target, inputs = targets[step], (gram[step, pl.ds(begin, group)],)
             is_next = lax.broadcasted_iota(jnp.int32, (group, 1), 0) == step - begin
             z = jnp.sum(jnp.where(is_next, own.weights[0], 0), axis=0)

@@ -20,17 +20,18 @@ class Shares(NamedTuple):
     """How a program learns the sum over all programs of its run."""
 
     number: Any
+    """The program's own, from 0"""
     memory: Any
-    """`(buffers, programs, values)`"""
+    """Where programs write their shares, `(buffers, programs, values)`"""
     buffer: Any
-    """Where every program writes its share; another one than in the last exchange, which some may still read"""
+    """Which buffer this exchange uses; not that of the last exchange in this memory, which some may still read"""
     arrived: Any
-    """How many shares were written since the launch"""
+    """How many shares all programs have written since the launch"""
     earlier: Any
-    """The exchanges before this one"""
+    """How many exchanges there were before this one"""
 
     def total(self, own: jax.Array) -> jax.Array:
-        """Waits until every program of the run has given its own; always the same sum, in the same order."""
+        """The sum of all programs' `own`, in the order of their numbers; waits until all have written theirs."""
         assert triton is not None
         programs = self.memory.shape[1]
         if programs == 1:
