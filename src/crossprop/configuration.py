@@ -13,7 +13,7 @@ from crossprop.hyperparameters import unwrapped
 
 
 def configuration(value: Any) -> Any:
-    """`value` in JSON's types. Numbers keep every bit; a long array is named by its shape and hash."""
+    """`value` in JSON's types. Numbers keep every bit; a long array is named by its shape, type and hash."""
     value = unwrapped(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -31,7 +31,8 @@ def configuration(value: Any) -> Any:
         if array.ndim == 0:
             return array.item()
         in_order = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # a copy only where needed
-        return {"shape": list(array.shape), "sha256": hashlib.sha256(in_order.data).hexdigest()}
+        named = {"shape": list(array.shape), "type": array.dtype.str}
+        return named | {"sha256": hashlib.sha256(in_order.data).hexdigest()}
     if isinstance(value, dict):
         return {str(name): configuration(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
