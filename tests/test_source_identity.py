@@ -81,6 +81,7 @@ optimizer, other = made(2), made(3)
 metric = Callable(2)
 short = lambda outcome, y: outcome.loss + 1
 table = lambda outcome, y: outcome.loss + TABLE["b"].sum()
+doubled = lambda outcome, y: mine_helpers.scaled(2 * outcome.loss)
 '''
 HELPERS = """
 def slope(x): return inner(x)
@@ -333,3 +334,43 @@ def test_a_store_warns_once_of_code_that_it_cannot_know(tmp_path):
     with pytest.warns(UserWarning, match=r"cannot tell .* metrics\['m'\] uses _thread:a lock") as told:
         sweep(tmp_path / "store", cp.Frozen(NET, 0.1), metrics=metrics)
     assert len(told) == 1
+
+
+# In one process, after an edit.
+
+
+def test_code_edited_in_this_process_is_traced_anew(mine, tmp_path):
+    """After `importlib.reload`, and after a variable of a module is bound anew, for the same objects."""
+    module = mine()
+    rule, factor = module.Rule(NET, 0.1), 1.0
+    state, x = rule.init(jax.random.key(0)), np.ones((1, 6))
+
+    def results():
+        records = cp.run(rule, STREAM, 1, 20, metrics={"m": module.doubled}, progress=False)
+        moved = rule.update(state, x[0], 1.0)[0], cp.live(rule, state, x, np.ones(1))[0]
+        sums = [float(jnp.abs(each.incoming - state.incoming).sum()) for each in moved]
+        return *sums, float(records.loss[0, 0, -1]), float((records.m / records.loss)[0, 0, 0])
+
+    def edit(new):
+        (tmp_path / "mine_helpers.py").write_text(HELPERS.replace("return x\ndef late", f"return {new} * x\ndef late"))
+        importlib.reload(module.mine_helpers)
+
+    first = results()
+    for factor in (3.0, 2.0):
+        edit(factor)
+        found = results()
+        np.testing.assert_allclose(found[:2], np.multiply(first[:2], factor), rtol=1e-5)
+        np.testing.assert_allclose(found[3] / first[3], factor, rtol=1e-5)
+        assert found[2] != first[2]
+    module.mine_helpers.scaled = lambda x: x
+    assert results() == first
+
+
+def test_a_sweep_after_an_edit_in_this_process_stores_numbers_of_the_new_code(mine, tmp_path):
+    module = mine()
+    sweep(tmp_path / "store", module.Rule(NET, 0.1))
+    module.mine_helpers.scaled = lambda x: -x
+    with pytest.warns(UserWarning, match="other code"):
+        stored = sweep(tmp_path / "store", module.Rule(NET, 0.1))
+    edited = mine(("def scaled(x): return x", "def scaled(x): return -x"))
+    assert stored.equals(sweep(None, edited.Rule(NET, 0.1)))

@@ -25,6 +25,7 @@ from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
 from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
 from crossprop.formats import about, plural
 from crossprop.learners.base import Learner
+from crossprop.source_identity import drop_outdated_programs
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
@@ -144,6 +145,8 @@ class Executor:
     ):
         self.cells, self.engines, self.options = cells, engines, options
         self.on_progress, self.checkpoints = on_progress, checkpoints
+        drop_outdated_programs(*{id(each): each for cell in cells for each in (cell.learner, cell.stream)}.values())
+        drop_outdated_programs(*options.observers)
         self.keys = key_data({cell.seed for cell in cells})
         self.pool = pool or DevicePool()
         self.stop = threading.Event()

@@ -18,6 +18,7 @@ from crossprop.engines.segments import compiler_options
 from crossprop.learners.base import Learner, Outcome
 from crossprop.learners.calling import check_leaves, check_state, one_hot
 from crossprop.network import float_type
+from crossprop.source_identity import drop_outdated_programs
 
 ROWS = 4096
 """Examples of a `predict` that are in memory at a time."""
@@ -43,6 +44,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     x, y = checked_examples(learner, x, y)
     check_leaves(state)
     make_room()
+    drop_outdated_programs(learner)
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
         state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
         return state, Outcome(*outcomes)
@@ -59,6 +61,7 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     x = _rows("x", x, learner.network.inputs)
     check_leaves(state)
     make_room()
+    drop_outdated_programs(learner)
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))
     return jnp.concatenate([_predicted(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])

@@ -21,7 +21,7 @@ import inspect
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import metadata
 from importlib.machinery import PathFinder
@@ -88,8 +88,8 @@ def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
         )
 
 
-Bindings = list[tuple[Mapping[str, Any], str, Any]]
-"""Global variables and class attributes that code uses: their scopes, names, and values when looked up."""
+Bindings = list[tuple[Callable[[str], Any], str, Any]]
+"""Global variables and class attributes that code uses: how to look each up, by which name, and its value then."""
 
 _latest: dict[int, tuple[weakref.ref[Any], str]] = {}
 """The identity of each class and function of the user's own when programs were last compiled from it, by `id`."""
@@ -114,7 +114,7 @@ def drop_outdated_programs(*values: Any) -> Bindings:
 
 def are_bound(bindings: Bindings) -> bool:
     """Whether names still have the values that they had: a quick check for later edits, which sees most of them."""
-    return all(scope.get(name) is value for scope, name, value in bindings)
+    return all(look_up(name) is value for look_up, name, value in bindings)
 
 
 def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -370,7 +370,7 @@ class _Walk:
 
     def _bound(self, scope: Mapping[str, Any], name: str) -> Any:
         value = scope.get(name)
-        self.bindings.append((scope, name, value))
+        self.bindings.append((scope.get, name, value))
         self.say(name)
         self.visit(value)
         return value

@@ -13,6 +13,7 @@ from jax.core import Tracer
 from crossprop import _checks as check
 from crossprop._programs import make_room
 from crossprop.network import float_type
+from crossprop.source_identity import Bindings, are_bound, drop_outdated_programs
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -50,8 +51,19 @@ class _CompiledMethod:
             return partial(_checked_call, self.function, learner)
         key = id(learner)
         call = _quick_call(_compiled(self.function, structure), leaves, learner.network)
+        bindings = drop_outdated_programs(learner)
+        if bindings:  # code of the user's own, which may be edited
+            call = self._while_bound(bindings, call, weakref.ref(learner))
         self.calls[key] = weakref.ref(learner, lambda _: self.calls.pop(key, None)), call
         return call
+
+    def _while_bound(self, bindings: Bindings, call: Callable[..., Any], learner: "weakref.ref[Any]") -> Any:
+        def checked(*arguments: Any, **named: Any) -> Any:
+            if not are_bound(bindings):
+                bindings[:] = drop_outdated_programs(learner())
+            return call(*arguments, **named)
+
+        return checked
 
 
 def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) -> Callable[..., Any]:
