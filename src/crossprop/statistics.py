@@ -21,7 +21,9 @@ class Estimate(NamedTuple):
 def mean_interval(values: np.ndarray, axis: int = 0, level: float = 0.95, resamples: int = 2000) -> Estimate:
     """The mean over `axis` and its percentile bootstrap interval. The resampling is seeded, hence reproducible.
 
-    All other axes share the same resamples, so the points of a curve are resampled by whole runs.
+    All other axes share the same resamples, so the points of a curve are resampled by whole runs. With few values it
+    is too narrow: at 95% it covers the true mean of 5 normal values about 84% of the time, of 10 about 90%, of 30 about
+    93%, and of skewed ones less often.
 
     ```python
     mean, low, high = mean_interval(np.array([1.0, 2.0, 4.0]))
