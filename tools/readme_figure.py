@@ -23,11 +23,11 @@ TEXTS = {
     "incoming_drift": {"backprop": (6000, 10.1), "crossprop": (6000, 2.9), "frozen never moves": (6000, 0.4)},
 }
 TITLES = {"loss": "squared error", "incoming_drift": "how far the hidden layer moved, |U − U₀|"}
-CONCLUSION = "The paper's crossprop hardly moves its features, and does no better than frozen ones."
+CONCLUSION = "At the paper's settings crossprop hardly moves its features, and does no better than frozen ones."
 CAPTION = """\
 Mean of 30 seeds with 95% bands; each example is seen once. At a dotted line the task changes without notice: half of
 the weights that make the targets are redrawn. All three learn the output weights W; frozen never moves the hidden
-layer's weights U. All have the paper's step size; see the studies for tuned ones."""
+layer's weights U. All have the paper's step size and initial weights; see the studies for tuned ones."""
 SMOOTHED = 10
 """Windows of 50 examples per point of the curve of the error."""
 

@@ -46,7 +46,8 @@ class Reproduction:
     parts: Annotated[Positional[tuple[Part, ...]], QUIET, arg(metavar="[PART ...]")] = PARTS
     """Parts of the paper to rerun: geoff, mnist or features; unset, all of them."""
     preset: Literal["paper", "scripts"] = "paper"
-    """Settings of the paper's text, or of the scripts that its authors published with it."""
+    """Settings of the paper's text, or of the scripts that its authors published with it. The rules are the paper's
+    with both: the scripts have the other sign of eta's term in crossprop's memory."""
     seeds: Unset[int] = None
     """Number of runs of each learner on GEOFF; unset, the paper's 30, or 5 with --quick."""
     mnist_seeds: Unset[int] = None

@@ -47,8 +47,8 @@ LEADS: Leads = {
     },
     "R1": {
         HOLDS: "What little it moves them helps, compared with a control that never moves them: {}",
-        DOES_NOT: "But small movement is no sign of good features. A control that never moves them does as well or"
-        " better: {}",
+        DOES_NOT: "But small movement is no sign of good features. With this step size and these initial weights, a"
+        " control that never moves them does as well or better: {}",
         None: "Whether moving them helps, compared with a control that never moves them, is not settled: {}",
     },
     "M1": {
