@@ -1,6 +1,7 @@
 """Results are never served for other code: what a user writes is identified by what it computes."""
 
 import importlib
+import json
 import pickle
 import subprocess
 import sys
@@ -374,3 +375,30 @@ def test_a_sweep_after_an_edit_in_this_process_stores_numbers_of_the_new_code(mi
         stored = sweep(tmp_path / "store", module.Rule(NET, 0.1))
     edited = mine(("def scaled(x): return x", "def scaled(x): return -x"))
     assert stored.equals(sweep(None, edited.Rule(NET, 0.1)))
+
+
+# Settings of JAX and of its compiler.
+
+
+def test_a_seed_has_the_same_numbers_whatever_the_settings_of_random_numbers(monkeypatch):
+    script = (
+        "import crossprop as cp, numpy as np\n"
+        "net = cp.Network(inputs=6, hidden=8)\n"
+        "stream = cp.Geoff(inputs=6, features=10, tasks='A', examples=40)\n"
+        "print(cp.run(cp.Backprop(net, 0.1), stream, 2, 20, progress=False).loss.values.tolist())"
+    )
+    monkeypatch.setenv("JAX_THREEFRY_PARTITIONABLE", "0")
+    monkeypatch.setenv("JAX_RANDOM_SEED_OFFSET", "5")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    here = cp.run(cp.Backprop(NET, 0.1), STREAM, 2, 20, progress=False)
+    np.testing.assert_allclose(json.loads(done.stdout), here.loss, rtol=1e-6)
+
+
+def test_flags_of_the_compiler_are_part_of_what_a_store_holds(tmp_path, monkeypatch):
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    first = sweep(tmp_path / "store", cp.Backprop(NET, 0.1))
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=1")
+    assert sweep(tmp_path / "store", cp.Backprop(NET, 0.1)).identical(first)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    with pytest.raises(ValueError, match="xla_flags"):
+        sweep(tmp_path / "store", cp.Backprop(NET, 0.1))

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
@@ -35,6 +36,7 @@ ITERATOR_SEGMENT = 1024
 """Examples of an iterator that all runs go through before the next ones are taken."""
 MOST_CACHED = 2**30
 """Bytes of compiled programs on disk; beyond, those that were used longest ago are removed."""
+HARMLESS_FLAGS = ("--xla_force_host_platform_device_count", "--xla_dump")
 LONG = 30
 """Seconds; a command that takes longer prints an estimate first."""
 
@@ -42,14 +44,16 @@ LONG = 30
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
     """The two keys of a seed: `(stream_key, initial_key)`, for `stream.begin` and for `learner.init`."""
     check.integer("seed", seed, low=0, high=2**32 - 1)
-    stream_key, initial_key = _split(np.uint32(seed))
+    with jax.threefry_partitionable(True):
+        stream_key, initial_key = _split(np.uint32(seed))
     return stream_key, initial_key
 
 
 def key_data(seeds: Iterable[int]) -> dict[int, np.ndarray]:
     """The data of `keys`, a row each, of many seeds at once."""
     chosen = list(seeds)
-    return dict(zip(chosen, np.asarray(_split_all(np.array(chosen, np.uint32))), strict=True))
+    with jax.threefry_partitionable(True):
+        return dict(zip(chosen, np.asarray(_split_all(np.array(chosen, np.uint32))), strict=True))
 
 
 @jax.jit
@@ -59,7 +63,8 @@ def _split_all(seeds: jax.Array) -> jax.Array:
 
 @jax.jit
 def _split(seed: Any) -> jax.Array:
-    return jax.random.split(jax.random.key(seed, impl="threefry2x32"))
+    data = jnp.stack([jnp.zeros((), jnp.uint32), seed])  # `jax.random.key` would add the user's offset of seeds
+    return jax.random.split(jax.random.wrap_key_data(data, impl="threefry2x32"))
 
 
 class Cell(NamedTuple):
@@ -257,7 +262,12 @@ class Executor:
     def _on_device(self, work: Callable[..., Any], *arguments: Any) -> Any:
         device = self.pool.free.get()
         try:
-            with interrupts.stopped_by(self.stop), jax.enable_x64(self.x64), jax.default_device(device):
+            with (
+                interrupts.stopped_by(self.stop),
+                jax.enable_x64(self.x64),
+                jax.threefry_partitionable(True),  # a seed's numbers do not follow the user's setting
+                jax.default_device(device),
+            ):
                 return work(*arguments)
         finally:
             self.pool.free.put(device)
@@ -273,6 +283,12 @@ def devices() -> list[Any]:
     if chosen is None:
         return jax.local_devices()
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
+
+
+def compiler_flags() -> str:
+    """Flags that the user gives to XLA's compiler: they may change the numbers of runs."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    return " ".join(sorted(flag for flag in flags if not flag.startswith(HARMLESS_FLAGS)))
 
 
 def _batches(

@@ -30,7 +30,7 @@ from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.session import plain_numbers
-from crossprop.execution import Cell, CellResult, Executor, RunOptions, devices, engine_for
+from crossprop.execution import Cell, CellResult, Executor, RunOptions, compiler_flags, devices, engine_for
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -228,7 +228,8 @@ def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
     for which, state in states.items():
         found.update(repr(which).encode())
         for leaf in jax.tree.leaves(state):
-            found.update(np.asarray(plain_numbers(leaf)).tobytes())
+            numbers = np.asarray(plain_numbers(leaf))
+            found.update(f"{numbers.shape} {numbers.dtype.str}".encode() + numbers.tobytes())
     return found.hexdigest()
 
 
@@ -274,13 +275,14 @@ def further_dims(variable: str, count: int) -> tuple[str, ...]:
 def provenance(engines: Mapping[str, str]) -> dict[str, Any]:
     """What the records were made with. `engine` is one name if all learners had the same, else a JSON object."""
     names = set(engines.values())
-    return {
+    made_with = {
         "schema": SCHEMA,
         "crossprop": __version__,
         "jax": jax.__version__,
         "engine": names.pop() if len(names) == 1 else json.dumps(dict(engines)),
         "device": devices()[0].device_kind,
     }
+    return made_with | ({"xla_flags": flags} if (flags := compiler_flags()) else {})
 
 
 def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int], record_every: int) -> dict[str, str]:

@@ -19,7 +19,7 @@ from crossprop.arguments import (
 )
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
-from crossprop.execution import RunOptions
+from crossprop.execution import RunOptions, compiler_flags
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import CodeIdentity, code_identity
@@ -92,6 +92,7 @@ class SweepSpec:
         common = {
             "record_every": self.record_every,
             "float_type": str(float_type()),
+            "xla_flags": compiler_flags(),
             "steps": self.steps,
             "probes": {name: configuration(probe) for name, probe in self.observers.probes},
             "metrics": {name: configuration(metric) for name, metric in self.observers.metrics},
@@ -126,7 +127,7 @@ class StoreHeader:
 
     grids: list[Grid]
     common: dict[str, Any]
-    """`record_every`, `float_type`, `steps`, `probes` and `metrics`; functions by their modules and names."""
+    """`record_every`, `float_type`, `xla_flags`, `steps`, `probes` and `metrics`; functions by module and name."""
     store: str = ""
     """The store's own number, which all of its blocks have."""
 
