@@ -1,6 +1,7 @@
 """Bounds: what is too large is refused before work, with the figure; what is no number is named."""
 
 import os
+import resource
 from fractions import Fraction
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop import _memory
 from crossprop._files import why_not_private
 from crossprop.execution import bound_compilation_cache, use_compilation_cache
 
@@ -28,6 +30,58 @@ def test_a_network_larger_than_memory_is_refused_with_the_figure(hidden, use):
     }
     with pytest.raises(ValueError, match=rf"hidden={hidden}.* would take [\d,.]+ .iB of memory, and .* are free"):
         calls[use]()
+
+
+@pytest.fixture
+def limits(tmp_path, monkeypatch):
+    """`limits(groups, of)`: control groups' files with these contents, for a process in the groups `of`."""
+
+    def limits(groups, of):
+        for name, contents in groups.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(contents)
+        (tmp_path / "cgroup").write_text(of)
+        return _memory.free_memory()
+
+    monkeypatch.setattr(_memory, "_host_memory", lambda: 10_000)
+    monkeypatch.setattr(_memory, "PROCESS", tmp_path)
+    roots = (tmp_path / "v2", tmp_path / "v1")
+    monkeypatch.setattr(
+        _memory, "CGROUPS", [(root, *files) for root, (_, *files) in zip(roots, _memory.CGROUPS, strict=True)]
+    )
+    return limits
+
+
+def group(limit, used, files, version=2):
+    names = {
+        2: ("memory.max", "memory.current", "inactive_file"),
+        1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    }
+    return {
+        names[version][0]: limit,
+        names[version][1]: str(used),
+        "memory.stat": f"x 1\n{names[version][2]} {files}\n",
+    }
+
+
+def test_free_memory_is_that_of_the_tightest_control_group_around_the_process(limits):
+    make = lambda folder, files: {f"{folder}/{name}": contents for name, contents in files.items()}
+    job = make("v2/slurm/job", group("5000", 1500, 500)) | make("v2/slurm/job/step", group("max", 1000, 0))
+    assert limits(job, "0::/slurm/job/step\n") == 4000
+    assert limits(make("v2/slurm", group("2000", 1500, 100)), "0::/slurm/job/step\n") == 600
+    assert limits({}, "0::/not/here\n") == 10_000
+    old = make("v1/uid/job", group("3000", 1000, 300, 1)) | make("v1/uid", group(str(2**63 - 4096), 5, 0, 1))
+    assert limits(old, "5:cpu:/slurm\n4:memory:/uid/job\n0::/not/here\n") == 2300
+    container = make("v1", group("1000", 200, 0, 1))
+    assert limits(container, "4:memory:/docker/not-here\n") == 800
+
+
+@pytest.mark.parametrize(("limit", "free"), [("RLIMIT_AS", 9000 - 4096), ("RLIMIT_DATA", 9000 - 2048)])
+def test_free_memory_is_within_the_limits_of_the_shell(limits, tmp_path, monkeypatch, limit, free):
+    (tmp_path / "status").write_text("Name:\tpython\nVmSize:\t       4 kB\nVmData:\t       2 kB\n")
+    chosen = getattr(resource, limit)
+    monkeypatch.setattr(resource, "getrlimit", lambda each: (9000 if each == chosen else resource.RLIM_INFINITY, 9999))
+    assert limits({}, "") == free
 
 
 def test_a_memory_larger_than_the_network_counts():

@@ -7,15 +7,13 @@ from typing import Any
 import jax
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+PROCESS = Path("/proc/self")
 CGROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        "/sys/fs/cgroup/memory/memory.stat",
-    ),
+    (Path("/sys/fs/cgroup"), "memory.max", "memory.current", "inactive_file"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Files with the limit of a container, what it uses, and how much of that are files which need not stay in memory."""
+"""For both versions of Linux's control groups: their folder, a group's files with its limit and what it uses, and the
+entry of `memory.stat` with how much of that are files which need not stay in memory."""
 
 
 SMALL = 2**24
@@ -36,7 +34,7 @@ def free_memory(device: Any = None) -> int:
     stats = None if device is None else device.memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"] - stats.get("bytes_in_use", 0))
-    return min((_host_memory(), *_container_memory()))
+    return min((_host_memory(), *_group_memory(), *_limited_memory()))
 
 
 def _host_memory() -> int:
@@ -51,16 +49,42 @@ def _host_memory() -> int:
         return 2**40  # an operating system that does not tell
 
 
-def _container_memory() -> list[int]:
+def _group_memory() -> list[int]:
+    """What is left in this process's control groups and those around them, as of a container or a cluster's job."""
+    try:
+        paths = [line.split(":", 2) for line in (PROCESS / "cgroup").read_text().splitlines()]
+    except OSError:
+        return []
     found = []
-    for limit, used, details in CGROUPS:
-        try:
-            entries = dict(line.split(maxsplit=1) for line in Path(details).read_text().splitlines())
-            in_use = int(Path(used).read_text()) - int(entries.get("inactive_file", 0))
-            found.append(max(0, int(Path(limit).read_text()) - in_use))
-        except (OSError, ValueError):  # not there, or "max"
-            continue
+    for root, limit, used, files in CGROUPS:
+        for _, controllers, path in paths:
+            if controllers not in ("", "memory"):
+                continue
+            own = root / path.lstrip("/")  # as the host names it, which within a container need not be there
+            for group in (own, *own.parents):
+                try:
+                    entries = dict(line.split(maxsplit=1) for line in (group / "memory.stat").read_text().splitlines())
+                    in_use = int((group / used).read_text()) - int(entries.get(files, 0))
+                    found.append(max(0, int((group / limit).read_text()) - in_use))
+                except (OSError, ValueError):  # not there, or "max"
+                    continue
     return found
+
+
+def _limited_memory() -> list[int]:
+    """What is left of the limits that `ulimit` sets, where the system tells what is used."""
+    try:
+        import resource
+
+        status = dict(line.split(":", 1) for line in (PROCESS / "status").read_text().splitlines())
+        limits = {"VmSize": resource.RLIMIT_AS, "VmData": resource.RLIMIT_DATA}
+        return [
+            max(0, most - 1024 * int(status[used].split()[0]))
+            for used, limit in limits.items()
+            if (most := resource.getrlimit(limit)[0]) != resource.RLIM_INFINITY
+        ]
+    except (ImportError, OSError, KeyError):
+        return []
 
 
 def bytes_of(tree: Any) -> int:
