@@ -1,9 +1,12 @@
 """Ctrl-C is never lost, wherever Python is when it comes; and a process can compile any number of programs."""
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 
 import jax
@@ -66,6 +69,52 @@ def test_a_handler_of_the_users_is_kept():
         assert heard and signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_within_asyncio_ends_a_run_at_once():
+    seen = []
+
+    def interrupt(_):
+        seen.append(1)
+        if len(seen) == 1:
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.05)
+
+    async def work():
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            cp.run(cp.Backprop(NET, 0.01), Noise(), seeds=40, steps=20, progress=interrupt)
+        finally:
+            assert signal.getsignal(signal.SIGINT) is before
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(work())
+    assert len(seen) < 40
+
+
+def test_work_in_a_process_forked_after_runs_is_refused_and_says_what_to_use():
+    learner, stream = cp.Backprop(NET, 0.01), Noise()
+    state, x = learner.init(jax.random.key(0)), np.ones((4, 3))
+    calls = [
+        lambda: cp.run(learner, stream, seeds=1, steps=20),
+        lambda: cp.live(learner, state, x, np.ones(4)),
+        lambda: cp.predict(learner, state, x),
+    ]
+    calls[0]()
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of JAX and of Python, which say that it is risky
+            child = os.fork()
+        if not child:
+            signal.alarm(10)
+            try:
+                call()
+            except RuntimeError as problem:
+                os._exit(0 if '"spawn" or "forkserver"' in str(problem) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+    calls[0]()
 
 
 @pytest.mark.long

@@ -21,9 +21,11 @@ class Stopped(Exception):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While it lasts no Ctrl-C is lost: at the latest it is raised at the end. Handlers that a user set are kept."""
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    """While it lasts no Ctrl-C is lost: at the latest it is raised at the end. Handlers that a user set are kept, but
+    not that of `asyncio.run`, which would wait until the event loop has its turn."""
+    in_main, found = threading.current_thread() is threading.main_thread(), signal.getsignal(signal.SIGINT)
+    of_asyncio = getattr(getattr(found, "func", None), "__module__", None) == "asyncio.runners"
+    if not in_main or not (found is signal.default_int_handler or of_asyncio):
         yield
         check()
         return
@@ -33,7 +35,7 @@ def interruptible() -> Iterator[None]:
         yield
         check()
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, found)
         _pending.clear()
 
 

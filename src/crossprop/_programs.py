@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from crossprop import _forks
+
 COMPILED = "/jax/core/compile/backend_compile_duration"
 """The event by which JAX reports that a program was compiled."""
 MOST = 384
@@ -25,6 +27,7 @@ _compiled: list[None] = []
 
 def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
     if event == COMPILED:
+        _forks.note_use()
         _compiled.append(None)
 
 
@@ -34,6 +37,7 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 def make_room() -> bool:
     """Frees all compiled programs if there are many, and says whether it did. Those that run in other threads stay
     until they are done."""
+    _forks.check()
     if len(_compiled) < MOST or not _lock.acquire(blocking=False):
         return False
     try:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
+from crossprop import _forks
 from crossprop import _interrupts as interrupts
 from crossprop._files import bound_folder, cache_folder, why_not_private
 from crossprop._programs import make_room
@@ -279,6 +280,7 @@ def _stop_of(stream: Stream, options: RunOptions) -> int | None:
 
 def devices() -> list[Any]:
     """The devices for runs: the one that the user chose, or all local ones."""
+    _forks.check()
     chosen = jax.config.values["jax_default_device"]
     if chosen is None:
         return jax.local_devices()
