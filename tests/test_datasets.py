@@ -152,6 +152,17 @@ def test_the_cache_is_where_the_environment_says(tmp_path, monkeypatch):
     assert _files.cache_folder() == Path("/own")
 
 
+def test_a_user_without_a_home_has_a_cache_for_as_long_as_the_process_and_is_told(monkeypatch):
+    for name in ("CROSSPROP_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda _: {}["no such user"])
+    with pytest.warns(UserWarning, match="there is no home folder: .* Set CROSSPROP_CACHE"):
+        folder = _files.cache_folder()
+    assert _files.why_not_private(folder) is None and _files.cache_folder() == folder
+    _files._temporary_cache().cleanup()
+    _files._temporary_cache.cache_clear()
+
+
 @pytest.mark.parametrize(("split", "images", "labels"), [("train", TRAIN, TRAIN_LABELS), ("test", TEST, TEST_LABELS)])
 def test_mnist_is_its_files_in_their_order_with_pixels_from_0_to_1(home, split, images, labels):
     MNIST.fetch(put(home.source, GOOD))

@@ -2,14 +2,19 @@
 
 import contextlib
 import errno
+import fcntl
 import json
+import os
+import platform
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
-from crossprop import _files
+from crossprop import _files, _locks
 
 # A process that does not import JAX forks once for every line of the module: each child is killed before that line.
 KILLED_AT_EVERY_LINE = """
@@ -78,7 +83,7 @@ def test_readers_never_make_a_starting_writer_fail(tmp_path):
 
     def read():
         while not stop.is_set():
-            _files.lock_holder(path)
+            _locks.lock_holder(path)
             asked.set()
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -89,7 +94,7 @@ def test_readers_never_make_a_starting_writer_fail(tmp_path):
             asked.clear()
             path.write_text("process 1 on a machine that lost its power")
             assert asked.wait(10)
-            with _files.locked(path):
+            with _locks.locked(path):
                 pass
     finally:
         stop.set()
@@ -99,27 +104,144 @@ def test_readers_never_make_a_starting_writer_fail(tmp_path):
 
 def test_a_writer_waits_for_a_reader_and_refuses_another_writer(tmp_path):
     path = tmp_path / "lock"
-    assert _files.lock_holder(path) is None
+    assert _locks.lock_holder(path) is None
     with path.open("w") as held:
-        assert _files.try_lock(held, shared=True)
-        threading.Timer(0.1, _files.unlock, [held]).start()
-        with _files.locked(path):
-            assert (_files.lock_holder(path) or "").startswith("process ")
-            with pytest.raises(BlockingIOError, match="is being written to by process"), _files.locked(path):
+        assert _locks.try_lock(held, shared=True)
+        threading.Timer(0.1, _locks.unlock, [held]).start()
+        with _locks.locked(path):
+            assert (_locks.lock_holder(path) or "").startswith("process ")
+            with pytest.raises(BlockingIOError, match="is being written to by process"), _locks.locked(path):
                 pass
-    assert _files.lock_holder(path) is None
+    assert _locks.lock_holder(path) is None
 
 
 def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "lock").symlink_to(tmp_path / "mine")
-    for use in (_files.locked, lambda path: contextlib.nullcontext(_files.lock_holder(path))):
+    for use in (_locks.locked, lambda path: contextlib.nullcontext(_locks.lock_holder(path))):
         with (
             pytest.raises(ValueError, match="lock must be a file of its own, got a symbolic link"),
             use(tmp_path / "lock"),
         ):
             pass
     assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.fixture(params=[errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def no_flock(request, monkeypatch):
+    """A file system that cannot lock files, as Lustre and NFS can be mounted."""
+
+    def flock(*_):
+        raise OSError(request.param, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+def test_without_locks_of_the_file_system_there_is_still_one_writer_whom_others_can_ask_for(tmp_path, no_flock):
+    path, begun = tmp_path / "lock", []
+
+    def write():
+        with contextlib.suppress(BlockingIOError), _locks.locked(path):
+            begun.append(1)
+            time.sleep(0.2)
+
+    writers = [threading.Thread(target=write) for _ in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert begun == [1] and _locks.lock_holder(path) is None
+    with _locks.locked(path):
+        me = f"process {os.getpid()} on {platform.node()}"
+        assert _locks.lock_holder(path) == me
+        refused = f"is being written to by {me}: .* If that process is gone, remove {_locks.lock_file(path)}"
+        with pytest.raises(BlockingIOError, match=refused), _locks.locked(path):
+            pass
+    assert [each.name for each in tmp_path.iterdir()] == ["lock"]
+
+
+# A process that does not import JAX forks once for every line of the module: each child is killed before that line.
+LOCKS_AND_IS_KILLED = """
+import fcntl, os, signal, sys, types
+from pathlib import Path
+
+package = types.ModuleType("crossprop")
+package.__path__ = [sys.argv[1]]
+sys.modules["crossprop"] = package
+from crossprop import _locks
+
+path, lines = Path(sys.argv[2]) / "lock", 0
+
+
+def flock(*_):
+    raise OSError(38, "no locks here")
+
+
+def killed_before(line):
+    count = 0
+
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_code.co_filename != _locks.__file__:
+            return None
+        count += event == "line"
+        if count > line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+
+
+fcntl.flock, _locks.SECONDS_TO_WRITE = flock, 0.01
+while True:
+    child = os.fork()
+    if not child:
+        killed_before(lines)
+        with _locks.locked(path):
+            pass
+        os._exit(0)
+    if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+        break
+    lines += 1
+    with _locks.locked(path):
+        pass
+assert lines > 20, lines
+"""
+
+
+def test_without_locks_of_the_file_system_a_killed_writer_hinders_no_other(tmp_path):
+    command = [sys.executable, "-c", LOCKS_AND_IS_KILLED, str(Path(_locks.__file__).parent), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_lock_file_of_another_machine_is_left_and_named(tmp_path, no_flock):
+    path = tmp_path / "lock"
+    held = _locks.lock_file(path)
+    path.touch()
+    held.write_text("elsewhere\n1 12345")
+    assert _locks.lock_holder(path) == "process 1 on elsewhere"
+    with pytest.raises(BlockingIOError, match=f"process 1 on elsewhere: .* remove {held}"), _locks.locked(path):
+        pass
+    held.write_text(f"{platform.node()}\n{os.getpid()} an earlier process of this number")
+    assert _locks.lock_holder(path) is None
+    with _locks.locked(path):
+        pass
+
+
+def test_a_file_system_that_cannot_wait_for_the_disk_is_written_to_and_other_errors_name_the_file(
+    tmp_path, monkeypatch
+):
+    def refuse(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    for number in (errno.EINVAL, errno.ENOSYS):
+        _files.write_json(tmp_path / "store.json", {"a": number})
+        assert _files.read_json(tmp_path / "store.json") == {"a": number}
+    number = errno.EIO
+    with pytest.raises(OSError, match=r"store\.json"):
+        _files.write_json(tmp_path / "store.json", {"a": 1})
 
 
 def test_a_check_that_a_folder_can_be_written_to_creates_nothing(tmp_path):

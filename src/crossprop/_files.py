@@ -6,25 +6,39 @@ import hashlib
 import json
 import mmap
 import os
-import platform
 import shutil
 import sys
 import tempfile
 import threading
-import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for crossprop: `$CROSSPROP_CACHE`, or `crossprop` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """The user's cache folder for crossprop: `$CROSSPROP_CACHE`, or `crossprop` in `$XDG_CACHE_HOME` or `~/.cache`. A
+    user without a home folder gets one that is removed when the process ends, and a warning."""
     if own := os.environ.get("CROSSPROP_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crossprop"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crossprop"
+    except RuntimeError:
+        return Path(_temporary_cache().name)
+
+
+@cache
+def _temporary_cache() -> tempfile.TemporaryDirectory[str]:
+    folder = tempfile.TemporaryDirectory(prefix="crossprop-")
+    warnings.warn(
+        f"there is no home folder: compiled programs and data sets are kept in {folder.name} until this process ends. "
+        "Set CROSSPROP_CACHE to a folder of your own",
+        stacklevel=3,
+    )
+    return folder
 
 
 def why_not_private(folder: Path) -> str | None:
@@ -67,6 +81,8 @@ PART = ".part"
 """Ends the name of a file or folder that is not complete yet."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of the system's errors where there is no room for a file; its name is not in them."""
+UNSUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
+"""Numbers of the system's errors where a file system has no locks, as Lustre and NFS can be mounted."""
 DAMAGED = "damaged"
 """The folder of damaged files that were put aside."""
 AT_FDCWD, EXCHANGE = -100, 2
@@ -191,71 +207,16 @@ def _digest(contents: dict[str, Any]) -> str:
 
 
 def to_disk(path: Path) -> None:
-    """Waits until a file, or all files of a folder, are on the disk."""
+    """Waits until a file, or all files of a folder, are on the disk, if the file system can."""
     for each in (path, *path.rglob("*")) if path.is_dir() else (path,):
         number = os.open(each, os.O_RDONLY)
         try:
             os.fsync(number)
+        except OSError as problem:
+            if problem.errno not in (errno.EINVAL, *UNSUPPORTED):
+                raise OSError(problem.errno, problem.strerror, str(each)) from problem
         finally:
             os.close(number)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Locks a file for this process, whose name is in it meanwhile. The operating system releases the lock when the
-    process ends, however it ends."""
-    with _opened_lock(path, os.O_RDWR | os.O_CREAT) as file:
-        while not try_lock(file):
-            if not try_lock(file, shared=True):  # another writer has it
-                holder = file.read() or "another process"  # which has not written its name yet
-                raise BlockingIOError(
-                    f"{path.parent} is being written to by {holder}: wait for it to end, or choose another folder"
-                )
-            # Readers are asking after a writer that was killed. Without its name they have nothing to ask.
-            file.truncate(0)
-            unlock(file)
-            time.sleep(0.001)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.truncate()
-        yield
-        file.truncate(0)
-
-
-def lock_holder(path: Path) -> str | None:
-    """The process that has locked a file, if one has. The question makes no writer fail that is about to begin."""
-    try:
-        with _opened_lock(path, os.O_RDONLY) as file:
-            holder = file.read()
-            return None if not holder or try_lock(file, shared=True) else holder
-    except FileNotFoundError:
-        return None
-
-
-def _opened_lock(path: Path, flags: int) -> TextIO:
-    try:
-        number = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    except OSError as problem:
-        if problem.errno != errno.ELOOP:
-            raise
-        raise ValueError(f"{path} must be a file of its own, got a symbolic link, which is not followed") from None
-    return os.fdopen(number, "r+" if flags & os.O_RDWR else "r")
-
-
-def try_lock(file: TextIO, shared: bool = False) -> bool:
-    """Locks the file until it is closed, unless another process has locked it."""
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
-    except BlockingIOError:
-        return False
-    return True
-
-
-def unlock(file: TextIO) -> None:
-    import fcntl
-
-    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def check_writable(name: str, folder: Path) -> None:

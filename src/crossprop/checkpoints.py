@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from crossprop._files import DAMAGED, atomic_write, check_writable, locked, put_aside, read_json, write_json
+from crossprop._files import DAMAGED, PART, atomic_write, check_writable, put_aside, read_json, write_json
+from crossprop._locks import locked
 from crossprop._warning import warn
 from crossprop.engines.protocol import Session
 
@@ -83,7 +84,7 @@ def open_checkpoints(folder: str | Path | None, call: dict[str, str]) -> Iterato
         described = path / "call.json"
         others = sorted(each.name for each in path.iterdir() if each.name not in ("lock", "call.json", DAMAGED))
         if not described.exists():
-            foreign = [name for name in others if not name.startswith(".call.json")]
+            foreign = [name for name in others if not name.endswith(PART)]
             if foreign:
                 raise ValueError(f"checkpoint must be an empty folder or one that run wrote, got {str(path)!r}")
             write_json(described, call)

@@ -20,13 +20,12 @@ from crossprop._files import (
     PART,
     atomic_write,
     check_writable,
-    lock_holder,
-    locked,
     put_aside,
     read_json,
     to_disk,
     write_json,
 )
+from crossprop._locks import lock_holder, locked
 from crossprop._version import __version__
 from crossprop._warning import warn
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
