@@ -1,15 +1,18 @@
 """The lab without a browser: who is let in, what is offered, what is run, and what a setting is in code."""
 
 import dataclasses
+import errno
 import http.client
 import json
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -134,6 +137,38 @@ def test_without_the_token_nothing_is_served(client, path):
         answer.status == 403 and "token" in answer.text and "default-src" in answer.headers["content-security-policy"]
     )
     assert client.ask("/wrong/runs", {"page": "p", "setting": SMALL}).status == 403
+
+
+def test_a_request_for_no_path_is_refused(client):
+    connection = http.client.HTTPConnection(client.where.hostname, client.where.port, timeout=60)
+    with closing(connection):
+        connection.request("OPTIONS", "*")
+        assert connection.getresponse().status == 403
+
+
+def test_connections_that_ask_for_nothing_are_bounded_and_hinder_nobody(client, monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 4)
+    address = (client.where.hostname, client.where.port)
+    with ExitStack() as held:
+        running, answer = client.open("runs", {"page": "one", "setting": LONG})
+        held.enter_context(closing(running))
+        for _ in range(12):
+            held.enter_context(socket.create_connection(address)).sendall(b"GET")
+            assert client.ask("catalogue").status == 200
+        assert len(client.lab.server.server_state.connections) <= 6
+        until(lambda: json.loads(answer.readline())["kind"] == "windows")
+        answer.close()
+    until(lambda: not client.pages.runs)
+
+
+def test_connections_without_a_file_descriptor_leave_no_traceback(caplog):
+    with serving() as client:
+        loop = client.lab.server.servers[0].get_loop()
+        refused = OSError(errno.EMFILE, "Too many open files")
+        for exception in (refused, ZeroDivisionError("a fault")):
+            loop.call_soon_threadsafe(loop.call_exception_handler, {"message": "accept", "exception": exception})
+        until(lambda: "a fault" in caplog.text)
+    assert "Too many" not in caplog.text
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", ""])
@@ -329,6 +364,7 @@ def test_compiling_is_announced_for_new_programs_only(client):
         (SMALL | {"steps": 10**6}, "steps must be between 1 and 120, got 1000000"),
         (SMALL | {"import": ["os"]}, "a key of a setting must be one of"),
         (SMALL | {"network": {"hidden": 10**7}}, "the states of all runs must fit in 2 GiB for the lab, got"),
+        (SMALL | {"network": {"hidden": [2] * 21}}, "hidden must have at most 20 layers in the lab, got 21"),
         (SMALL | {"network": {"hidden": 0}}, "hidden must be at least 1, got 0"),
         (SMALL | {"record_every": 0.5}, "record_every must be a whole number, got 0.5"),
         ("no table", "a setting must be a table, got 'no table'"),
@@ -342,7 +378,9 @@ def test_a_setting_that_cannot_be_run_is_named_before_work(client, setting, expe
 def test_requests_are_bounded(client, monkeypatch):
     long = client.ask("runs", b" " * (server.MOST_BODY + 1))
     assert long.status == 422 and "at most 65536 bytes" in long.json()["error"]
-    assert client.ask("runs", b"{").json()["error"] == "a request must be JSON"
+    assert "a request must be JSON" in client.ask("runs", b"{").json()["error"]
+    deep = b'{"page": "p", "paused": ' + b"[" * 30_000 + b"]" * 30_000 + b"}"
+    assert [client.ask(name, deep).status for name in ("runs", "pause")] == [422, 422]
     assert "page must be" in client.ask("runs", {"setting": SMALL}).json()["error"]
     assert "paused must be" in client.ask("pause", {"page": "a page"}).json()["error"]
     monkeypatch.setattr(server, "MOST_PAGES", 0)
@@ -366,6 +404,27 @@ def test_examples_of_the_last_few_streams_are_kept(client, monkeypatch):
     monkeypatch.setattr(live, "STREAMS_KEPT", 1)
     frames(client, changed() | {"stream": SMALL["stream"] | {"noise": 0.2}})
     assert len(client.pages.workshop.sources) == 1
+
+
+def test_examples_are_given_back_when_pages_close(client, monkeypatch):
+    monkeypatch.setattr(live, "SECONDS_KEPT", 0)
+    frames(client, SMALL)
+    until(lambda: not client.pages.workshop.sources)
+
+
+def test_examples_of_all_pages_are_bounded_and_those_in_use_come_first(client, monkeypatch):
+    workshop = client.pages.workshop
+    monkeypatch.setattr(live, "STREAMS_KEPT", 1)
+    only(frames(client, SMALL), "end")
+    size = workshop._size()
+    monkeypatch.setattr(live, "STREAMS_KEPT", 4)
+    assert size >= 2 * 60 * 20
+    monkeypatch.setattr(live, "MOST_EXAMPLES", size)
+    only(frames(client, SMALL | {"stream": SMALL["stream"] | {"noise": 0.7}}), "end")
+    assert len(workshop.sources) == 1 and workshop._size() == size
+    monkeypatch.setattr(live, "MOST_EXAMPLES", size - 1)
+    other = SMALL | {"stream": SMALL["stream"] | {"noise": 0.8}}
+    assert "the examples of all seeds and pages must fit in" in frames(client, other)[-1]["error"]
 
 
 NAMED = {
@@ -489,6 +548,42 @@ def test_server_ends_although_a_page_listens():
     with closing(connection):
         answer.read()
     assert not client.lab.workshop.watched
+
+
+def test_server_ends_although_something_is_compiled(monkeypatch):
+    compiling, done = threading.Event(), threading.Event()
+    monkeypatch.setattr(live, "SECONDS_TO_END", 0.1)
+    monkeypatch.setattr(live, "make_room", lambda: (compiling.set(), done.wait(60)))
+    try:
+        with serving() as client:
+            connection, answer = client.open("runs", {"page": "one", "setting": SMALL})
+            assert compiling.wait(60)
+            began = time.monotonic()
+        assert time.monotonic() - began < 5 and not client.lab.has_ended
+        with closing(connection):
+            answer.read()
+    finally:
+        done.set()
+
+
+def test_browser_is_opened_with_a_private_file_and_without_the_token(monkeypatch, capsys):
+    opened = []
+
+    def look(address):
+        page = Path(urlsplit(address).path)
+        opened.append(
+            (address, page, page.stat().st_mode & 0o777, page.parent.stat().st_mode & 0o777, page.read_text())
+        )
+
+    monkeypatch.setattr("webbrowser.open", look)
+    serve = server.Lab.serve
+    monkeypatch.setattr(server.Lab, "serve", lambda lab: (lab.stop(), serve(lab)))
+    main(["lab", "http://127.0.0.1:1/old/#%7B%22a%22%7D"])
+    ((address, page, mode, folder_mode, text),) = opened
+    url = capsys.readouterr().out.split()[4]
+    assert url.endswith("/#%7B%22a%22%7D") and f"url={url}" in text
+    assert address.startswith("file:///") and urlsplit(url).path.strip("/") not in address
+    assert (mode, folder_mode) == (0o600, 0o700) and not page.parent.exists()
 
 
 def test_a_port_that_is_taken_is_named():

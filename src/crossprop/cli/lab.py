@@ -1,7 +1,14 @@
 """`crossprop lab`."""
 
+import os
+import sys
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 from rich.console import Console
@@ -47,10 +54,27 @@ def open_lab(flags: Lab) -> None:
     say = Console().print
     say(f"The lab is at {url}", soft_wrap=True, markup=False, highlight=False)
     say("Ctrl-C ends it.")
-    if flags.open:
-        webbrowser.open(url)
-    try:
-        running.serve()
-    except KeyboardInterrupt:
-        interrupts.handled()
-        say("The lab is closed.")
+    with _leading_to(url) as page:
+        if flags.open:
+            webbrowser.open(page)
+        try:
+            running.serve()
+        except KeyboardInterrupt:
+            interrupts.handled()
+            say("The lab is closed.")
+    if not running.has_ended:
+        sys.stdout.flush()
+        os._exit(0)  # Python would wait for a compilation
+
+
+@contextmanager
+def _leading_to(url: str) -> Iterator[str]:
+    """The address of a page that leads to the lab and that this user alone can read: others see the browser's command
+    line, and the lab's own address has the token."""
+    with TemporaryDirectory(prefix="crossprop-lab-") as folder:
+        page = Path(folder) / "lab.html"
+        page.touch(mode=0o600)
+        page.write_text(
+            f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(url)}">'
+        )
+        yield page.as_uri()

@@ -1,13 +1,14 @@
 """Runs that are watched: sessions of the engines, advanced a little at a time, with their records in between."""
 
 import asyncio
+import gc
 import itertools
 import json
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -18,10 +19,11 @@ import numpy as np
 
 from crossprop import _interrupts as interrupts
 from crossprop import records as schema
+from crossprop._memory import in_words
 from crossprop._programs import COMPILED, make_room
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES
-from crossprop.engines.feeding import Source, source_of
+from crossprop.engines.feeding import PoolSource, Source, source_of
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.recorder import window_ends
 from crossprop.execution import DevicePool, devices, engine_for, key_data, keys, use_compilation_cache
@@ -42,6 +44,12 @@ SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
 STREAMS_KEPT = 4
+SECONDS_KEPT = 60
+"""Seconds for which examples are kept that no page runs on."""
+MOST_EXAMPLES = 2**32
+"""Most bytes of the examples of all pages together."""
+SECONDS_TO_END = 3
+"""Seconds that work has to end when the lab does."""
 PROGRAMS_KNOWN = 500
 """Programs whose compilation is not announced again."""
 WAKE = 0.2
@@ -64,23 +72,25 @@ jax.monitoring.register_event_duration_secs_listener(_count_compilation)
 
 
 class Slot:
-    """The examples of one stream and seed, once they are made."""
+    """The examples of one stream and seed, once they are made, and the bytes of their tables by address."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.source: Source | None = None
+        self.tables: dict[int, int] = {}
 
 
 class Workshop:
     """What all pages share: threads for the devices, the streams' examples, and which programs are compiled."""
 
-    def __init__(self, imports: tuple[str, ...] = ()) -> None:
+    def __init__(self, imports: tuple[str, ...] = (), closing: Closing = lambda: False) -> None:
         use_compilation_cache()
-        self.imports = imports
+        self.imports, self.closing = imports, closing
         self.pool = DevicePool()
         self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")
         self.sources: OrderedDict[str, dict[int, Slot]] = OrderedDict()
         self.programs: set[Any] = set()
+        self.work: set[Future[Any]] = set()
         self.lock = threading.Lock()
         self.watched: set[Watched] = set()
 
@@ -89,13 +99,39 @@ class Workshop:
         with self.lock:
             kept = self.sources.setdefault(setting.stream_name, {})
             self.sources.move_to_end(setting.stream_name)
-            while len(self.sources) > STREAMS_KEPT:
-                self.sources.popitem(last=False)
+            self._forget_unused(lambda: len(self.sources) > STREAMS_KEPT)
             slot = kept.setdefault(seed, Slot())
         with slot.lock:  # runs of other seeds make their examples meanwhile
             if slot.source is None:
-                slot.source = source_of(setting.stream, keys(seed)[0])
+                made = source_of(setting.stream, keys(seed)[0])
+                with self.lock:
+                    slot.tables = _tables(made)
+                    self._forget_unused(lambda: self._size() > MOST_EXAMPLES)
+                    if self._size() > MOST_EXAMPLES:
+                        slot.tables = {}
+                        raise ValueError(
+                            f"the examples of all seeds and pages must fit in {in_words(MOST_EXAMPLES)} for the lab: "
+                            "take fewer seeds or examples, close another page, or use crossprop.run"
+                        )
+                slot.source = made
             return slot.source
+
+    def _size(self) -> int:
+        """The bytes of all examples; a table that several seeds share is there once."""
+        tables = [slot.tables for kept in self.sources.values() for slot in kept.values()]
+        return sum({address: size for each in tables for address, size in each.items()}.values())
+
+    def _forget_unused(self, is_too_much: Callable[[], bool] = lambda: True) -> None:
+        """Gives the examples of streams back that no page runs on, the ones used longest ago first."""
+        used = {each.setting.stream_name for each in [*self.watched]}
+        for name in [name for name in self.sources if name not in used]:
+            if is_too_much():
+                del self.sources[name]
+
+    def _tidy(self) -> None:
+        with self.lock:
+            self._forget_unused()
+        gc.collect()
 
     def new_programs(self, programs: Mapping[str, Any]) -> list[str]:
         """The names of those programs that were not met before."""
@@ -118,7 +154,18 @@ class Workshop:
                 _counter.reset(token)
                 self.pool.free.put(device)
 
-        return await asyncio.get_running_loop().run_in_executor(self.threads, task)
+        done = self.threads.submit(task)
+        self.work.add(done)
+        done.add_done_callback(self.work.discard)
+        waiting = asyncio.wrap_future(done)
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=WAKE)
+                if self.closing():  # a compilation, which cannot be stopped, is left alone
+                    raise interrupts.Stopped
+            return waiting.result()
+        finally:
+            waiting.cancel()
 
     @contextmanager
     def watching(self, watched: "Watched"):
@@ -129,11 +176,20 @@ class Workshop:
         finally:
             watched.stop.set()
             self.watched.discard(watched)
+            asyncio.get_running_loop().call_later(SECONDS_KEPT, self._tidy)
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """Ends all work, and says whether it has ended: a compilation cannot be stopped."""
         for each in [*self.watched]:
             each.stop.set()
-        self.threads.shutdown(wait=True, cancel_futures=True)
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        return not wait([*self.work], SECONDS_TO_END).not_done
+
+
+def _tables(source: Source) -> dict[int, int]:
+    """The bytes of a source's tables by their addresses, but for those that are read from a file."""
+    found = [*source.pool[:2]] if isinstance(source, PoolSource) else []
+    return {table.ctypes.data: table.nbytes for table in found if not isinstance(table, np.memmap)}
 
 
 class Group(NamedTuple):

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crossprop._interrupts import Stopped
 from crossprop.lab.catalogue import catalogue
@@ -27,6 +28,10 @@ HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 """Names that a browser on this machine uses. Others are refused: a foreign site could point its own name here."""
 MOST_PAGES = 8
+MOST_CONNECTIONS = 64
+"""Beyond, the oldest one without a request is closed for each new one: anyone on this machine can connect."""
+ACCEPTED = 16
+"""Connections that are accepted at a time."""
 MOST_BODY = 2**16
 """Bytes of a setting."""
 FILES = {
@@ -64,7 +69,7 @@ class Guard:
                 message["headers"] = [*message["headers"], *further]
             await send(message)
 
-        given = scope["path"].split("/")[1]
+        given = scope["path"].removeprefix("/").partition("/")[0]
         allowed = secrets.compare_digest(given.encode(), self.token.encode())
         app = self.app if allowed else PlainTextResponse(REFUSED, status_code=403)
         await app(scope, receive, send_with_headers)
@@ -118,7 +123,7 @@ class Pages:
             watched = self.runs.get(_page_of(body))
             if not isinstance(body.get("paused"), bool):
                 raise TypeError(f"paused must be true or false, got {body.get('paused')!r}")
-        except (ValueError, TypeError) as problem:
+        except (ValueError, TypeError, RecursionError) as problem:
             return _problem(problem)
         if watched is not None:
             watched.paused = body["paused"]
@@ -133,8 +138,8 @@ async def _body(request: Request) -> dict[str, Any]:
             raise ValueError(f"a request must have at most {MOST_BODY} bytes")
     try:
         body = json.loads(content)
-    except ValueError:
-        raise ValueError("a request must be JSON") from None
+    except (ValueError, RecursionError):
+        raise ValueError("a request must be JSON, and not nested deeply") from None
     if not isinstance(body, dict):
         raise TypeError(f"a request must be an object, got {type(body).__name__}")
     return body
@@ -192,16 +197,48 @@ def bind(port: int) -> socket.socket:
     return listening
 
 
+class Connections:
+    """Makes the protocol of each new connection, and keeps the number of connections bounded."""
+
+    def __init__(self):
+        self.open: list[H11Protocol] = []
+
+    def __call__(self, **given: Any) -> H11Protocol:
+        self.open = [each for each in self.open if each.transport is None or not each.transport.is_closing()]
+        idle = (each for each in self.open if each.transport and (each.cycle is None or each.cycle.response_complete))
+        if len(self.open) >= MOST_CONNECTIONS and (oldest := next(idle, None)) is not None:
+            oldest.transport.abort()
+        self.open.append(H11Protocol(**given))
+        return self.open[-1]
+
+
+def _log_unless_refused(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A connection that there is no file descriptor for is not worth a traceback; asyncio tries again."""
+    if not isinstance(context.get("exception"), OSError):
+        loop.default_exception_handler(context)
+
+
 class Lab:
     """A running lab: `serve` blocks until Ctrl-C or `stop`."""
 
     def __init__(self, port: int = 0, imports: tuple[str, ...] = ()):
         self.socket = bind(port)
         self.token = secrets.token_urlsafe(16)
-        self.workshop = Workshop(imports)
-        app = application(self.workshop, self.token, lambda: self.server.should_exit)
-        config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none", server_header=False)
+        closing = lambda: self.server.should_exit
+        self.workshop = Workshop(imports, closing)
+        app = application(self.workshop, self.token, closing)
+        config = uvicorn.Config(
+            app,
+            http=Connections(),  # pyright: ignore[reportArgumentType]
+            backlog=ACCEPTED,
+            log_level="error",
+            lifespan="off",
+            ws="none",
+            server_header=False,
+        )
         self.server = uvicorn.Server(config)
+        self.has_ended = False
+        """Whether all work ended with the server; a compilation cannot be stopped."""
 
     @property
     def url(self) -> str:
@@ -210,10 +247,14 @@ class Lab:
 
     def serve(self) -> None:
         try:
-            self.server.run(sockets=[self.socket])
+            asyncio.run(self._serve())
         finally:
-            self.workshop.close()
+            self.has_ended = self.workshop.close()
             self.socket.close()
+
+    async def _serve(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(_log_unless_refused)
+        await self.server.serve(sockets=[self.socket])
 
     def stop(self) -> None:
         """Ends `serve` from another thread."""

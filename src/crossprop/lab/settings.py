@@ -21,6 +21,8 @@ STEPS = 20_000
 """Default number of steps for a stream that is endless or has more than `LONG` steps."""
 LONG = 600_000
 MOST_LEARNERS = 8
+MOST_LAYERS = 20
+"""Compiling more takes long, and cannot be stopped."""
 MOST_SEEDS = 32
 MOST_STEPS = 2_000_000
 MOST_WINDOWS = 2_000
@@ -62,6 +64,9 @@ def read_setting(values: Any) -> Setting:
     if isinstance(stream, Iterator):
         raise ValueError("stream must give its examples more than once, and an Iterator does not: use crossprop.run")
     check_fit(learners, stream)
+    layers = max(len(each.network.sizes) for each in learners.values())
+    if layers > MOST_LAYERS:
+        raise ValueError(f"hidden must have at most {MOST_LAYERS} layers in the lab, got {layers}: use crossprop.run")
     steps = _steps(stream, table.get("steps"))
     record_every = table.get("record_every") or _round_up(steps / WINDOWS)
     check.integer("record_every", record_every, low=max(1, math.ceil(steps / MOST_WINDOWS)), high=steps)
