@@ -35,7 +35,8 @@ ENDLESS = FIRST | {
 @pytest.fixture(scope="module")
 def lab():
     before = dict(LEARNERS._builders), dict(STREAMS._builders)
-    LEARNERS[HOSTILE], STREAMS[HOSTILE] = LEARNERS["frozen"], Geoff
+    LEARNERS[HOSTILE] = LEARNERS["__proto__"] = LEARNERS["frozen"]
+    STREAMS[HOSTILE] = Geoff
     lab = server.Lab()
     thread = threading.Thread(target=lab.serve)
     thread.start()
@@ -281,6 +282,22 @@ def test_hostile_names_are_text_and_refusals_are_told(chromium, lab):
             page.locator("#problem").filter(has_text=problem).wait_for()
         assert page.locator("#chart-0 path.curve").count() == 2, "the last curves stay"
         lab_page.wrong = [text for text in lab_page.wrong if "422" not in text]  # how Chromium tells a refusal
+
+
+def test_names_that_objects_of_the_page_have_already_are_names_of_learners(chromium, lab):
+    learners = {"__proto__": {}, "constructor": {"rule": "backprop"}, "toString": {"rule": "frozen"}}
+    with Page(chromium, lab, SHORT | {"learners": learners}) as lab_page:
+        page = lab_page.page
+        lab_page.until("done")
+        page.get_by_label("constructor step size", exact=True).focus()
+        lab_page.move()
+        lab_page.until("done")
+        assert page.locator("#chart-0 path.ghost").count() == page.locator("#values tbody tr").count() == 3
+        assert "diverged" not in lab_page.text("#values") and "–" not in lab_page.text("#values")
+        page.locator("#add").select_option("__proto__")
+        until(lambda: page.locator(".card").count() == 4)
+        assert page.locator(".card h3 .name").last.inner_text() == "__proto__ 2"
+        lab_page.until("done")
 
 
 def test_a_wrong_token_is_refused(chromium, lab):

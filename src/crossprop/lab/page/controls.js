@@ -181,7 +181,7 @@ export class Panel {
   }
 
   set(values) {
-    for (const [name, one] of this.controls) if (name in values) one.set(values[name]);
+    for (const [name, one] of this.controls) if (Object.hasOwn(values, name)) one.set(values[name]);
   }
 
   elements(isMain) {

@@ -75,7 +75,7 @@ const RUN = [
 function unused(rule, taken) {
   for (let number = 1; ; number += 1) {
     const name = number === 1 ? rule : `${rule} ${number}`;
-    if (!(name in taken)) return name;
+    if (!Object.hasOwn(taken, name)) return name;
   }
 }
 
@@ -153,7 +153,7 @@ function changed() {
 async function start() {
   waiting = false;
   run?.control.abort();
-  const own = { control: new AbortController(), began: performance.now(), moved: movedAt, x: [], curves: {}, lines: [], drawn: false, over: false, paused: false };
+  const own = { control: new AbortController(), began: performance.now(), moved: movedAt, x: [], curves: Object.create(null), lines: [], drawn: false, over: false, paused: false };
   const before = run;
   run = own;
   own.stale = before?.lines.length ? before : before?.stale;
@@ -219,7 +219,7 @@ const HEAR = {
     own.compiled = frame.compiled;
     own.rate = frame.rate;
     for (const [variable, learners] of Object.entries(frame.curves)) {
-      const known = (own.curves[variable] ??= {});
+      const known = (own.curves[variable] ??= Object.create(null)); /* a learner can have any name, also __proto__ */
       for (const [name, line] of Object.entries(learners)) {
         const whole = (known[name] ??= { mean: [], low: line.low && [], high: line.low && [] });
         for (const part of ["mean", "low", "high"]) if (line[part]) whole[part].push(...line[part]);
@@ -296,7 +296,7 @@ function draw() {
   while (charts.length > order.length) charts.pop().place.remove();
   const other = byId("ghost").checked && ghost && ghost !== now ? ghost : null;
   order.forEach((variable, at) => {
-    const curves = now.curves[variable.name], last = other?.curves[variable.name] ?? {};
+    const curves = now.curves[variable.name], last = other?.curves[variable.name] ?? Object.create(null);
     charts[at].show({
       title: variable.title,
       log: variable.log || variable.name.includes("drift"),
@@ -335,7 +335,7 @@ function table(now, order, other) {
       if (before !== undefined) cell.append(element("span", { className: "was", textContent: `was ${plain(before)}` }));
       return cell;
     });
-    const gone = now.diverged?.[line.name];
+    const gone = now.diverged && Object.hasOwn(now.diverged, line.name) && now.diverged[line.name];
     const name = element("th", { scope: "row" }, swatch(line), line.name);
     if (gone) name.append(element("span", { className: "tag", textContent: `${gone} of ${now.begin.seeds} diverged` }));
     return element("tr", {}, name, ...cells);
