@@ -24,7 +24,7 @@ from crossprop.engines.protocol import RunResult
 from crossprop.execution import CellResult
 from crossprop.sweeps.netcdf import DamagedBlock, read_block, read_records
 from crossprop.sweeps.status import status
-from crossprop.sweeps.store import read_store
+from crossprop.sweeps.store import Folder, read_store
 from same import assert_same_sweeps, files_in
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -427,6 +427,19 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(tmp_path, filled,
         cp.cli.main(["sweep", "--stream", "geoff", "--learners", "frozen", "--store", "kept"])
     assert capsys.readouterr().err == "crossprop: interrupted: kept\n"
     assert_same_sweeps(sweep(tmp_path), filled[1])
+
+
+def test_a_store_that_is_moved_while_it_is_written_to_is_named_and_not_begun_again(tmp_path, monkeypatch):
+    store, moved, add = tmp_path / "store", tmp_path / "moved", Folder.add
+
+    def add_and_move(folder, *block):
+        add(folder, *block)
+        store.rename(moved)
+
+    monkeypatch.setattr(Folder, "add", add_and_move)
+    with pytest.raises(FileNotFoundError, match=r"blocks.* cannot be written: the store was moved or deleted"):
+        sweep(store)
+    assert not store.exists() and len(read_store(moved)[1]) == 1
 
 
 def interrupted_by(text):

@@ -6,6 +6,7 @@
 - `lock`: held while a sweep writes. The operating system lets go of it when the process ends, however it ends.
 """
 
+import errno
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +60,9 @@ class Folder:
 
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
         path = self.path / "blocks" / file_name(block.identity, block.seeds)
+        with _named_errors(path):
+            if not path.parent.is_dir():
+                raise FileNotFoundError(errno.ENOENT, "the store was moved or deleted")
         with _named_errors(path), atomic_write(path) as scratch:
             write_block(scratch, block, result, seconds, self.header.store)
         self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
@@ -95,7 +99,8 @@ def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
         try:
             yield folder
         finally:
-            to_disk(path / "blocks")
+            if (path / "blocks").is_dir():  # it can have been moved
+                to_disk(path / "blocks")
 
 
 def read_store(path: Path) -> tuple[StoreHeader, list[StoredBlock]]:
