@@ -140,7 +140,8 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
     else:
         assert words[:2] == ["pip", "install"]
         of_jax = metadata("jax").get_all("Provides-Extra") or []
-        known = ["crossprop", *(f"crossprop[{extra}]" for extra in EXTRAS), *(f"jax[{extra}]" for extra in of_jax)]
+        ours = [".", *(f"{name}[{extra}]" for name in (".", "crossprop") for extra in EXTRAS)]
+        known = [*ours, *(f"jax[{extra}]" for extra in of_jax)]
         assert words[2:] and set(words[2:]) <= set(known)
 
 

@@ -1,15 +1,23 @@
-"""The wheel holds the package and nothing else, and its base dependencies are enough for the command line."""
+"""The wheel holds the package and nothing else, its base dependencies are enough for the command line, and `make`
+installs the versions of constraints.txt.
+"""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from importlib.metadata import PathDistribution
+from itertools import chain
 from pathlib import Path
 
 import pytest
+from constraints import merged
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import crossprop as cp
 
@@ -76,6 +84,58 @@ def test_wheel_requires_only_what_run_sweep_and_the_command_line_need(wheel):
 def test_changelog_and_citation_name_the_version():
     assert f"\n## [{cp.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
     assert f"\nversion: {cp.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_constraints_hold_an_allowed_version_of_every_dependency_for_every_supported_python():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    required = [Requirement(line) for line in lines if not line.startswith(("crossprop[", "torch"))]
+    constraints = [Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#"]
+    supported = [python for line in project["classifiers"] for python in re.findall(r"Python :: (3\.\d+)", line)]
+    assert supported == ["3.11", "3.12", "3.13"]
+    for python in supported:
+        here = [line for line in constraints if line.marker is None or line.marker.evaluate({"python_version": python})]
+        versions = {canonicalize_name(line.name): str(line.specifier).removeprefix("==") for line in here}
+        assert len(versions) == len(here), f"Python {python}: a package has two versions"
+        for requirement in required:
+            assert versions[canonicalize_name(requirement.name)] in requirement.specifier, (python, str(requirement))
+
+
+def test_constraints_have_a_marker_where_the_version_depends_on_python():
+    packages = {
+        "3.9": {"same": "1", "two": "1", "three": "1", "early": "1"},
+        "3.10": {"same": "1", "two": "2", "three": "2"},
+        "3.11": {"same": "1", "two": "2", "three": "3", "late": "1"},
+    }
+    assert merged(packages) == [
+        "early==1",
+        "late==1",
+        "same==1",
+        'three==1 ; python_version < "3.10"',
+        'three==2 ; python_version >= "3.10" and python_version < "3.11"',
+        'three==3 ; python_version >= "3.11"',
+        'two==1 ; python_version < "3.10"',
+        'two==2 ; python_version >= "3.10"',
+    ]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_test_runs_no_checker_and_installs_the_constrained_versions_unless_told_otherwise(tmp_path):
+    def told(*words):
+        clean = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "NEWEST", "LOWEST"}}
+        return command("make", "--dry-run", f"VENV={tmp_path / 'venv'}", *words, cwd=ROOT, env=clean).splitlines()
+
+    def installs(*words):
+        (line,) = (line for line in told("test", *words) if "--editable" in line)
+        return line
+
+    assert "pytest" in told("test")[-1]
+    assert not [line for line in told("test") if re.search("ruff|basedpyright|lint-imports", line)]
+    checks = "\n".join(told("check"))
+    assert all(name in checks for name in ("ruff check", "ruff format", "lint-imports", "basedpyright"))
+    assert "PIP_CONSTRAINT=constraints.txt" in installs()
+    assert "constraints.txt" not in installs("NEWEST=1")
+    assert "lowest-direct" in installs("LOWEST=1")
 
 
 @pytest.mark.parametrize("module", ["crossprop", "crossprop.cli"])

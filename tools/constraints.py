@@ -2,9 +2,9 @@
 
     python tools/constraints.py python3.11 python3.12 python3.13
 
-Each Python gets a new virtual environment with `.[dev]`. A package whose version depends on the Python has a line with a
-marker for each version. A constraint only chooses the version of what is installed anyway: packages that other
-platforms do not need, or need in addition, do no harm.
+Each Python gets a new virtual environment with `.[dev]`. A package whose version depends on the Python has a line with
+a marker for each version. A constraint only chooses the version of what is installed anyway: lines for packages that
+only some platforms need do no harm elsewhere.
 """
 
 import json
@@ -28,9 +28,8 @@ def newest(interpreter: str, folder: Path) -> tuple[str, dict[str, str]]:
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "--quiet", "--upgrade", "pip"], check=True)
     subprocess.run([*pip, "install", "--quiet", "--no-compile", "--editable", ".[dev]"], check=True, cwd=ROOT)
-    listed = subprocess.run(
-        [*pip, "list", "--format=json", "--exclude-editable", "--exclude=setuptools"], check=True, stdout=subprocess.PIPE
-    )
+    listing = [*pip, "list", "--format=json", "--exclude-editable", "--exclude=setuptools"]
+    listed = subprocess.run(listing, check=True, stdout=subprocess.PIPE)
     version = "import sys; print('{}.{}'.format(*sys.version_info))"
     found = subprocess.run([python, "-c", version], check=True, stdout=subprocess.PIPE, text=True)
     return found.stdout.strip(), {package["name"].lower(): package["version"] for package in json.loads(listed.stdout)}
