@@ -133,6 +133,16 @@ def test_metrics_are_sums_over_windows(engine):
     assert records.state.dims == ("step", "state_0", "state_1")
 
 
+@pytest.mark.parametrize("engine", ["scan", "chunked"])
+def test_metrics_of_any_real_type_are_summed_in_the_type_of_the_loss(engine):
+    values = {"whole": jnp.int32(2**31 - 1), "half": jnp.float16(60_000), "short": jnp.bfloat16(0.1), "truth": True}
+    metrics = {name: lambda outcome, y, value=value: value for name, value in values.items()}
+    records = cp.run(cp.Backprop(CLASS_NET, 0.01), DIGITS, [3], 30, engine, metrics=metrics, progress=False)
+    for name, value in values.items():
+        assert records[name].dtype == records.loss.dtype
+        np.testing.assert_allclose(records[name][0, 0], float(value) * records.window, rtol=1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("learner", [cp.Backprop(cp.Network(6, 4), 0.1), REPLAY], ids=["unit rule", "any"])
 def test_plasticity_is_the_share_of_the_loss_that_learning_takes_away(learner):
     metrics = {"plasticity": cp.metrics.plasticity, "far": METRICS["far"]}

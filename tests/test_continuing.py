@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -18,12 +19,15 @@ import xarray as xr
 
 import crossprop as cp
 from crossprop._files import write_json
+from crossprop.arena.page import _charts, per_task
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, kernel, scan
 from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import key_data
+from crossprop.pages import charts
+from crossprop.papers.measures import Runs
 from own_learners import Replay
 from own_streams import Noise
 from same import assert_same_records, assert_same_states
@@ -90,6 +94,92 @@ def test_a_start_on_another_stream_equals_a_loop_of_update():
         losses.append(float(outcome.loss))
     np.testing.assert_allclose(records.loss[0, 0, 0], np.mean(losses), rtol=1e-5)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), last["crossprop"][1], state)
+
+
+TALL = cp.Geoff(inputs=6, features=30, tasks="AB", examples=430)
+
+
+@pytest.fixture(scope="module")
+def tails():
+    """The last part of a run: continued in the middle of a task and of a window, and cut out of the whole."""
+    pair = {name: LEARNERS[name] for name in ("crossprop", "adam")}
+    _, states = run(pair, TALL, seeds=4, steps=330, return_states=True)
+    plasticity = {"plasticity": cp.metrics.plasticity}
+    continued = run(pair, TALL, seeds=4, start=states, metrics=plasticity)
+    whole = run(pair, TALL, seeds=4, metrics=plasticity)
+    return continued, whole
+
+
+def test_records_tell_how_many_examples_each_window_has(tails):
+    continued, whole = tails
+    assert whole.window.values.tolist() == [50] * 17 + [10] and whole.window.dtype == whole.step.dtype
+    assert continued.window.values.tolist() == [20] + [50] * 10 + [10]
+    assert int(continued.window.sum()) == 2 * 430 - 330
+
+
+def test_a_continued_run_is_compared_by_the_mean_over_its_own_examples(tails):
+    continued, whole = tails
+    for records in (continued, whole.isel(step=slice(6, None))):
+        means = np.average(records.loss, axis=2, weights=records.window)
+        found = cp.compare(records, {"crossprop": "adam"})[0]
+        assert found.difference.mean == pytest.approx((means[0] - means[1]).mean())
+        assert found.percent.mean == pytest.approx(100 * (means[0].mean() / means[1].mean() - 1))
+
+
+def test_charts_claims_and_pages_of_a_tail_are_the_same_continued_and_cut_out(tails):
+    continued, whole = (records.sel(step=slice(400, None)) for records in tails)
+    assert_same_records(continued, whole)
+    charts.POINTS, points = 4, charts.POINTS
+    try:
+        chart, expected = (charts.curves(each, ["loss"])[0] for each in (continued, whole))
+    finally:
+        charts.POINTS = points
+    assert chart == expected and chart["switches"] == [430 // 50 * 50] and chart["tasks"][0]["at"] == 375
+    assert len(chart["step"]) <= 4
+    assert charts.examples_per_point(continued) == 50
+    runs = Runs(continued)
+    np.testing.assert_allclose(
+        runs.mean("loss", "adam", runs.whole), np.average(whole.loss[1], axis=1, weights=[50] * 10 + [10])
+    )
+    one, other = per_task(continued), per_task(whole)
+    assert one.loss.identical(other.loss) and one.window.values.tolist() == [50, 460]
+    one, other = (_charts(each)[-1] for each in (continued, whole))
+    assert one == other and one["title"] == "plasticity"
+    assert max(value for line in one["lines"] for value in line["mean"]) <= 1
+
+
+def test_records_of_a_tail_without_its_windows_are_an_error(tails):
+    bare = tails[0].drop_vars("window")
+    for use in (lambda: cp.compare(bare, {"adam": "crossprop"}), lambda: charts.curves(bare), lambda: Runs(bare)):
+        with pytest.raises(ValueError, match="must have the coordinate window"):
+            use()
+
+
+class Shifted(cp.Stream):
+    """A stream that is no dataclass."""
+
+    inputs, outputs, one_hot, steps = 3, 1, False, None
+
+    def __init__(self, shift, held=None):
+        self.shift, self.held = shift, held
+
+    def begin(self, key):
+        return Noise().begin(key)
+
+    def deal(self, place, count):
+        place, x, y = Noise().deal(place, count)
+        return place, x + self.shift, y
+
+
+def test_another_stream_of_the_same_class_is_told_from_the_one_of_the_start():
+    learner = cp.Backprop(cp.Network(3, 4), 0.01)
+    ends = lambda stream, states: run(learner, stream, seeds=1, steps=50, start=states).step.values.tolist()
+    _, states = run(learner, Shifted(1.0), seeds=1, steps=100, return_states=True)
+    assert ends(Shifted(1.0), states) == [150] and ends(Shifted(2.0), states) == [50]
+    _, states = run(learner, Shifted(1.0, threading.Lock()), seeds=1, steps=50, return_states=True)
+    with pytest.raises(ValueError, match=r"^start must come from a run on the same object as stream"):
+        ends(Shifted(1.0, threading.Lock()), states)
+    assert ends(states.stream, states) == [100] and ends(Shifted(1.0, threading.Lock()), dict(states)) == [50]
 
 
 def test_a_plain_dict_of_states_starts_at_the_first_example():

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,16 +112,16 @@ def test_seeds_that_come_to_choose_are_no_longer_for_judging(tmp_path):
 def test_phases_are_the_last_fifth_of_tasks_and_the_first_tenth_after_switches():
     step = np.arange(10, 201, 10)
     task = np.repeat([0, 1], 10)
-    counted = lambda phase: step[phase_weights(step, task, phase) > 0].tolist()
+    counted = lambda phase: step[phase_weights(np.full(20, 10), task, phase) > 0].tolist()
     assert counted("all") == step.tolist()
     assert counted("end") == [90, 100, 190, 200] and counted("switch") == [110]
 
 
 def test_a_phase_has_a_window_at_least_and_short_windows_count_less():
-    weights = phase_weights(np.array([40, 80, 100]), np.zeros(3), "all")
+    weights = phase_weights(np.array([40, 40, 20]), np.zeros(3), "all")
     assert weights.tolist() == [40, 40, 20]
-    assert phase_weights(np.array([50, 100, 150, 200]), np.array([0, 0, 1, 1]), "end").tolist() == [0, 50, 0, 50]
-    assert not phase_weights(np.array([50, 100]), np.zeros(2), "switch").any()
+    assert phase_weights(np.full(4, 50), np.array([0, 0, 1, 1]), "end").tolist() == [0, 50, 0, 50]
+    assert not phase_weights(np.array([50, 50]), np.zeros(2), "switch").any()
 
 
 # Comparing.
@@ -130,6 +131,7 @@ def test_a_known_difference_is_found_with_its_wins():
     noise = np.random.default_rng(0).normal(size=30)
     values = values_of(better=noise, same=noise + np.random.default_rng(1).normal(0, 0.01, 30), base=noise + 1)
     found = cp.compare(values, {"better": "base", "base": "base"})
+    assert found[0].together == 2 and found[0].sentence().endswith("p < 0.001 after Holm over 2")
     assert found[0].difference[:2] == pytest.approx((-1, -1)) and found[0].difference.won == 30
     assert found[0].p < 0.001 and found[1].p == 1
     assert found[0].estimate.mean == pytest.approx(noise.mean())
@@ -174,6 +176,16 @@ def test_the_records_of_a_run_are_compared_by_their_means_over_all_steps():
     assert cp.compare(by_learner, {"a": "b"})[0] == found
 
 
+def test_runs_of_a_sweep_are_averaged_over_their_own_windows_whatever_their_length():
+    table = cp.sweep(PAIR, STREAM, over={"stream.examples": [25, 40]}, seeds=2, record_every=20, progress=False)
+    short = {name: records.sel({"stream.examples": 25}) for name, records in table.items()}
+    windows = dict(zip(short["backprop"].step.values.tolist(), short["backprop"].window.values.tolist(), strict=True))
+    assert windows == {20: 20, 40: 20, 50: 10, 60: 0, 80: 0}
+    alone = cp.run(PAIR, replace(STREAM, examples=25), seeds=2, record_every=20, progress=False)
+    found, expected = (cp.compare(each, {"crossprop": "backprop"})[0] for each in (short, alone))
+    assert found.difference == pytest.approx(expected.difference) and np.isfinite(found.difference.mean)
+
+
 def test_what_has_not_one_number_per_seed_is_named():
     values = values_of(a=[1.0, 2.0]) | {
         "grid": xarray.DataArray(np.ones((2, 2)), dims=["step_size", "seed"]),
@@ -203,6 +215,7 @@ def test_learners_without_a_common_seed_are_said_to_have_none():
     [
         (lambda folder: swept(folder, evaluate=0), "evaluate must be between 1 and .*, got 0"),
         (lambda folder: swept(None, evaluate=5), "evaluate=5 needs a store"),
+        (lambda folder: swept(folder, seeds=[2**32 - 1], evaluate=5), "^seeds must be below 4294967295 with evaluate"),
         (cp.open_evaluation, "must be a folder that a sweep wrote"),
         (
             lambda folder: cp.compare(values_of(a=[1.0]), {"a": "b"}),

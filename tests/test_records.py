@@ -39,10 +39,34 @@ def test_the_end_is_the_last_fifth_of_each_visit_and_after_a_switch_the_first_te
 
 
 def test_a_window_counts_with_its_steps():
-    step = np.append(STEP[:-1], 147)
-    weights = records.phase_weights(step, TASK, "end")
+    lengths = np.append(np.full(29, 5), 2)
+    weights = records.phase_weights(lengths, TASK, "end")
     assert weights[weights > 0].tolist() == [5, 5, 5, 5, 5, 2]
-    assert not records.phase_weights(STEP, np.zeros(30), "switch").any()
+    assert not records.phase_weights(lengths, np.zeros(30), "switch").any()
+
+
+def test_without_the_coordinate_window_lengths_are_known_only_from_the_beginning_of_a_run():
+    lengths = lambda *step, **attributes: records.window_lengths(
+        xarray.Dataset(coords={"step": [*step]}, attrs=attributes)
+    ).tolist()
+    assert lengths(40, 80, 100) == [40, 40, 20] and lengths(30) == [30]
+    assert lengths(50, 60, record_every="50") == [50, 10]
+    for late in (lambda: lengths(2050, 2100, 2150), lambda: lengths(1050, 1100, record_every="50")):
+        with pytest.raises(ValueError, match=r"^records must have the coordinate window.*got none, with step \d+50"):
+            late()
+    there = xarray.Dataset(coords={"step": [2050, 2100], "window": ("step", [30, np.nan])})
+    assert records.window_lengths(there).tolist() == [30, 0]
+    with pytest.raises(ValueError, match=r"^window must have the dim step, got learner, step"):
+        records.window_lengths(
+            there.expand_dims(learner=2).assign_coords(window=(("learner", "step"), np.ones((2, 2))))
+        )
+
+
+def test_the_tail_of_a_run_has_its_own_marks():
+    data = made(TASK)
+    late = data.isel(step=slice(5, None)).assign_coords(window=("step", np.full(25, 10)))
+    chart = curves(late)[0]
+    assert chart["switches"] == [100, 200] and [each["at"] for each in chart["tasks"]] == [75, 150, 250]
 
 
 def test_labels_are_letters_then_numbers():

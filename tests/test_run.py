@@ -263,6 +263,11 @@ BAD = {
     "metric name": (lambda: cp.run(PAIR, LONG, metrics={"drift_u": lambda a, b: 0.0}), "metrics", "drift_u"),
     "metric kind": (lambda: cp.run(PAIR, LONG, metrics={"m": 3}), "metrics['m']", "3"),
     "metric shape": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: o.outputs}), "metrics['m']", "(1,)"),
+    "metric type": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: o.loss + 1j}), "metrics['m']", "complex64"),
+    "metric key": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: jax.random.key(0)}), "metrics['m']", "key<"),
+    "probe type": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: b.incoming * 1j}), "probes['p']", "complex64"),
+    "metric window": (lambda: cp.run(PAIR, LONG, metrics={"window": lambda o, y: 0.0}), "metrics", "window"),
+    "window too long": (lambda: cp.run(PAIR, LONG, record_every=1_000_001), "record_every", "1,000,001"),
     "metrics": (lambda: cp.run(PAIR, LONG, metrics=[len]), "metrics", "built-in function len"),
     "one name": (
         lambda: cp.run(PAIR, LONG, probes={"m": lambda a, b: 0.0}, metrics={"m": lambda o, y: o.loss}),

@@ -70,11 +70,23 @@ def test_paired_difference_from_a_number_is_a_mean():
     assert paired_difference(np.array([1.0, 3.0]), 1.0).mean == 1.0
 
 
-def test_paired_ratio_is_the_same_seen_from_either_side():
-    a, b = np.random.default_rng(9).uniform(1, 2, size=(2, 9))
-    there, back = paired_ratio(a, b), paired_ratio(b, a)
-    assert (there.mean, there.low, there.high) == pytest.approx((1 / back.mean, 1 / back.high, 1 / back.low))
-    assert paired_ratio(3 * a, a)[:3] == pytest.approx((3.0, 3.0, 3.0))
+def test_a_ratio_is_that_of_the_means_and_excludes_1_exactly_if_the_difference_excludes_0():
+    a, b = np.random.default_rng(9).uniform(0, 2, size=(2, 9))
+    for shift in np.linspace(0, 2, 20):
+        ratio, difference = paired_ratio(a + shift, b + 1), paired_difference(a + shift, b + 1)
+        assert ratio.mean == pytest.approx((a + shift).mean() / (b + 1).mean()) and ratio[3:] == difference[3:]
+        assert (ratio.low > 1, ratio.high < 1) == (difference.low > 0, difference.high < 0)
+    b[0] = 0  # as a share misclassified may be
+    assert np.isfinite(paired_ratio(a, b)[:3]).all()
+
+
+def test_the_interval_of_a_ratio_covers_the_truth_even_if_the_reference_varies_a_lot():
+    rng = np.random.default_rng(10)
+    noise = rng.normal(size=(1000, 2, 10))
+    found = [paired_ratio(11 + a, 1 + 0.4 * b) for a, b in noise]
+    assert 0.93 < np.mean([each.low < 11 < each.high for each in found]) < 0.97
+    assert paired_ratio(3 * noise[0, 0] + 9, noise[0, 0] + 3)[:3] == pytest.approx((3.0, 3.0, 3.0))
+    assert np.isnan(paired_ratio(np.array([1.0, 2.0]), np.array([-1.0, 1.1])).low)
 
 
 def test_one_pair_has_no_interval():
@@ -125,7 +137,7 @@ def test_holm_keeps_the_chance_of_any_false_alarm_and_finds_what_is_there():
         (lambda: paired_difference(np.ones((3, 1)), np.ones((3, 1))), "a"),
         (lambda: paired_difference(np.ones(0), np.ones(0)), "a"),
         (lambda: paired_difference(np.ones(3), 0.0, level=0), "level"),
-        (lambda: paired_ratio(np.ones(2), np.array([1.0, 0.0])), "b"),
+        (lambda: paired_ratio(np.ones(2), np.zeros(2)), "b"),
         (lambda: holm(np.array([0.5, 1.5])), "p"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_block_opens_with_plain_xarray(filled):
             assert all(setting[axis] == value for axis, value in point.items())
             assert block.attrs["schema"] == 1 and block.attrs["seconds"] > 0 and block.attrs["engine"] == "scan"
             expected = records["backprop"].sel(point)
-            for name in ("loss", "incoming_drift", "outgoing_drift", "diverged_at", "task", "seed"):
+            for name in ("loss", "incoming_drift", "outgoing_drift", "diverged_at", "window", "task", "seed"):
                 np.testing.assert_array_equal(block[name], expected[name])
 
 

@@ -164,7 +164,7 @@ def _plain_ticks(axis: Any) -> None:
 
 def _mark_tasks(axes: Any, marks: Sequence[Mark], first: int) -> None:
     for mark in marks:
-        if mark.start:
+        if mark.start >= first:
             axes.axvline(mark.start, color="#999999", linewidth=0.7, linestyle=":")
         place = (max(mark.start, first), 1.01)  # curves start at the end of the first window
         axes.annotate(mark.label, place, xycoords=("data", "axes fraction"), color="#777777", fontsize=9)

@@ -37,7 +37,7 @@ from jaxtyping import Array, Float
 from crossprop import _checks as check
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
-from crossprop.engines.recorder import window_ends
+from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.execution import keys
 from crossprop.learners.base import State, UnitRule
 from crossprop.learners.calling import check_state
@@ -373,6 +373,7 @@ def _dataset(
             "learner": list(learners),
             "seed": seeds,
             "step": ends,
+            "window": ("step", window_lengths(ends)),
             "layer": ["all", *(str(at + 1) for at in range(layers))],
             "part": list(PARTS),
             "task": ("step", np.asarray(stream.task(ends - 1))),

@@ -95,9 +95,31 @@ def _count(visit: np.ndarray, share: float) -> int:
     return max(1, round(share * len(visit)))
 
 
-def phase_weights(step: np.ndarray, task: np.ndarray, phase: str) -> np.ndarray:
-    """How many steps of each window belong to a phase: all of them or none."""
+def window_lengths(records: "xarray.Dataset") -> np.ndarray:
+    """The number of examples in each window: the coordinate `window`, 0 where a run has no record.
+
+    In records without it, such as some made by hand, lengths are the differences of `step`, if the first window can
+    begin at step 0: otherwise nothing says how long it is, which is a ValueError.
+    """
+    if "window" in records.coords:
+        window = records["window"]
+        if window.dims != ("step",):
+            found = ", ".join(map(str, window.dims))
+            raise ValueError(f"window must have the dim step, got {found}: choose one run of each seed, as by .sel")
+        return np.nan_to_num(window.values)
+    step = records["step"].values
     lengths = np.diff(step, prepend=0)
+    likely = {json.loads(str(records.attrs.get("record_every", "null"))), *lengths[1:2].tolist()}
+    if len(step) > 1 and lengths[0] not in likely:
+        raise ValueError(
+            f"records must have the coordinate window, the number of examples in each window, if they begin later than "
+            f"a run: got none, with step {step[0]}, {step[1]}, ..."
+        )
+    return lengths
+
+
+def phase_weights(lengths: np.ndarray, task: np.ndarray, phase: str) -> np.ndarray:
+    """How many examples of each window, of these lengths, belong to a phase: all of them or none."""
     weights = np.zeros_like(lengths)
     for windows in phase_windows(task, phase):
         weights[windows] = lengths[windows]
@@ -122,10 +144,11 @@ def task_label(task: int) -> str:
     return chr(ord("A") + task) if 0 <= task < LETTERS else str(task)
 
 
-def marks(step: np.ndarray, task: np.ndarray) -> list[Mark]:
-    """The visits to mark on a chart. Where their labels would collide, only every second, third, ... visit is there."""
+def marks(step: np.ndarray, task: np.ndarray, first: int = 0) -> list[Mark]:
+    """The visits to mark on a chart of records that begin at step `first`. Where their labels would collide, only every
+    second, third, ... visit is there."""
     found = [
-        Mark(task_label(int(task[visit[0]])), int(step[visit[0] - 1]) if visit[0] else 0, int(step[visit[-1]]))
+        Mark(task_label(int(task[visit[0]])), int(step[visit[0] - 1]) if visit[0] else first, int(step[visit[-1]]))
         for visit in visits(task)
     ]
     widest = max(len(mark.label) for mark in found)

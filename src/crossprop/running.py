@@ -28,7 +28,7 @@ from crossprop.arguments import (
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Probe
-from crossprop.engines.recorder import window_ends
+from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import Cell, CellResult, Executor, RunOptions, compiler_flags, devices, engine_for
 from crossprop.learners.base import Learner
@@ -121,11 +121,11 @@ def run(
     - `learners`: learners by name, or one alone.
     - `stream`: where the examples come from. A seed gives every learner the same examples and the same initial weights.
     - `seeds`: how many, from 0 on, or a list of them.
-    - `record_every`: the steps of a window; each gives one record.
+    - `record_every`: the steps of a window, at most a million; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
     - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window.
-    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window; or such as
-      `metrics.plasticity`, which also see the outcome after learning.
+    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window, in the
+      float type of the loss; or such as `metrics.plasticity`, which also see the outcome after learning.
     - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.
     - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream,
       the run goes on after the examples that those states have seen (from the first one if none are left); drift is
@@ -138,8 +138,9 @@ def run(
     learning; `error` (softmax only): the share misclassified in it; `incoming_drift`, `outgoing_drift`: the Euclidean
     norm of the change of the weights from the start, without biases, at the window's end, and `drift_NAME` for other
     weights that a learner names; `diverged_at`: the first step with a non-finite loss, or -1, and records from then on
-    are NaN. `step` counts the examples learned from at the window's end; the coordinate `task` is the task's number at
-    that step, 0 for A. With `return_states`, also `states[learner][seed]`.
+    are NaN. `step` counts the examples learned from at the window's end; the coordinate `window` is the number of
+    examples in it, and `task` the task's number at its end, 0 for A. With `return_states`, also
+    `states[learner][seed]`.
 
     ```python
     net = Network(inputs=20, hidden=100)
@@ -159,7 +160,7 @@ def run(
     observers = checked_observers(probes, metrics, named)
     engines = {name: engine_for(engine, learner, observers, f"learners[{name!r}]") for name, learner in named.items()}
     stop, first = _bounds(stream, steps, start)
-    check_steps(first if stop is None else stop, record_every)
+    check_steps(stop, record_every, first)
     states = checked_start(start, named, chosen)
     options = RunOptions(record_every, stop, first, observers, return_states)
     check_run_memory(named, stream, len(chosen), options)
@@ -234,7 +235,20 @@ def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
 
 
 def _is_same(one: Stream, other: Stream) -> bool:
-    return one is other or configuration(one) == configuration(other)
+    """Whether two streams have the same examples; a ValueError if nothing tells."""
+    if one is other:
+        return True
+    if configuration(one) != configuration(other):
+        return False
+    source = code_identity(one)
+    if source != code_identity(other):
+        return False
+    if source is not None and source.unknown:
+        raise ValueError(
+            f"start must come from a run on the same object as stream, since nothing tells whether another {other!r} "
+            "has the same examples: give that stream, or dict(start) to begin with the first example"
+        )
+    return True
 
 
 def _records(
@@ -262,6 +276,7 @@ def _records(
     return xarray.Dataset(
         data,
         coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", task)}
+        | {"window": ("step", window_lengths(ends, options.first))}
         | info_coordinates({name: learner_info(configuration(learner)) for name, learner in learners.items()}),
         attrs=attributes,
     )

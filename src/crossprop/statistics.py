@@ -58,6 +58,11 @@ class Paired(NamedTuple):
     won: int
     pairs: int
 
+    def relative_to(self, whole: float) -> "Paired":
+        """The comparison in units of `whole`, which the interval takes as known."""
+        mean, low, high, *rest = self
+        return Paired(float(mean / whole), float(low / whole), float(high / whole), *rest)
+
 
 def paired_difference(a: np.ndarray, b: np.ndarray | float, level: float = 0.95) -> Paired:
     """The mean of `a - b` over pairs with Student's t interval, which is NaN for a single pair.
@@ -124,10 +129,29 @@ def holm(p: np.ndarray) -> np.ndarray:
 
 
 def paired_ratio(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Paired:
-    """The geometric mean of `a / b` over pairs with its interval: `paired_difference` of the logarithms."""
+    """The ratio of the mean of `a` to that of `b` over pairs, with Fieller's interval (1954): all ratios r for which
+    Student's t interval of `a - r b` includes 0.
+
+    It excludes 1 exactly if that of `paired_difference` excludes 0. It is NaN for a single pair, and where the mean of
+    `b` may be 0.
+
+    ```python
+    paired_ratio(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0, 5.0])).mean  # 0.7
+    ```
+    """
+    from scipy.special import stdtrit
+
+    *_, won, pairs = paired_difference(a, b, level)
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    for name, values in (("a", a), ("b", b)):
-        if not (values > 0).all():
-            raise ValueError(f"{name} must be above 0 for a ratio, got {values.min()}")
-    logs = paired_difference(np.log(a), np.log(b), level)
-    return logs._replace(mean=float(np.exp(logs.mean)), low=float(np.exp(logs.low)), high=float(np.exp(logs.high)))
+    over, under = a.mean(), b.mean()
+    if not under > 0:
+        raise ValueError(f"b must have a mean above 0 for a ratio, got {under}")
+    mean, low, high = float(over / under), np.nan, np.nan
+    if pairs > 1:
+        # (over - r under)^2 <= t^2 var(a - r b) / pairs, as square * r^2 - 2 middle * r + rest <= 0.
+        spread = stdtrit(pairs - 1, (1 + level) / 2) ** 2 / pairs * np.cov(a, b)
+        square, middle, rest = under**2 - spread[1, 1], over * under - spread[0, 1], over**2 - spread[0, 0]
+        if square > 0:
+            half = np.sqrt(max(middle**2 - square * rest, 0.0))
+            low, high = float((middle - half) / square), float((middle + half) / square)
+    return Paired(mean, low, high, won, pairs)

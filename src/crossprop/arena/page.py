@@ -199,20 +199,20 @@ def _charts(records: "xarray.Dataset") -> list[dict[str, Any]]:
     ]
     shown = [name for name in FEATURES if name in records and np.isfinite(records[name]).any()]
     if "plasticity" in shown:  # a metric is the sum over a window
-        lengths = records.step.copy(data=np.diff(records.step.values, prepend=0))
+        lengths = records.step.copy(data=schema.window_lengths(records))
         records = records.assign(plasticity=records.plasticity / lengths)
     return found + (charts.curves(records, shown) if shown else [])
 
 
 def per_task(records: "xarray.Dataset") -> "xarray.Dataset":
     """The mean loss or error of each visit to a task; of each tenth of a run that has one task."""
-    measure, step = schema.measure(records), records.step.values
+    measure, lengths = schema.measure(records), schema.window_lengths(records)
     visits = schema.visits(records.task.values)
     if len(visits) == 1:
         visits = [part for part in np.array_split(visits[0], PARTS) if part.size]
-    lengths = np.diff(step, prepend=0)
     values = records[measure].transpose("learner", "seed", "step").values
     means = [np.average(values[..., windows], axis=-1, weights=lengths[windows]) for windows in visits]
     ends = [int(windows[-1]) for windows in visits]
-    grouped = records[[measure]].isel(step=ends)
+    together = [int(lengths[windows].sum()) for windows in visits]
+    grouped = records[[measure]].isel(step=ends).assign_coords(window=("step", together))
     return grouped.assign({measure: (("learner", "seed", "step"), np.stack(means, axis=-1))})

@@ -15,7 +15,6 @@ from crossprop import records as schema
 from crossprop.formats import about, interval, listed, minus_signs, plural
 from crossprop.records import VARIABLES
 from crossprop.running import ProgressEvent
-from crossprop.sentences import p_text
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.answer import LearnerAnswer, SweepAnswer, answer_of
 from crossprop.sweeps.grid import value_label
@@ -55,7 +54,7 @@ def _print_answer(answer: SweepAnswer, missing: int, console: Console) -> None:
     title, seeds = VARIABLES[answer.measure].title, max(each.seeds for each in answer.learners)
     whose = f"{seeds} fresh seeds" if answer.fresh else f"the sweep's {plural(seeds, 'seed')}"
     so_far = " so far" * bool(missing)
-    _say(console, f"\nBest settings{so_far}: mean {title} over all steps, on {whose}, with 95% intervals")
+    _say(console, f"\nBest settings{so_far}: mean {title} over all steps, on {whose}, with 95% intervals of each alone")
     for each in answer.learners:
         _say(console, f"\n{each.learner}")
         for sentence in (_setting(each), _value(each, title), _compared(each, answer), _diverged(each)):
@@ -104,7 +103,7 @@ def _compared(answer: LearnerAnswer, sweep: SweepAnswer) -> str:
     if found is None or not np.isfinite(found.difference.mean):
         return f"no comparison with {found.reference}: a run diverged" if found else ""
     mean, low, high, _, pairs = found.percent
-    p = f", {p_text(found.p)}" if sweep.fresh else ""
+    p = f", {found.p_text}" if sweep.fresh else ""
     if mean == 0 == low == high:
         return f"the same as {found.reference}, in all {plural(pairs, 'seed')}"
     if low * high > 0:
@@ -184,5 +183,6 @@ def _error(final: "xarray.Dataset", measure: str) -> str:
     if diverged := int((final.diverged_at >= 0).sum()):
         when = int(final.diverged_at.values[final.diverged_at.values >= 0].min())
         return f"{diverged} of {final.sizes['seed']} diverged,\n{'first ' * (diverged > 1)}at step {when:,}"
-    mean, low, high = mean_interval(final[measure].mean("step").values)
+    values = final[measure].transpose("seed", "step").values.astype(np.float64)
+    mean, low, high = mean_interval(np.average(values, axis=1, weights=schema.window_lengths(final)))
     return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"

@@ -140,7 +140,10 @@ class Sums(NamedTuple):
     ) -> "Sums":
         diverged = (self.diverged_at < 0) & ~jnp.isfinite(outcome.loss)
         wrong = jnp.argmax(outcome.outputs) != jnp.argmax(y) if learner.network.loss == "softmax" else 0
-        metrics = {name: self.metrics[name] + value for name, value in observers.measured(outcome, y, after).items()}
+        metrics = {
+            name: self.metrics[name] + jnp.asarray(value, self.metrics[name].dtype)
+            for name, value in observers.measured(outcome, y, after).items()
+        }
         diverged_at = jnp.where(diverged, at, self.diverged_at)
         return Sums(self.loss + outcome.loss, self.error + wrong, metrics, diverged_at)
 

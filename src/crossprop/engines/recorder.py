@@ -45,7 +45,7 @@ class Recorder:
     def results(self, diverged_at: np.ndarray, runs: int) -> list[RunResult]:
         """The records of the first `runs` runs: means of loss and error over windows, NaN after a divergence."""
         ends = window_ends(self.step, self.every, self.first)
-        lengths = np.diff(ends, prepend=self.first)
+        lengths = window_lengths(ends, self.first)
         gone = (diverged_at[:runs, None] >= 0) & (ends > diverged_at[:runs, None])
         rows = {}
         for name, values in self.arrays().items():
@@ -61,3 +61,8 @@ class Recorder:
 def window_ends(steps: int, record_every: int, first: int = 0) -> np.ndarray:
     """The coordinate `step` of the records: how many examples were learned from at each window's end."""
     return np.append(np.arange((first // record_every + 1) * record_every, steps, record_every), steps)
+
+
+def window_lengths(ends: np.ndarray, first: int = 0) -> np.ndarray:
+    """The coordinate `window` of the records: the number of examples in each window."""
+    return np.diff(ends, prepend=first)

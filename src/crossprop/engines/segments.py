@@ -80,10 +80,10 @@ def add_block(sums: Sums, rule: UnitRule, observers: Observers, rows: Rows, outp
     diverged = ~jnp.isfinite(losses)
     wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
     first = jnp.where((sums.diverged_at < 0) & jnp.any(diverged), at + jnp.argmax(diverged), sums.diverged_at)
-    metrics = {
-        name: sums.metrics[name] + jnp.sum(jnp.where(real, jax.vmap(metric)(Outcome(losses, outputs), y), 0))
-        for name, metric in observers.metrics
-    }
+    metrics = {}
+    for name, metric in observers.metrics:
+        values = jnp.asarray(jax.vmap(metric)(Outcome(losses, outputs), y), sums.metrics[name].dtype)
+        metrics[name] = sums.metrics[name] + jnp.sum(jnp.where(real, values, 0))
     error = sums.error + jnp.sum(wrong).astype(sums.error.dtype)
     return Sums(sums.loss + jnp.sum(losses), error, metrics, first)
 

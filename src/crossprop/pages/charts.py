@@ -89,9 +89,10 @@ def estimate_line(name: str, estimate: Estimate, look: Look, seeds: int, control
 def switch_marks(records: "xarray.Dataset") -> dict[str, Any]:
     """Where the task switches, and the labels of the tasks; nothing if it never does."""
     task = records.task.values
-    marks = schema.marks(records.step.values, task) if switches(task).size else []
+    step, lengths = records.step.values, schema.window_lengths(records)
+    marks = schema.marks(step, task, int(step[0] - lengths[0])) if switches(task).size else []
     return {
-        "switches": [mark.start for mark in marks if mark.start],
+        "switches": [mark.start for mark in marks if mark.start >= step[0]],
         "tasks": [{"label": mark.label, "at": (mark.start + mark.end) / 2} for mark in marks],
     }
 
@@ -101,7 +102,7 @@ def _grouped(records: "xarray.Dataset", variable: Variable, starts: np.ndarray, 
     values = records[variable.name].transpose("seed", "learner", "step").values.astype(np.float64)
     if not variable.averaged:
         return values[..., ends]
-    lengths = np.diff(records.step.values, prepend=0)
+    lengths = schema.window_lengths(records)
     return np.add.reduceat(values * lengths, starts, axis=-1) / np.add.reduceat(lengths, starts)
 
 
@@ -147,7 +148,7 @@ def headline(chart: dict[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
 def examples_per_point(records: "xarray.Dataset") -> int:
     """How many examples one point of the curves stands for."""
     windows = int(np.diff(_group_starts(records.task.values), append=records.sizes["step"]).max())
-    return windows * int(np.diff(records.step.values, prepend=0).max())
+    return windows * int(schema.window_lengths(records).max())
 
 
 def _group_starts(task: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from crossprop import sentences
 from crossprop.papers.verdicts import EQUAL, Bounds, CannotDecide, Finding, Number
-from crossprop.records import phase_windows, visits
+from crossprop.records import phase_windows, visits, window_lengths
 from crossprop.statistics import paired_difference, paired_ratio
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Runs:
         self.learners = [str(name) for name in records["learner"].values]
         self.seeds = records.sizes["seed"]
         self.steps = records["step"].values
-        self.lengths = np.diff(self.steps, prepend=0)
+        self.lengths = window_lengths(records)
         task = records["task"].values
         self.visits: Phase = visits(task)
         self.whole: Phase = phase_windows(task, "all")
@@ -129,7 +129,7 @@ class Quantity:
         self.runs, self.label, self.noun, self.of = runs, label, noun, of
 
     def times(self, a: str, b: str, level: float, bounds: Bounds) -> Finding:
-        """The ratio of `a` to `b`."""
+        """The ratio of the mean of `a` to that of `b`, as `paired_ratio` has it."""
         values = [np.maximum(self.of(name), TINY) for name in (a, b)]
         number = Number.of(f"{self.label}, {a} / {b}", paired_ratio(values[0], values[1], level))
         agree = values[0] > values[1] if number.mean >= 1 else values[0] < values[1]

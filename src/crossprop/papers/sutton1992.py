@@ -33,6 +33,7 @@ from crossprop.papers.verdicts import (
     Verdict,
     joint_level,
 )
+from crossprop.records import window_lengths
 from crossprop.streams import Tracking
 
 if TYPE_CHECKING:
@@ -192,7 +193,9 @@ def _by_relevance(records: "xarray.Dataset") -> "xarray.Dataset":
     }
     coords = {"learner": [*lines], "seed": records["seed"].values, "step": records["step"].values}
     values = xarray.DataArray(np.stack([*lines.values()]), coords, ("learner", "seed", "step"))
-    return xarray.Dataset({"step_size": values}).assign_coords(task=("step", records["task"].values))
+    return xarray.Dataset({"step_size": values}).assign_coords(
+        task=("step", records["task"].values), window=("step", window_lengths(records))
+    )
 
 
 # The claims.

@@ -126,8 +126,8 @@ def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":
     bare = [each[[str(name) for name, own in each.items() if {*own.dims} <= {"seed", "step"}]] for each in records]
     bare = [each.drop_vars([name for name in each.coords if name not in ("learner", "seed", "step")]) for each in bare]
     joined = xarray.concat(bare, "learner", join="inner", combine_attrs="drop")
-    task = records[0].task.sel(step=joined.step.values).values
-    return joined.assign_coords(task=("step", task))
+    first = records[0].sel(step=joined.step.values)
+    return joined.assign_coords({name: ("step", first[name].values) for name in ("window", "task")})
 
 
 def groups(sweep: Sweep) -> dict[str, list[str]]:

@@ -54,7 +54,8 @@ class Arrays(PoolStream):
     def __post_init__(self):
         x, y = (np.array(each) if own else each for each, own in (_taken("x", self.x), _taken("y", self.y)))
         for name, values, kinds in (("x", x, "buif"), ("y", y, "buifUS")):
-            if values.dtype.kind not in kinds or values.ndim not in (1, 2) or values.size == 0:
+            mixed = values.dtype.kind == "U" and not _all_text(getattr(self, name))
+            if mixed or values.dtype.kind not in kinds or values.ndim not in (1, 2) or values.size == 0:
                 raise ValueError(
                     f"{name} must be numbers {'or labels ' * (name == 'y')}of shape (steps,) or (steps, size), "
                     f"got {_description(values, getattr(self, name), kinds)}"
@@ -110,6 +111,11 @@ def _taken(name: str, values: Any) -> tuple[np.ndarray, bool]:
     """The array, and whether it must be copied: what is mapped from a file is not."""
     found = check.array(name, values)
     return found, not isinstance(found, np.memmap)
+
+
+def _all_text(given: Any) -> bool:
+    """Whether a list has text alone; NumPy would make text of numbers beside it."""
+    return not isinstance(given, list | tuple) or all(isinstance(each, str) for each in np.array(given, object).flat)
 
 
 def _description(values: np.ndarray, given: Any, kinds: str) -> str:

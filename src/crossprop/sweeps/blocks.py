@@ -10,7 +10,7 @@ import numpy as np
 
 from crossprop.arguments import checked_observers, checked_steps
 from crossprop.engines.protocol import Observers
-from crossprop.engines.recorder import window_ends
+from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import Cell, CellResult, DevicePool, Executor, RunOptions, engine_for
 from crossprop.learners.base import Learner
@@ -56,6 +56,7 @@ class BlockResult(NamedTuple):
     records: dict[str, np.ndarray]
     diverged_at: np.ndarray
     step: np.ndarray
+    window: np.ndarray
     task: np.ndarray
     made_with: dict[str, Any]
 
@@ -70,6 +71,7 @@ class StoredBlock:
     seeds: np.ndarray
     diverged_at: np.ndarray
     step: np.ndarray
+    window: np.ndarray
     task: np.ndarray
     made_with: dict[str, Any]
     seconds: float
@@ -84,7 +86,7 @@ class StoredBlock:
         cls, block: Block, result: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
     ) -> "StoredBlock":
         """The block with its result; `records` gives them, now or from a file."""
-        scores = scores_of(result.records, result.step, result.task, result.diverged_at)
+        scores = scores_of(result.records, result.window, result.task, result.diverged_at)
         return cls(block.identity, block.about, np.array(block.seeds), *result[1:], seconds, records, scores)
 
     @property
@@ -99,11 +101,11 @@ class StoredBlock:
 
 
 def scores_of(
-    records: Mapping[str, np.ndarray], step: np.ndarray, task: np.ndarray, diverged_at: np.ndarray
+    records: Mapping[str, np.ndarray], window: np.ndarray, task: np.ndarray, diverged_at: np.ndarray
 ) -> tuple[str, np.ndarray]:
     """What runs are compared by, the share misclassified or the loss, and its mean over each run, `(seeds,)`."""
     variable = measure(records)
-    return variable, weighted_mean(records[variable], phase_weights(step, task, "all"), diverged_at)
+    return variable, weighted_mean(records[variable], phase_weights(window, task, "all"), diverged_at)
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarray) -> np.ndarray:
@@ -186,14 +188,14 @@ def run_blocks(
                 together = [runs[cell] for cell in sorted(waiting.pop(number))]
                 records = {name: np.stack([each.run.records[name] for each in together]) for name in result.run.records}
                 diverged_at = np.array([each.run.diverged_at for each in together])
-                step, task = windows[id(blocks[number].stream)]
-                yield number, BlockResult(records, diverged_at, step, task, made_with[engines[number]])
+                step, window, task = windows[id(blocks[number].stream)]
+                yield number, BlockResult(records, diverged_at, step, window, task, made_with[engines[number]])
 
 
-def _windows(block: Block, options: RunOptions) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the windows, and the task at each."""
+def _windows(block: Block, options: RunOptions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The ends of the windows, their lengths, and the task at each end."""
     step = window_ends(steps_of(block, options), options.record_every)
-    return step, np.asarray(block.stream.task(step - 1))
+    return step, window_lengths(step), np.asarray(block.stream.task(step - 1))
 
 
 def engines_of(blocks: Sequence[Block], engine: str, observers: Observers) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossprop import _checks as check
 from crossprop import sentences
-from crossprop.records import measure, phase_weights
+from crossprop.records import measure, phase_weights, window_lengths
 from crossprop.statistics import Estimate, Paired, finite_mean_interval, holm, paired_difference, paired_p
 from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
 from crossprop.sweeps.grid import Grid, value_labels
@@ -50,8 +50,8 @@ class Evaluation:
 
 class Comparison(NamedTuple):
     """A learner against another: its mean with a bootstrap interval, their paired difference with Student's t
-    interval and the seeds won, a p-value, corrected for all comparisons that were made together, and in how many seeds
-    the two are equal."""
+    interval and the seeds won, a p-value, in how many seeds the two are equal, and how many comparisons were made
+    together. The p-value has Holm's correction for all of these; intervals are 95% of each comparison alone."""
 
     learner: str
     reference: str
@@ -59,6 +59,13 @@ class Comparison(NamedTuple):
     difference: Paired
     p: float
     tied: int = 0
+    together: int = 1
+
+    @property
+    def p_text(self) -> str:
+        """The p-value in words, with the number of comparisons that it is corrected for."""
+        corrected = f" after Holm over {self.together}" if self.together > 1 else ""
+        return f"{sentences.p_text(self.p)}{corrected}"
 
     @property
     def agreeing(self) -> int:
@@ -68,10 +75,9 @@ class Comparison(NamedTuple):
 
     @property
     def percent(self) -> Paired:
-        """The paired difference in percent of the reference's mean."""
-        mean, low, high, *rest = self.difference
-        whole = (self.estimate.mean - mean) / 100
-        return Paired(float(mean / whole), float(low / whole), float(high / whole), *rest)
+        """The ratio of the means less 1, in percent; its interval is that of the difference, in percent of the
+        reference's mean."""
+        return self.difference.relative_to((self.estimate.mean - self.difference.mean) / 100)
 
     def sentence(self, noun: str = "mean") -> str:
         """The comparison of `noun` in words, without a full stop."""
@@ -85,7 +91,7 @@ class Comparison(NamedTuple):
             return f"{self.learner}'s {noun} equals {self.reference}'s in every seed"
         times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
         count = f", in {self.agreeing} of {relative.pairs} seeds"
-        return f"{sentences.ratio(noun, self.learner, self.reference, times, count)}, {sentences.p_text(self.p)}"
+        return f"{sentences.ratio(noun, self.learner, self.reference, times, count)}, {self.p_text}"
 
 
 def open_evaluation(store: str | Path) -> Evaluation:
@@ -178,7 +184,7 @@ def scores(grid: Grid, stored: Sequence[StoredBlock]) -> "xarray.DataArray":
 
 def phase_mean(records: "xarray.Dataset", phase: str) -> "xarray.DataArray":
     """The mean loss, or share misclassified, of every run over a phase; infinite where it diverged."""
-    weights = phase_weights(records.step.values, records.task.values, phase)
+    weights = phase_weights(window_lengths(records), records.task.values, phase)
     values = records[measure(records)].transpose("seed", "step")
     mean = weighted_mean(values.values, weights, records.diverged_at.values)
     return records.diverged_at.copy(data=mean)
@@ -198,7 +204,9 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
       misclassified is then averaged over all steps; or one number per seed for every learner, as `Evaluation.values`.
     - `against`: the name of the reference, by learner.
 
-    Where a seed diverged, the difference is not known: its p-value is 1.
+    Percentages are ratios of arithmetic means less 1: the mean paired difference in percent of the reference's mean
+    over the same seeds. 95% intervals are of each comparison alone; p-values have Holm's correction for all of the
+    call. Where a seed diverged, the difference is not known: its p-value is 1.
     """
     from xarray import Dataset
 
@@ -218,7 +226,7 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
             difference, p = Paired(np.nan, np.nan, np.nan, int((a < b).sum()), len(a)), 1.0
         found.append(Comparison(learner, reference, finite_mean_interval(a), difference, p, int((a == b).sum())))
     corrected = holm(np.array([each.p for each in found]))
-    return [each._replace(p=float(p)) for each, p in zip(found, corrected, strict=True)]
+    return [each._replace(p=float(p), together=len(found)) for each, p in zip(found, corrected, strict=True)]
 
 
 def _by_learner(records: "xarray.Dataset") -> "dict[str, xarray.DataArray]":

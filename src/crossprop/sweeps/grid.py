@@ -23,7 +23,7 @@ from crossprop.streams.base import Stream
 NETWORK, STREAM = "network.", "stream."
 MOST_VALUES = 10_000
 """Values that `logspace` gives at most."""
-SCHEMA = 2
+SCHEMA = 3
 """The format of a store: that of its blocks, and of what identifies them."""
 
 

@@ -26,7 +26,7 @@ def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "x
     mine = [block for block in stored if block.identity in grid.points]
     step = np.unique(np.concatenate([np.array([], int), *(block.step for block in mine)]))
     axes, sizes = list(grid.over), [len(values) for values in grid.over.values()]
-    records, diverged_at, task = _gathered(grid, step, mine)
+    records, diverged_at, window, task = _gathered(grid, step, mine)
     variables = {
         name: (
             (*axes, "seed", "step", *further_dims(name, values.ndim - 3)),
@@ -35,15 +35,20 @@ def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "x
         for name, values in records.items()
     }
     info = learner_info(grid.learner)
-    common = task.max(axis=0)
-    if ((task == common[None]) | (task < 0)).all():
-        tasks = ("step", common)
-    else:
-        tasks = ((*axes, "step"), task.reshape(*sizes, len(step)))
+
+    def by_step(values: np.ndarray, missing: np.ndarray) -> tuple[Any, np.ndarray]:
+        """A coordinate: on the dim `step` alone if all points, but for what is missing, have the same values."""
+        common = values.max(axis=0)
+        if ((values == common) | missing).all():
+            return "step", common
+        return (*axes, "step"), values.reshape(*sizes, len(step))
+
+    not_run = ~window.any(axis=1, keepdims=True)
     return xarray.Dataset(
         variables | {"diverged_at": ((*axes, "seed"), diverged_at.reshape(*sizes, len(grid.seeds)))},
         coords={axis: value_labels(values) for axis, values in grid.over.items()}
-        | {"learner": grid.name, "seed": grid.seeds, "step": step, "task": tasks}
+        | {"learner": grid.name, "seed": grid.seeds, "step": step}
+        | {"window": by_step(window, not_run), "task": by_step(task, task < 0)}
         | {name: value for name, value in info._asdict().items() if name not in axes},
         attrs={
             "learners": json.dumps({grid.name: grid.learner}),
@@ -65,13 +70,14 @@ def labelled_at(
 
 def _gathered(
     grid: Grid, step: np.ndarray, stored: Sequence[StoredBlock]
-) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `task (points, steps)`."""
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+    """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `window` and `task`,
+    `(points, steps)`; a point has a window of length 0 where others go on for longer."""
     places = {identity: place for place, identity in enumerate(grid.points)}
     seeds = {seed: place for place, seed in enumerate(grid.seeds)}
     records: dict[str, np.ndarray] = {}
     diverged_at = np.full((len(places), len(seeds)), NOT_RUN)
-    task = np.full((len(places), len(step)), -1)
+    window, task = np.zeros((len(places), len(step)), int), np.full((len(places), len(step)), -1)
     for block in stored:
         place, when = places[block.identity], np.searchsorted(step, block.step)
         rows = [row for row, seed in enumerate(block.seeds.tolist()) if seed in seeds]
@@ -81,8 +87,8 @@ def _gathered(
                 records[name] = np.full((*diverged_at.shape, len(step), *values.shape[2:]), np.nan, values.dtype)
             records[name][place, whose[:, None], when[None, :]] = values[rows]
         diverged_at[place, whose] = block.diverged_at[rows]
-        task[place, when] = block.task
-    return records, diverged_at, task
+        window[place, when], task[place, when] = block.window, block.task
+    return records, diverged_at, window, task
 
 
 def _common(values: list[Any]) -> Any:

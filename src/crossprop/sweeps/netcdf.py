@@ -21,7 +21,7 @@ from crossprop.sweeps.grid import SCHEMA, identity, value_label
 if TYPE_CHECKING:
     from scipy.io import netcdf_file
 
-HEADER = ("seed", "step", "task", "diverged_at")
+HEADER = ("seed", "step", "window", "task", "diverged_at")
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
 UNKNOWN = b"00000000"
 """Stands in the place of the checksum while it is computed."""
@@ -54,10 +54,11 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float, s
         _put(file, "diverged_at", result.diverged_at.astype(np.int32), ("seed",))
         _put(file, "seed", np.array(block.seeds, np.uint32).view(np.int32), ("seed",), _Unsigned="true")
         _put(file, "step", result.step.astype(np.int32), ("step",))
+        _put(file, "window", result.window.astype(np.int32), ("step",))
         _put(file, "task", result.task.astype(np.int32), ("step",))
         for name, value in ({"learner": block.name} | block.point).items():
             _put_scalar(file, name, value_label(value))
-        file.coordinates = " ".join(["learner", "task", *block.point])
+        file.coordinates = " ".join(["learner", "window", "task", *block.point])
         file.about = json.dumps(block.about)
         file.store = store
         file.seconds = np.float64(seconds)
@@ -102,7 +103,7 @@ def read_block(path: Path) -> StoredBlock:
     try:
         with _opened(path) as file:
             values = {name: _native(file.variables[name][:]) for name in HEADER}
-            scores = scores_of(_records(file), values["step"], values["task"], values["diverged_at"])
+            scores = scores_of(_records(file), values["window"], values["task"], values["diverged_at"])
             texts = {name: getattr(file, name) for name in ("about", "store", "seconds", *MADE_WITH)}
         made: dict[str, Any]
         made = {name: value.decode() if isinstance(value, bytes) else value.item() for name, value in texts.items()}
@@ -119,6 +120,7 @@ def read_block(path: Path) -> StoredBlock:
         seeds=seeds,
         diverged_at=values["diverged_at"],
         step=values["step"],
+        window=values["window"],
         task=values["task"],
         seconds=made.pop("seconds"),
         store=made.pop("store"),

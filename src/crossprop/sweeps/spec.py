@@ -64,6 +64,10 @@ class SweepSpec:
         checked_steps(self.steps, self.stream)
         check_steps(self.steps or self.stream.steps or 0, self.record_every)
         if self.evaluate is not None:
+            if max(self.seeds) == 2**32 - 1:
+                raise ValueError(
+                    f"seeds must be below {2**32 - 1} with evaluate, whose seeds follow the greatest of them"
+                )
             check.integer("evaluate", self.evaluate, low=1, high=2**32 - 1 - max(self.seeds))
             check_count("evaluate", self.evaluate)
             if self.store is None:
