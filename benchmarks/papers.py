@@ -48,7 +48,7 @@ def main(
         seconds = time.perf_counter() - began
         found[name] = records.assign_attrs(seconds=round(seconds, 1))
         if out is not None:
-            write_records(out / f"{name}.zarr", found[name])
+            write_records(out / f"{name}.nc", found[name])
         runs = f"{len(plan.learners)} settings x {plan.seeds} seeds"
         say(f"{name}: {runs} in {seconds:.1f} s, compilation included, {steps / seconds / 1e6:.1f} million run-steps/s")
         say(f"  {jax.devices()[0].device_kind}, jax {jax.__version__}, engine {records.attrs['engine']}")

@@ -385,7 +385,7 @@ def test_compilation_is_timed_with_nothing_compiled_and_the_cache_left_as_it_was
 
 
 def test_bench_imports_neither_the_paper_nor_what_only_its_output_needs():
-    heavy = "{'rich', 'matplotlib', 'torch', 'xarray', 'zarr', 'crossprop.papers'}"
+    heavy = "{'rich', 'matplotlib', 'torch', 'xarray', 'crossprop.papers'}"
     script = (
         f"import sys; sys.modules['tyro'] = None; import crossprop.bench; print(sorted({heavy} & set(sys.modules)))"
     )

@@ -135,7 +135,7 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
         if words[1] in ("status", "plot"):
             main(["sweep", "sweep.toml", "--store", words[2], *SHORT["sweep"]])
         main([*words[1:], *SHORT.get(" ".join(words[1:3]), SHORT.get(words[1], []))])
-        written = WRITTEN.get(words[1], "*/*.zarr")
+        written = WRITTEN.get(words[1], "*/*.nc")
         assert ("--out" not in words) or any(tmp_path.glob(written))
     else:
         assert words[:2] == ["pip", "install"]

@@ -80,7 +80,7 @@ def test_run_and_sweep_need_no_extra_and_figures_say_which(base):
     code, out, err = answers["run"]
     assert (code, err) == (0, "")
     assert "No figure was drawn: figure.png needs matplotlib: pip install 'crossprop[paper]'" in out
-    assert [path.name for path in (folder / "used" / "out").iterdir()] == ["records.zarr"]
+    assert [path.name for path in (folder / "used" / "out").iterdir()] == ["records.nc"]
     code, out, err = answers["sweep"]
     assert (code, err) == (0, "")
     code, out, err = answers["plot"]

@@ -473,7 +473,7 @@ def test_command_gives_the_same_records(setting, command, tmp_path, monkeypatch)
     exec(code.as_python(read), space)
     records = space["records"]
     assert records.sizes["step"] == (read.steps - 1) // read.record_every + 1
-    found = cp.open_sweep("lab-sweep") if command == "sweep" else xarray.open_zarr("kept/records.zarr").loss
+    found = cp.open_sweep("lab-sweep") if command == "sweep" else xarray.load_dataset("kept/records.nc").loss
     for name in read.learners:
         losses = found[name].loss if command == "sweep" else found.sel(learner=name)
         np.testing.assert_array_equal(np.squeeze(losses.values), records.loss.sel(learner=name).values)

@@ -73,7 +73,7 @@ def test_quick_form_writes_records_figures_claims_and_page(quick):
     assert (claims["paper"], claims["version"], claims["quick"]) == (name, "quick", True)
     assert [claim["id"] for claim in claims["claims"]] == [each.id for each in paper.claims if each.experiment == part]
     assert all(claim["rule"] and claim["why"] for claim in claims["claims"])
-    assert (folder / f"{part}.zarr").is_dir()
+    assert (folder / f"{part}.nc").is_file()
     assert {path.suffix for path in (folder / "figures").glob(f"{part}*")} == {".png", ".pdf"}
     page = (folder / "report.html").read_text()
     assert "quick version" in page and paper.title in page and len(page) < 8e6

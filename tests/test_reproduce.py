@@ -56,7 +56,7 @@ def test_quick_reproduction_writes_everything(quick):
     figures = {f"figure-{n}{letter}.{kind}" for n in (1, 2, 3, 4) for letter in "ab" for kind in ("png", "pdf")}
     assert {path.name for path in (quick / "figures").iterdir()} == figures
     names = {path.name for path in quick.iterdir()}
-    assert names == {"geoff.zarr", "mnist.zarr", "features.zarr", "figures", "claims.json", "report.html"}
+    assert names == {"geoff.nc", "mnist.nc", "features.nc", "figures", "claims.json", "report.html"}
     assert (quick / "report.html").stat().st_size < 8e6
     page = (quick / "report.html").read_text()
     assert "quick version" in page and "reproduce" in page
@@ -79,7 +79,7 @@ def test_browser_shows_the_quick_report(quick, chromium):
 
 
 def test_records_hold_all_learners_tasks_and_their_configuration(quick):
-    geoff, mnist = (xr.open_zarr(quick / f"{name}.zarr").load() for name in ("geoff", "mnist"))
+    geoff, mnist = (xr.load_dataset(quick / f"{name}.nc") for name in ("geoff", "mnist"))
     assert tuple(geoff.learner.values) == GEOFF_LEARNERS
     assert set(mnist.learner.values) == set(GEOFF_LEARNERS) - {"crossprop", "crossprop-0.5"}
     assert set(geoff.task.values) == set(mnist.task.values) == {0, 1, 2}
@@ -117,7 +117,7 @@ def test_every_claim_has_a_verdict(quick):
 
 
 def test_features_are_measured_for_both_learners_the_control_and_the_pixels(quick):
-    features = xr.open_zarr(quick / "features.zarr").load()
+    features = xr.load_dataset(quick / "features.nc")
     assert set(features.representation.values) == {"backprop", "crossprop-approx", "frozen", "pixels"}
     assert ((features.neighbours >= 0) & (features.neighbours <= 1)).all()
     assert float(features.neighbours.sel(representation="pixels").mean()) > 0.5
@@ -141,23 +141,23 @@ def test_maps_do_not_depend_on_the_threads_of_blas(monkeypatch):
 def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch, records_alone):
     out, command = copied
     monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
-    stores = {name: content for name, content in files_in(out).items() if ".zarr" in name}
+    stores = {name: content for name, content in files_in(out).items() if name.endswith(".nc")}
     main(command)
     assert capsys.readouterr().out.count("done before") == 3
-    assert {name: content for name, content in files_in(out).items() if ".zarr" in name} == stores
+    assert {name: content for name, content in files_in(out).items() if name.endswith(".nc")} == stores
 
 
 def test_force_runs_again_and_gives_the_same_records(copied, capsys):
     out, command = copied
-    before = xr.open_zarr(out / "features.zarr").load()
+    before = xr.load_dataset(out / "features.nc")
     main([*command[:1], "features", *command[1:], "--force"])
     assert "done before" not in capsys.readouterr().out
-    xr.testing.assert_equal(xr.open_zarr(out / "features.zarr").load(), before)
+    xr.testing.assert_equal(xr.load_dataset(out / "features.nc"), before)
 
 
 def test_an_interrupted_reproduction_goes_on_where_it_was(copied, monkeypatch, records_alone):
     out, command = copied
-    shutil.rmtree(out / "mnist.zarr")
+    (out / "mnist.nc").unlink()
 
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
@@ -167,12 +167,12 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(copied, monkeypatch, r
         with pytest.raises(SystemExit) as stopped:
             main(command)
         assert stopped.value.code == 130
-    assert not (out / "mnist.zarr").exists() and not list(out.glob(".*"))
+    assert not (out / "mnist.nc").exists() and not list(out.glob(".*"))
     made = []
     monkeypatch.setattr("crossprop.papers.plans.run", lambda *args, **_: made.append(args) or stand_in)
-    stand_in = xr.open_zarr(out / "geoff.zarr").load()
+    stand_in = xr.load_dataset(out / "geoff.nc")
     main(command)
-    assert len(made) == 1 and (out / "mnist.zarr").exists()
+    assert len(made) == 1 and (out / "mnist.nc").exists()
 
 
 @pytest.mark.parametrize(
@@ -187,13 +187,12 @@ def test_a_folder_of_another_configuration_is_kept(copied, change, capsys):
     assert files_in(out) == before
 
 
-def test_a_half_written_store_is_named_and_kept(tmp_path, capsys):
-    (tmp_path / "geoff.zarr").mkdir()
-    (tmp_path / "geoff.zarr" / "half").write_text("x")
+def test_half_a_file_of_records_is_named_and_kept(tmp_path, capsys):
+    (tmp_path / "geoff.nc").write_bytes(b"CDF\x02")
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", "geoff", "--quick", "--out", str(tmp_path)])
-    assert stopped.value.code == 2 and "geoff.zarr" in capsys.readouterr().err
-    assert files_in(tmp_path) == {"geoff.zarr/half": b"x"}
+    assert stopped.value.code == 2 and "geoff.nc" in capsys.readouterr().err
+    assert files_in(tmp_path) == {"geoff.nc": b"CDF\x02"}
 
 
 @pytest.mark.parametrize(
@@ -204,7 +203,7 @@ def test_bad_input_ends_with_2_before_any_work(arguments, tmp_path, monkeypatch)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2
-    assert not list((tmp_path / "out").glob("*.zarr"))
+    assert not list((tmp_path / "out").glob("*.nc"))
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path, capsys):

@@ -330,7 +330,6 @@ def test_a_pool_stream_of_ones_own_that_gives_nonsense_is_named(rows, y, said):
 def test_importing_crossprop_brings_nothing_heavy_along():
     heavy = {
         "xarray",
-        "zarr",
         "pandas",
         "matplotlib",
         "sklearn",

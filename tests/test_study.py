@@ -110,8 +110,8 @@ def test_a_grid_goes_on_beyond_its_edge(axis, values, edge, expected):
 def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, monkeypatch):
     """Of steps of 1/64 and 1/128, the larger is better, and so are larger ones yet, up to a point. However often the
     grid grows, a block is read from the disk once, and one that was just written not at all."""
-    opened, real = [], netcdf._opened
-    monkeypatch.setattr(netcdf, "_opened", lambda path: (opened.append(path.name), real(path))[1])
+    opened, real = [], netcdf.read_arrays
+    monkeypatch.setattr(netcdf, "read_arrays", lambda path: (opened.append(path.name), real(path))[1])
     stream = cp.Geoff(inputs=4, features=6, tasks="A", examples=200)
     spec = SweepSpec.of(
         {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},

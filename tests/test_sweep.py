@@ -486,8 +486,8 @@ def test_a_sweep_without_a_store_is_told_to_have_one(call):
 def test_status_of_a_folder_that_is_no_store_is_refused(call, tmp_path):
     answer = call("status", tmp_path)
     assert answer.code == 2 and "must be a folder that a sweep wrote" in answer.err
-    (tmp_path / "records.zarr").mkdir()
-    assert "a sweep wrote: it has the records of one run, records.zarr" in call("status", tmp_path).err
+    (tmp_path / "records.nc").touch()
+    assert "a sweep wrote: it has the records of one run, records.nc" in call("status", tmp_path).err
 
 
 def test_help_tells_every_option(call):

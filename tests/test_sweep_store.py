@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from pathlib import Path
 
 import jax
@@ -22,7 +23,8 @@ import crossprop.cli
 from crossprop import _files
 from crossprop.engines.protocol import RunResult
 from crossprop.execution import CellResult
-from crossprop.sweeps.netcdf import DamagedBlock, read_block, read_records
+from crossprop.record_files import DamagedFile, read_arrays, write_arrays
+from crossprop.sweeps.netcdf import read_block, read_records
 from crossprop.sweeps.status import status
 from crossprop.sweeps.store import Folder, read_store
 from same import assert_same_sweeps, files_in
@@ -309,6 +311,55 @@ def test_what_is_no_block_of_the_store_is_left_out_put_aside_and_run_again(copie
     assert_same_sweeps(sweep(store), records)
 
 
+def other_attributes(**attributes):
+    """Damage: a whole block, with other attributes."""
+
+    def damage(path):
+        contents = read_arrays(path)
+        write_arrays(path, contents.variables, contents.attributes | attributes)
+
+    return damage
+
+
+def other_variables(**variables):
+    """Damage: a whole block, with other arrays."""
+
+    def damage(path):
+        contents = read_arrays(path)
+        write_arrays(path, contents.variables | variables, contents.attributes)
+
+    return damage
+
+
+HOSTILE_BLOCKS = {
+    "no-json": other_attributes(about="{"),
+    "nested": other_attributes(about="[" * 100_000),
+    "a-list": other_attributes(about="[]"),
+    "a-number": other_attributes(about=3),
+    "large-digits": other_attributes(about='{"setting": {"a": ' + "9" * 5000 + "}}"),
+    "infinite": other_attributes(about='{"learner": "a", "setting": {"a": ' + "9" * 4000 + "}}"),
+    "no-learner": other_attributes(about='{"setting": {}}'),
+    "another-learner": other_attributes(about='{"learner": "a", "setting": {}}'),
+    "seconds": other_attributes(seconds="long"),
+    "store": other_attributes(store=3),
+    "seeds-of-one": other_variables(seed=((), 0)),
+    "seeds-of-texts": other_variables(seed=(("seed",), ["a", "b"])),
+    "loss-of-texts": other_variables(loss=(("seed", "step"), [["a"] * 4] * 2)),
+    "no-loss": other_variables(loss=((), 0.0)),
+    "not-utf-8": lambda path: path.write_bytes(path.read_bytes().replace(b"setting", b"s\xff\xff\xffing")),
+    "sparse": lambda path: os.truncate(path, 2**33),
+}
+
+
+@pytest.mark.parametrize("damage", HOSTILE_BLOCKS.values(), ids=HOSTILE_BLOCKS)
+def test_a_block_that_holds_anything_else_is_named_and_the_rest_is_read(copied, damage):
+    store, blocks, _ = copied
+    damage(blocks[0])
+    with pytest.warns(UserWarning, match=f"left out, .*: {blocks[0]} is ") as told:
+        assert status(store).learners[0].missing == 2
+    assert len(told) == 1 and len(str(told[0].message)) < 1000
+
+
 def test_a_pipe_in_the_place_of_a_block_is_not_waited_for(copied):
     store, blocks, records = copied
     blocks[0].unlink()
@@ -333,7 +384,7 @@ def test_every_flipped_bit_of_a_block_is_noticed(copied):
                     try:
                         read(path)
                         missed.append((place, bit))
-                    except DamagedBlock as problem:
+                    except DamagedFile as problem:
                         missed += [(place, bit)] * (str(path) not in str(problem))
             os.pwrite(file.fileno(), bytes([was]), place)
     assert size > 1000 and not missed
@@ -362,16 +413,49 @@ def test_a_damaged_store_json_is_named_and_kept(copied, content):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *(((part,), value) for part in ("schema", "store", "common", "learners") for value in (None, 3, [1], {"a": 1})),
+        *((("learners", "backprop"), value) for value in (None, 3, [1], {}, "a")),
+        *(
+            (("learners", "backprop", part), value)
+            for part in ("learner", "stream", "over", "seeds", "evaluation", "code")
+            for value in (None, 3, [[1]], {"a": 3}, {"a": [{"b": 1}, {}]}, {"type": []}, {"network": 3}, "a")
+        ),
+        (("learners", "backprop", "over"), {f"a{axis}": list(range(1000)) for axis in range(10)}),
+        (("common", "record_every"), "a"),
+    ],
+)
+def test_a_store_json_of_any_content_is_read_or_named(copied, place, value):
+    path = copied[0] / "store.json"
+    stored = _files.read_json(path)
+    inner = stored
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    _files.write_json(path, stored)
+    complaints = []
+    for use in (cp.open_sweep, status):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                use(copied[0])
+            except ValueError as problem:
+                complaints.append(str(problem))
+    assert all(str(path) in each for each in complaints)
+
+
 def test_a_block_that_may_not_be_read_is_not_called_damaged(copied, monkeypatch):
     store, blocks, _ = copied
-    read_bytes = Path.read_bytes
+    opened = Path.open
 
-    def refused(path):
+    def refused(path, *rest, **options):
         if path == blocks[0]:
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return read_bytes(path)
+        return opened(path, *rest, **options)
 
-    monkeypatch.setattr(Path, "read_bytes", refused)
+    monkeypatch.setattr(Path, "open", refused)
     for use in (sweep, cp.open_sweep, status):
         with pytest.raises(PermissionError, match=f"{blocks[0]} cannot be read: Permission denied"):
             use(store)
@@ -494,17 +578,18 @@ def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
 
 HOLDING = """
 import sys
-from pathlib import Path
 import crossprop as cp
 
-def wait(path, data):
-    with path.open("wb") as file:
-        if path.parent.name == "blocks":
-            print("writing", flush=True)
-            sys.stdin.readline()
-        file.write(data)
+store = sys.modules["crossprop.sweeps.store"]
+write_block = store.write_block
 
-Path.write_bytes = wait
+def wait(path, *given):
+    path.touch()
+    print("writing", flush=True)
+    sys.stdin.readline()
+    write_block(path, *given)
+
+store.write_block = wait
 net = cp.Network(inputs=6, hidden=8)
 stream = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
 grid = {"step_size": [0.01], "network.outgoing_scale": [1]}
@@ -546,12 +631,13 @@ KILLS, MIDWAY = int(sys.argv[2]), int(sys.argv[2]) // 4
 BLOCKS, DAWDLE = 120, 0.06
 
 
-usual = Path.write_bytes
+module = sys.modules["crossprop.sweeps.store"]
+write_block = module.write_block
 
 
-def dawdle(path, data):
-    if path.parent.name != "blocks":
-        return usual(path, data)
+def dawdle(path, *given):
+    write_block(path, *given)
+    data = path.read_bytes()
     with path.open("wb") as file:
         os.write(log, f"first {path.name}\\n".encode())
         file.write(data[: len(data) // 2])
@@ -573,7 +659,7 @@ def sweep(store):
 def attempt(store):
     child = os.fork()
     if not child:
-        Path.write_bytes = dawdle
+        module.write_block = dawdle
         sweep(store)
         os._exit(0)
     return child

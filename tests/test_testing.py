@@ -437,7 +437,7 @@ def test_a_learner_of_ones_own_runs_from_the_command_line(call, folder):
     words = ("--tasks", "AB", "--examples", "30", "--seeds", "2", "--hidden", "4", "--record-every", "20")
     answer = call("run", "geoff", "--import", "own_learner", "--learners", "replay", "frozen", "--out", "out", *words)
     assert (answer.code, answer.err) == (0, "")
-    records = xarray.open_zarr(folder / "out" / "records.zarr")
+    records = xarray.load_dataset(folder / "out" / "records.nc")
     assert records.learner.values.tolist() == ["replay", "frozen"]
     learner = Replay(cp.Network(20, 4))
     expected = cp.run(learner, cp.Geoff(tasks="AB", examples=30), seeds=2, record_every=20)

@@ -55,7 +55,7 @@ class Run:
     steps: Unset[int] = None
     """Steps of a run: needed if the stream is endless; unset, the whole stream."""
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder for records.zarr and figure.png; unset, nothing is written."""
+    """Folder for records.nc and figure.png; unset, nothing is written."""
 
 
 def run_experiment(flags: Run) -> None:
@@ -67,12 +67,12 @@ def run_experiment(flags: Run) -> None:
     if flags.out is not None:
         check_writable("out", flags.out)
         described = experiment(learners, stream, list(range(flags.seeds)), record_every)
-        check_replaceable(flags.out / "records.zarr", described, steps)
-    console, clock = Console(), Clock()
+        check_replaceable(flags.out / "records.nc", described, steps)
+    aside, clock = Console(stderr=True), Clock()
     for note in _notes(learners, flags.experiment.learner_flags()):
-        console.print(note, markup=False, highlight=False)
+        aside.print(note, markup=False, highlight=False)
     if estimate := expected_time(sum(map(seconds_per_step, learners.values())) * flags.seeds * steps):
-        console.print(estimate, highlight=False)
+        aside.print(estimate, highlight=False)
     began = time.perf_counter()
     with bar(flags.stream, len(learners) * flags.seeds * steps) as advance:
 
@@ -82,6 +82,8 @@ def run_experiment(flags: Run) -> None:
 
         records = run(learners, stream, flags.seeds, record_every, engine, progress=on_event, steps=flags.steps)
     seconds = time.perf_counter() - began
+    wrote = "" if flags.out is None else _write(records, flags.out)  # nobody may be reading what is printed
+    console = Console()
     console.print(results(records, clock))
     total = clock.total_steps()
     console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
@@ -89,8 +91,8 @@ def run_experiment(flags: Run) -> None:
     for sentence in _compared(records):
         console.print(sentence, highlight=False)
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
-    if flags.out is not None:
-        _write(records, flags.out, console)
+    if wrote:
+        console.print(wrote, soft_wrap=True, markup=False)
 
 
 def _compared(records: Any) -> list[str]:
@@ -134,12 +136,13 @@ def _steps(stream: Stream, steps: int | None) -> int:
     return checked_steps(steps, stream) or stream.steps or 0
 
 
-def _write(records: Any, folder: Path, console: Console) -> None:
-    written = [folder / "records.zarr"]
+def _write(records: Any, folder: Path) -> str:
+    """Writes the records and their figure, and returns what to print about them."""
+    written = [folder / "records.nc"]
     write_records(written[0], records)
     lacking = missing("matplotlib")
     if not lacking:
         written.append(folder / "figure.png")
         curves(records, written[1])
     note = f" No figure was drawn: {needs('figure.png', lacking, 'paper')}" if lacking else ""
-    console.print(f"Wrote {' and '.join(map(str, written))}.{note}", soft_wrap=True, markup=False)
+    return f"Wrote {' and '.join(map(str, written))}.{note}"

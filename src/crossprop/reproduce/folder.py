@@ -57,4 +57,4 @@ class Folder:
         return self.path / "figures"
 
     def _store(self, plan: Plan) -> Path:
-        return self.path / f"{plan.name}.zarr"
+        return self.path / f"{plan.name}.nc"

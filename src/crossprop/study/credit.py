@@ -115,8 +115,8 @@ def run_settings(version: str, seeds: int, folder: Path, say: Say) -> dict[str, 
             learners = {rule: learners[rule] for rule in ("backprop", "crossprop", "crossprop-sum", "foresight")}
         followed = ("crossprop",) if version == "quick" else FOLLOWED
         own = {rule: learners[rule] for rule in followed}
-        along = _followed(folder / f"{name}-along", setting, learners, seeds, learners[BACKPROP])
-        found[name] = Found(setting, along, _followed(folder / f"{name}-own", setting, own, seeds, None))
+        along = _followed(folder / f"{name}-along.nc", setting, learners, seeds, learners[BACKPROP])
+        found[name] = Found(setting, along, _followed(folder / f"{name}-own.nc", setting, own, seeds, None))
     return found
 
 

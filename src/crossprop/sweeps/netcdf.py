@@ -1,36 +1,26 @@
-"""A block as a file in netCDF-3, which plain xarray opens, and which takes a millisecond to write.
+"""A block as a file of the same format as records, which takes a millisecond to write.
 
-The attribute `crc32` is the checksum of the whole file, computed with eight zeros in its place. The attribute `about`
-holds all that the records depend on, apart from the seeds; a hash of it and the first seed are the file's name.
+The attribute `about` holds all that the records depend on, apart from the seeds; a hash of it and the first seed are
+the file's name.
 """
 
 import json
-import zlib
 from functools import partial
-from io import BytesIO
 from pathlib import Path
-from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from crossprop.record_files import Contents, DamagedFile, read_arrays, write_arrays
 from crossprop.running import further_dims
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock, scores_of
 from crossprop.sweeps.grid import SCHEMA, identity, value_label
 
-if TYPE_CHECKING:
-    from scipy.io import netcdf_file
-
-HEADER = ("seed", "step", "window", "task", "diverged_at")
+HEADER = {"seed": "seed", "step": "step", "window": "step", "task": "step", "diverged_at": "seed"}
+"""What a block has besides its records, with the dim of each."""
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
-UNKNOWN = b"00000000"
-"""Stands in the place of the checksum while it is computed."""
-CHECKSUM = b"\0\0\0\x05crc32\0\0\0\0\0\0\x02\0\0\0\x08"
-"""The bytes in netCDF-3 before the value of an attribute `crc32` that has eight characters."""
-
-
-class DamagedBlock(ValueError):
-    """A file that is not the block that its name says, whole."""
+HOSTILE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+"""Errors that JSON of any content raises where a sweep's own is expected."""
 
 
 def file_name(identity: str, seeds: Any) -> str:
@@ -39,126 +29,75 @@ def file_name(identity: str, seeds: Any) -> str:
 
 
 def write_block(path: Path, block: Block, result: BlockResult, seconds: float, store: str) -> None:
-    from scipy.io import netcdf_file
-
-    with BytesIO() as contents:
-        file = netcdf_file(contents, "w")
-        file.crc32 = UNKNOWN
-        file.createDimension("seed", len(block.seeds))
-        file.createDimension("step", len(result.step))
-        for name, values in result.records.items():
-            further = further_dims(name, values.ndim - 2)
-            for dim, size in zip(further, values.shape[2:], strict=True):
-                file.createDimension(dim, size)
-            _put(file, name, values, ("seed", "step", *further))
-        _put(file, "diverged_at", result.diverged_at.astype(np.int32), ("seed",))
-        _put(file, "seed", np.array(block.seeds, np.uint32).view(np.int32), ("seed",), _Unsigned="true")
-        _put(file, "step", result.step.astype(np.int32), ("step",))
-        _put(file, "window", result.window.astype(np.int32), ("step",))
-        _put(file, "task", result.task.astype(np.int32), ("step",))
-        for name, value in ({"learner": block.name} | block.point).items():
-            _put_scalar(file, name, value_label(value))
-        file.coordinates = " ".join(["learner", "window", "task", *block.point])
-        file.about = json.dumps(block.about)
-        file.store = store
-        file.seconds = np.float64(seconds)
-        for name in MADE_WITH:
-            setattr(file, name, result.made_with[name])
-        file.flush()
-        data = bytearray(contents.getvalue())
-    place, checksum = _checksum(data)
-    data[place : place + len(checksum)] = checksum
-    path.write_bytes(data)
-
-
-def _put(file: "netcdf_file", name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any) -> None:
-    variable = file.createVariable(name, values.dtype, dims)
-    variable[...] = values
-    for attribute, value in attributes.items():
-        setattr(variable, attribute, value)
-
-
-def _put_scalar(file: "netcdf_file", name: str, value: Any) -> None:
-    if isinstance(value, str):
-        letters = np.frombuffer(value.encode() or b" ", "S1")
-        file.createDimension(f"{name}_length", len(letters))
-        _put(file, name, letters, (f"{name}_length",), _Encoding="utf-8")
-    elif isinstance(value, bool):
-        _put(file, name, np.array(value, np.int8), (), dtype="bool")
-    else:
-        _put(file, name, np.array(value, np.float64), ())
-
-
-def _checksum(data: bytes | bytearray) -> tuple[int, bytes]:
-    """Where the checksum of a file is, and what it must be."""
-    place = data.index(CHECKSUM) + len(CHECKSUM)
-    whole = memoryview(data)
-    found = zlib.crc32(whole[place + len(UNKNOWN) :], zlib.crc32(UNKNOWN, zlib.crc32(whole[:place])))
-    return place, f"{found:08x}".encode()
+    variables = {
+        name: (("seed", "step", *further_dims(name, values.ndim - 2)), values)
+        for name, values in result.records.items()
+    }
+    header = {"seed": block.seeds, "diverged_at": result.diverged_at}
+    header |= {"step": result.step, "window": result.window, "task": result.task}
+    point = {name: value_label(value) for name, value in ({"learner": block.name} | block.point).items()}
+    attributes = {
+        "coordinates": " ".join(["window", "task", *point]),
+        "about": json.dumps(block.about),
+        "store": store,
+        "seconds": float(seconds),
+    }
+    write_arrays(
+        path,
+        variables
+        | {name: ((dim,), header[name]) for name, dim in HEADER.items()}
+        | {name: ((), value if isinstance(value, str | bool) else float(value)) for name, value in point.items()},
+        attributes | {name: result.made_with[name] for name in MADE_WITH},
+    )
 
 
 def read_block(path: Path) -> StoredBlock:
-    """The block in a file, without its records. A `DamagedBlock` says what is wrong with it, an OSError that it cannot
+    """The block in a file, without its records. A `DamagedFile` says what is wrong with it, an OSError that it cannot
     be read."""
+    contents = read_arrays(path)
     try:
-        with _opened(path) as file:
-            values = {name: _native(file.variables[name][:]) for name in HEADER}
-            scores = scores_of(_records(file), values["window"], values["task"], values["diverged_at"])
-            texts = {name: getattr(file, name) for name in ("about", "store", "seconds", *MADE_WITH)}
-        made: dict[str, Any]
-        made = {name: value.decode() if isinstance(value, bytes) else value.item() for name, value in texts.items()}
-        about, seeds = json.loads(made.pop("about")), values["seed"].view(np.uint32).astype(np.int64)
-        whose = identity(about)
-        name = file_name(whose, seeds)
-    except (KeyError, AttributeError, TypeError, IndexError) as problem:
-        raise DamagedBlock(f"{path} is no block of schema {SCHEMA}: {problem!r}") from None
+        block = _block(path, contents)
+        name = file_name(block.identity, block.seeds)
+    except HOSTILE as problem:
+        raise DamagedFile(f"{path} is no block of schema {SCHEMA}: {problem!r}") from None
     if path.name != name:
-        raise DamagedBlock(f"{path} is another block than its name says, {name}")
+        raise DamagedFile(f"{path} is another block than its name says, {name}")
+    return block
+
+
+def _block(path: Path, contents: Contents) -> StoredBlock:
+    values: dict[str, np.ndarray] = {}
+    for name, dim in HEADER.items():
+        dims, values[name] = contents.variables[name]
+        if dims != (dim,) or values[name].dtype.kind != "i":
+            raise TypeError(f"{name} must be integers by {dim}")
+    about = json.loads(contents.attributes["about"])
+    seconds, store = contents.attributes["seconds"], contents.attributes["store"]
+    if not (isinstance(about["learner"], str) and isinstance(seconds, float) and isinstance(store, str)):
+        raise TypeError("learner and store must be texts, and seconds a number")
     return StoredBlock(
-        identity=whose,
+        identity=identity(about),
         about=about,
-        seeds=seeds,
+        seeds=values["seed"],
         diverged_at=values["diverged_at"],
         step=values["step"],
         window=values["window"],
         task=values["task"],
-        seconds=made.pop("seconds"),
-        store=made.pop("store"),
-        made_with=made,
+        seconds=seconds,
+        store=store,
+        made_with={name: contents.attributes[name] for name in MADE_WITH},
         records=partial(read_records, path),
-        scores=scores,
+        scores=scores_of(_records(contents), values["window"], values["task"], values["diverged_at"]),
     )
 
 
 def read_records(path: Path) -> dict[str, np.ndarray]:
-    with _opened(path) as file:
-        return {name: _native(values) for name, values in _records(file).items()}
+    return _records(read_arrays(path))
 
 
-def _records(file: "netcdf_file") -> dict[str, np.ndarray]:
-    return {name: each[:] for name, each in file.variables.items() if each.dimensions[:2] == ("seed", "step")}
-
-
-def _opened(path: Path) -> "netcdf_file":
-    """The file in memory, after a check that it is whole."""
-    from scipy.io import netcdf_file
-
-    try:
-        if not S_ISREG(path.stat().st_mode):  # a pipe would never end
-            raise DamagedBlock(f"{path} is no plain file")
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise
-    except OSError as problem:
-        raise OSError(problem.errno, f"{path} cannot be read: {problem.strerror}") from None
-    if CHECKSUM not in data:
-        raise DamagedBlock(f"{path} has no checksum, or its beginning is damaged")
-    place, expected = _checksum(data)
-    if (found := data[place : place + len(expected)]) != expected:
-        raise DamagedBlock(f"{path} is damaged: its checksum is {expected.decode()}, not {found!r}")
-    return netcdf_file(BytesIO(data), mmap=False)
-
-
-def _native(values: np.ndarray) -> np.ndarray:
-    """A copy in the machine's byte order; the file's is big-endian."""
-    return values.astype(values.dtype.newbyteorder("="))
+def _records(contents: Contents) -> dict[str, np.ndarray]:
+    return {
+        name: values
+        for name, (dims, values) in contents.variables.items()
+        if dims[:2] == ("seed", "step") and values.dtype.kind == "f"
+    }

@@ -7,6 +7,7 @@
 """
 
 import errno
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,9 +30,12 @@ from crossprop._files import (
 from crossprop._locks import lock_holder, locked
 from crossprop._version import __version__
 from crossprop._warning import warn
+from crossprop.arguments import check_count
+from crossprop.record_files import DamagedFile
+from crossprop.records import learner_info
 from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock
 from crossprop.sweeps.grid import SCHEMA, STREAM, Grid, after
-from crossprop.sweeps.netcdf import DamagedBlock, file_name, read_block, read_records, write_block
+from crossprop.sweeps.netcdf import HOSTILE, file_name, read_block, read_records, write_block
 from crossprop.sweeps.spec import StoreHeader
 
 MOST_NAMED = 5
@@ -116,17 +120,36 @@ def read_header(path: Path) -> StoreHeader:
     file = path / "store.json"
     try:
         stored = read_json(file)
-        if stored["schema"] != SCHEMA:
-            raise ValueError(f"{file} has schema {stored['schema']}, this version of crossprop reads {SCHEMA}")
+    except OSError as problem:
+        of_run = (path / "records.nc").is_file()
+        why = "it has the records of one run, records.nc" if of_run else f"{file}: {problem.strerror}"
+        raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {why}") from None
+    if stored.get("schema") != SCHEMA:
+        raise ValueError(f"{file} has schema {stored.get('schema')!r}, this version of crossprop reads {SCHEMA}")
+    try:
         common = stored["common"]
         grids = [Grid(name, **grid, common=common) for name, grid in stored["learners"].items()]
+        for grid in grids:
+            _check_grid(grid)
+        if not isinstance(stored["store"], str):
+            raise TypeError("store must be a text")
         return StoreHeader(grids, common, stored["store"])
-    except OSError as problem:
-        of_run = (path / "records.zarr").is_dir()
-        why = "it has the records of one run, records.zarr" if of_run else f"{file}: {problem.strerror}"
-        raise ValueError(f"{str(path)!r} must be a folder that a sweep wrote: {why}") from None
-    except (KeyError, TypeError, AttributeError) as problem:
+    except HOSTILE as problem:
         raise ValueError(f"{file} is damaged: {problem!r}") from None
+
+
+def _check_grid(grid: Grid) -> None:
+    """Raises any error if a grid from a file is none."""
+    seeds = [*grid.seeds, *grid.evaluation]
+    if not all(type(seed) is int for seed in (*seeds, grid.common["record_every"])):
+        raise TypeError("seeds and record_every must be integers")
+    if not all(isinstance(sha256, str) for sha256 in grid.code.values()):
+        raise TypeError("code must be texts")
+    check_count(grid.name, math.prod(map(len, grid.over.values())) * len(seeds))
+    learner_info(grid.learner)
+    if unknown := {*grid.over}.difference(grid.base):
+        raise ValueError(f"{grid.name} has no {min(unknown)}")
+    list(grid.points)
 
 
 def _first_header(header: StoreHeader, blocks: list[StoredBlock]) -> StoreHeader:
@@ -143,7 +166,7 @@ def _read_blocks(path: Path, store: str | None) -> tuple[str, list[StoredBlock],
     for file in sorted((path / "blocks").glob("[!.]*.nc")):
         try:
             blocks[file] = read_block(file)
-        except DamagedBlock as problem:
+        except DamagedFile as problem:
             damaged[file] = str(problem)
         except FileNotFoundError:  # put aside meanwhile
             continue
