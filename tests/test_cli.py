@@ -68,7 +68,7 @@ def test_run_prints_every_learner_with_an_interval_and_writes_records_and_a_figu
         found = cp.compare(records.load(), {"crossprop": "backprop", "frozen": "backprop"})
         said = " ".join(answer.out.split())
         for each in found:
-            assert each.sentence("squared error over all steps").capitalize()[1:] in said
+            assert each.sentence("squared error over all steps")[1:] in said
 
 
 def test_the_records_are_runs_own_bit_for_bit(call, tmp_path):

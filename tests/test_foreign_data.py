@@ -49,6 +49,11 @@ def test_labels_are_numbered_in_sorted_order(wrapped):
     assert replace(stream, x=X + 1).classes == stream.classes
 
 
+def test_text_and_numbers_are_no_labels_together():
+    with pytest.raises(ValueError, match=r"^y must be numbers or labels of shape .*, got 1 at index \(4,\)$"):
+        cp.Arrays(X, ["a", "b", "a", "b", 1, "a"])
+
+
 @pytest.mark.parametrize("wrapped", [np.ndarray.tolist, Tensor, Series, np.asfortranarray])
 def test_numbers_of_any_package_are_taken(wrapped):
     y = np.linspace(0, 1, 6)

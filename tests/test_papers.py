@@ -185,6 +185,7 @@ def errors(lms=3.5, idbd=1.5, best=None, **options):
 def step_sizes(relevant=0.13, irrelevant=0.005, steps=(100_000, 250_000, 300_000), later=1.0, **options):
     """Records of the learned step sizes: at 250,000 as given, and `later` times that at 300,000."""
     records = made_records({"IDBD": 1.0}, list(steps), **options)
+    records = records.assign_coords(window=("step", np.diff(steps, prepend=0)))
     inputs = np.array([relevant] * 5 + [irrelevant] * 15)
     curve = np.array([1.0, 1.0, later])[:, None] * inputs
     noise = 1 + 0.01 * np.random.default_rng(1).normal(size=(1, records.sizes["seed"], 1, 1))

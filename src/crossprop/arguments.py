@@ -29,8 +29,8 @@ BYTES_PER_RUN = 2048
 """What the bookkeeping of a run takes at least."""
 LABELS = {"rule", "optimizer", "replacement"}
 """Coordinates of `learner`; as axes of a sweep they are dims of their own."""
-TAKEN = LABELS | {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at"}
-TAKEN |= {"learner", "seed", "step", "task", "window"}
+COORDINATES = {"learner", "seed", "step", "task", "window"}
+TAKEN = LABELS | COORDINATES | {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at"}
 """Names in the records that probes and metrics cannot have."""
 
 
@@ -131,16 +131,16 @@ def check_steps(steps: int | None, record_every: int, first: int = 0) -> None:
     """Engines count steps and windows in 32 bits, and sum over no window that is too long. `steps` is where a run stops
     that begins at `first`, None if it is not known."""
     longest = record_every if steps is None else min(record_every, steps - first)
-    if longest > LONGEST_WINDOW:
-        raise ValueError(
-            f"record_every must be at most {LONGEST_WINDOW:,}, since sums over longer windows lose precision, got "
-            f"{record_every:,}: average shorter windows with the weights records.window"
-        )
     steps = first if steps is None else steps
     if steps + record_every > MOST_STEPS and record_every < steps:
         raise ValueError(f"steps plus record_every must be at most {MOST_STEPS}, got {steps} and {record_every}")
     if steps > MOST_STEPS:
         raise ValueError(f"steps must be at most {MOST_STEPS}, got {steps}")
+    if longest > LONGEST_WINDOW:
+        raise ValueError(
+            f"record_every must be at most {LONGEST_WINDOW:,}, since sums over longer windows lose precision, got "
+            f"{record_every:,}: average shorter windows with the weights records.window"
+        )
 
 
 def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, options: RunOptions) -> None:

@@ -58,11 +58,6 @@ class Paired(NamedTuple):
     won: int
     pairs: int
 
-    def relative_to(self, whole: float) -> "Paired":
-        """The comparison in units of `whole`, which the interval takes as known."""
-        mean, low, high, *rest = self
-        return Paired(float(mean / whole), float(low / whole), float(high / whole), *rest)
-
 
 def paired_difference(a: np.ndarray, b: np.ndarray | float, level: float = 0.95) -> Paired:
     """The mean of `a - b` over pairs with Student's t interval, which is NaN for a single pair.

@@ -77,7 +77,9 @@ class Comparison(NamedTuple):
     def percent(self) -> Paired:
         """The ratio of the means less 1, in percent; its interval is that of the difference, in percent of the
         reference's mean."""
-        return self.difference.relative_to((self.estimate.mean - self.difference.mean) / 100)
+        mean, low, high, *rest = self.difference
+        whole = (self.estimate.mean - mean) / 100
+        return Paired(float(mean / whole), float(low / whole), float(high / whole), *rest)
 
     def sentence(self, noun: str = "mean") -> str:
         """The comparison of `noun` in words, without a full stop."""

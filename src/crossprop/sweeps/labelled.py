@@ -43,7 +43,7 @@ def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "x
             return "step", common
         return (*axes, "step"), values.reshape(*sizes, len(step))
 
-    not_run = ~window.any(axis=1, keepdims=True)
+    not_run = (window == 0).all(axis=1)[:, None]
     return xarray.Dataset(
         variables | {"diverged_at": ((*axes, "seed"), diverged_at.reshape(*sizes, len(grid.seeds)))},
         coords={axis: value_labels(values) for axis, values in grid.over.items()}
