@@ -29,7 +29,8 @@ class Arrays(PoolStream):
     """Your own data, one pass in order, the same for every seed.
 
     `x` and `y` may be arrays of any package, lists, tensors of torch, data frames and series. Memory-mapped arrays
-    (`np.load(path, mmap_mode="r")`) are read a segment at a time; other arrays are copied.
+    (`np.load(path, mmap_mode="r")`) are read a segment at a time; other arrays are copied. Learners see them in JAX's
+    float type, float32 by default, which rounds integers above 2**24.
 
     **Arguments:**
 
