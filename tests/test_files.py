@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import threading
@@ -250,6 +251,19 @@ def test_a_check_that_a_folder_can_be_written_to_creates_nothing(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ValueError, match="out must be a folder that can be written to"):
         _files.check_writable("out", tmp_path / "file" / "out")
+
+
+def test_a_disk_that_is_full_is_found_before_work(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # files can be made, and nothing can be written to them
+    try:
+        with pytest.raises(
+            ValueError, match=f"out must be a folder that can be written to, .*{tmp_path}: File too large"
+        ):
+            _files.check_writable("out", tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_cannot_be_written_is_named_and_not_its_scratch(tmp_path):

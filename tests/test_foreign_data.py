@@ -141,6 +141,8 @@ BAD_TOML = {
     b"[" * 50_000: "must be a TOML file",
     b"seeds = " + b"9" * 5000: "must be a TOML file",
     b"a" * (2**20 + 1): "holds more than the 1,048,576 bytes",
+    b"over." + b"a." * 2000 + b"a = 1": "at most 20 tables and lists within each other",
+    b"a." * 50_000 + b"a = 1": "at most 5,000 dots, got 50,000",
 }
 
 
@@ -150,6 +152,11 @@ def test_a_bad_toml_file_is_named(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"sweep\.toml.*{BAD_TOML[content]}"):
         read_spec(path)
+
+
+def test_a_toml_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "sweep.toml").write_text('stream = "geoff"\nlearners = ["backprop"]\n', encoding="utf-8-sig")
+    assert read_spec(tmp_path / "sweep.toml").header.grids[0].name == "backprop"
 
 
 def test_logspace_is_bounded():

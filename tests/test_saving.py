@@ -1,5 +1,6 @@
 """Files of learners and states: any learner, any state, and nothing that is not what `save` wrote."""
 
+import dataclasses
 import json
 import sys
 import types
@@ -13,6 +14,7 @@ import optax
 import pytest
 
 import crossprop as cp
+from crossprop import saving
 from crossprop.learners import LEARNERS
 from own_learners import Replay
 from same import assert_same_states
@@ -67,8 +69,43 @@ def test_any_state_and_fields_of_many_types_come_back(tmp_path):
     assert loaded == learner and type(loaded.network) is Sizes
     assert_same_states(again, state)
     assert again["keys"].dtype == state["keys"].dtype
-    with pytest.raises(ValueError, match=r"odd cannot be loaded: .* squash was jax.numpy:tanh: give it as squash="):
+    with pytest.raises(ValueError, match=r"odd cannot be loaded: squash was jax.numpy:tanh, .*: give it as squash="):
         cp.load(tmp_path / "odd")
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A part of a learner that is no network, optimizer or replacement."""
+
+    rate: float = 0.5
+
+    def __call__(self, x):
+        return self.rate * x
+
+
+def test_only_learners_and_their_parts_are_built_from_a_file(tmp_path, monkeypatch):
+    learner, path = Odd(3, Schedule()), tmp_path / "odd"
+    cp.save(path, learner, learner.init(jax.random.key(0)))
+    header, arrays = saving._read(path)
+    monkeypatch.setattr(Schedule, "__post_init__", lambda self: pytest.fail("it was built"), raising=False)
+    with pytest.raises(ValueError, match=r"odd cannot be loaded: squash was .*:Schedule, .*: give it as squash="):
+        cp.load(path)
+    name = saving._full_name(Schedule)
+    header["learner"]["fields"]["squash"] = {"class": name, "fields": {"rate": 0.5}}
+    with path.open("wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **arrays)
+    with pytest.raises(ValueError, match=f"odd cannot be loaded: its class {name} is not known here"):
+        cp.load(path)
+    assert cp.load(path, squash=jnp.tanh)[0] == Odd(3)
+
+
+def test_no_code_of_a_module_runs_while_a_class_is_looked_up(monkeypatch):
+    module = types.ModuleType("users_module")
+    module.__getattr__ = lambda name: pytest.fail("code ran")
+    monkeypatch.setitem(sys.modules, "users_module", module)
+    assert saving.find_class("users_module:Own") is None
+    assert saving.find_class("crossprop:Backprop") is None  # its name is that of the module that defines it
+    assert saving.find_class(saving._full_name(cp.Backprop)) is cp.Backprop
 
 
 def test_a_saved_learner_with_a_key_goes_on_as_if_nothing_happened(tmp_path):
@@ -125,7 +162,7 @@ def test_files_of_version_0_1_are_read(tmp_path):
     assert learner == cp.Backprop(cp.Network(3, 2, outgoing_scale=0.5), 0.125)
     np.testing.assert_array_equal(state.incoming, np.arange(6).reshape(3, 2))
     version_1(path, "optax._src.alias:adam", named=False)
-    with pytest.raises(ValueError, match=r"optimizer was optax._src.alias:adam: give it as optimizer="):
+    with pytest.raises(ValueError, match=r"optimizer was optax._src.alias:adam, .*: give it as optimizer="):
         cp.load(path)
     learner, state = cp.load(path, optimizer=optax.adam)
     assert learner.optimizer == optax.adam and int(state.optimizer[1][0].count) == 4

