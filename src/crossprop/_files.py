@@ -1,13 +1,10 @@
 """Where files are kept, and how they are written: completely or not at all."""
 
-import ctypes
 import errno
 import hashlib
 import json
 import mmap
 import os
-import shutil
-import sys
 import tempfile
 import threading
 import warnings
@@ -85,93 +82,26 @@ UNSUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
 """Numbers of the system's errors where a file system has no locks, as Lustre and NFS can be mounted."""
 DAMAGED = "damaged"
 """The folder of damaged files that were put aside."""
-AT_FDCWD, EXCHANGE = -100, 2
-"""Numbers of the system: the current folder, and RENAME_EXCHANGE or RENAME_SWAP."""
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yields a path to write a file or folder to. It replaces `path` on success and is removed on failure.
+    """Yields a path to write a file to. It replaces `path` on success and is removed on failure.
 
     The data is on the disk before it gets its name, so a crash leaves either the old or the new contents.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    recover(path)
     scratch = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         yield scratch
         to_disk(scratch)
-        if path.is_dir():
-            _replace_folder(scratch, path)
-        else:
-            scratch.replace(path)
+        scratch.replace(path)
     except OSError as problem:
         if problem.errno not in DISK_FULL and problem.filename not in (scratch, str(scratch)):
             raise
         raise OSError(problem.errno, problem.strerror, str(path)) from problem
     finally:
-        _remove(scratch)
-
-
-def _replace_folder(scratch: Path, path: Path) -> None:
-    """Puts a folder in the place of another: in one step where the system can, else with `recover` in between."""
-    if _exchange(scratch, path):  # what was there is now at `scratch`
-        return
-    replaced = _replaced(path)
-    _remove(replaced)
-    path.rename(replaced)
-    try:
-        scratch.replace(path)
-    except BaseException:
-        replaced.rename(path)
-        raise
-    _remove(replaced)
-
-
-def recover(path: Path) -> None:
-    """Brings back a folder that was being replaced, in two steps, when the process was killed between them."""
-    if not path.exists() and (replaced := _replaced(path)).exists():
-        with suppress(FileNotFoundError):  # another process was faster
-            replaced.rename(path)
-
-
-def _replaced(path: Path) -> Path:
-    return path.with_name(f".{path.name}-replaced{PART}")
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swaps two paths in one step; False if the system or the file system cannot."""
-    swap = _system_exchange()
-    if swap is None:
-        return False
-    if swap(os.fsencode(one), os.fsencode(other)) == 0:
-        return True
-    problem = ctypes.get_errno()
-    if problem in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM):
-        return False
-    raise OSError(problem, os.strerror(problem), str(other))
-
-
-@cache
-def _system_exchange() -> Any:
-    """`renameat2(..., RENAME_EXCHANGE)` of Linux or `renamex_np(..., RENAME_SWAP)` of macOS, as a function of two
-    paths; None elsewhere."""
-    try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if sys.platform == "linux":
-            rename = library.renameat2
-            return lambda one, other: rename(AT_FDCWD, one, AT_FDCWD, other, EXCHANGE)
-        rename = library.renamex_np
-        return lambda one, other: rename(one, other, EXCHANGE)
-    except (OSError, AttributeError, TypeError):
-        return None
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
 
 
 def put_aside(path: Path, folder: Path) -> Path:
