@@ -1,6 +1,7 @@
 """Every code block of the README and the docs runs, and so do the examples; long ones in a quick form. Links lead
 somewhere, and the site is built and searched from disk."""
 
+import asyncio
 import re
 import shlex
 import subprocess
@@ -131,7 +132,7 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
         Path("sweep.toml").write_text("".join(blocks(ROOT / "docs" / "sweeping.md", "toml")))
         if words[1] == "lab":  # it would serve until Ctrl-C
             server = pytest.importorskip("crossprop.lab.server")
-            monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
+            monkeypatch.setattr(server.uvicorn.Server, "serve", lambda self, sockets: asyncio.sleep(0))
         if words[1] in ("status", "plot"):
             main(["sweep", "sweep.toml", "--store", words[2], *SHORT["sweep"]])
         main([*words[1:], *SHORT.get(" ".join(words[1:3]), SHORT.get(words[1], []))])

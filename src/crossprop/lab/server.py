@@ -237,8 +237,8 @@ class Lab:
             server_header=False,
         )
         self.server = uvicorn.Server(config)
-        self.has_ended = False
-        """Whether all work ended with the server; a compilation cannot be stopped."""
+        self.has_ended = True
+        """Whether no work went on after `serve`; a compilation cannot be stopped."""
 
     @property
     def url(self) -> str:
