@@ -39,6 +39,7 @@ from crossprop.sweeps.netcdf import HOSTILE, file_name, read_block, read_records
 from crossprop.sweeps.spec import StoreHeader
 
 MOST_NAMED = 5
+MOVED = "the store was moved or deleted"
 """Most damaged files that one warning names."""
 CONTINUES = "the same sweep goes on from there"
 
@@ -65,10 +66,10 @@ class Folder:
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
         path = self.path / "blocks" / file_name(block.identity, block.seeds)
         with _named_errors(path):
-            if not path.parent.is_dir():
-                raise FileNotFoundError(errno.ENOENT, "the store was moved or deleted")
-        with _named_errors(path), atomic_write(path) as scratch:
-            write_block(scratch, block, result, seconds, self.header.store)
+            if not path.parent.is_dir():  # it would be made again
+                raise FileNotFoundError(errno.ENOENT, MOVED)
+            with atomic_write(path) as scratch:
+                write_block(scratch, block, result, seconds, self.header.store)
         self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
 
     def take_up(self, header: StoreHeader) -> None:
@@ -194,9 +195,8 @@ def _named_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        text = (
-            f"{path} cannot be written: {problem.strerror or problem}. What was written before is kept, and {CONTINUES}"
-        )
+        reason = (problem.strerror or problem) if path.parent.is_dir() else MOVED
+        text = f"{path} cannot be written: {reason}. What was written before is kept, and {CONTINUES}"
         raise OSError(problem.errno, text) from problem
 
 
