@@ -35,6 +35,7 @@ settings.load_profile("crossprop")
 
 install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
 
+from crossprop import _xla as xla  # noqa: E402
 from crossprop.engines import gpu_programs, segments  # noqa: E402
 from crossprop.learners import LEARNERS  # noqa: E402
 from crossprop.replacements import REPLACEMENTS  # noqa: E402
@@ -74,9 +75,7 @@ def own_registries(monkeypatch):
 @cache
 def quick_options():
     return [
-        *segments.known_options(
-            {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-        ).items()
+        *xla.known_options({"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}).items()
     ]
 
 

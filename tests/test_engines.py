@@ -15,6 +15,7 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
+from crossprop import _xla as xla
 from crossprop.engines import ENGINES, choose, chunked, gpu_programs, kernel, kernel_layout, scan, segments
 from crossprop.engines.feeding import BatchFeed, source_of
 from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
@@ -478,6 +479,6 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
 
 
 def test_an_option_that_the_compiler_does_not_know_is_left_out():
-    assert segments.known_options({"xla_cpu_enable_fast_math": False, "xla_cpu_faster": True}) == {
+    assert xla.known_options({"xla_cpu_enable_fast_math": False, "xla_cpu_faster": True}) == {
         "xla_cpu_enable_fast_math": False
     }

@@ -9,12 +9,12 @@ import time
 import warnings
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 import pytest
 
 import crossprop as cp
 from crossprop import _programs as programs
+from crossprop.engines import segments
 from own_streams import Noise
 
 NET = cp.Network(inputs=3, hidden=4)
@@ -132,13 +132,12 @@ def test_an_interrupt_ends_a_process_that_makes_millions_of_examples(seconds):
 def test_programs_are_let_go_when_there_are_many(monkeypatch):
     learner, stream = cp.Backprop(NET, 0.01), Noise()
     records = cp.run(learner, stream, seeds=2, steps=20)
-    cleared = []
-    clear = jax.clear_caches
-    monkeypatch.setattr(jax, "clear_caches", lambda: (cleared.append(1), clear()))
+    cleared, clear = [], programs.xla.free
+    monkeypatch.setattr(programs.xla, "free", lambda program: (cleared.append(program), clear(program)))
     monkeypatch.setattr(programs, "MOST", 1)
     programs._compiled.append(None)
     again = cp.run(learner, stream, seeds=2, steps=20)
-    assert cleared
+    assert segments._compiled_segment("cpu") in cleared
     np.testing.assert_array_equal(records.loss, again.loss)
 
 

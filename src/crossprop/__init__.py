@@ -12,6 +12,7 @@ from crossprop import probes as probes
 from crossprop import replacements as replacements
 from crossprop._version import __version__ as __version__
 from crossprop.execution import keys as keys
+from crossprop.execution import use_compilation_cache as use_compilation_cache
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
 from crossprop.learners import Crossprop as Crossprop

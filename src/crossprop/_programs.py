@@ -1,48 +1,58 @@
-"""Compiled programs are freed before a process has too many of them.
+"""Compiled programs of the package, freed before a process has too many of them.
 
 JAX keeps every program that it compiled. Each takes memory maps, of which Linux allows a process 65,530, and some
-megabytes of memory: a few hundred shapes of networks in one process would be its end. So they are counted, and all are
-freed when there are many. What is still needed is compiled again, mostly from the cache on disk.
+megabytes of memory: a few hundred shapes of networks in one process would be its end. So the package counts its own
+programs, and frees them when there are many. What is still needed is compiled again. Those of the user stay.
 """
 
 import ctypes
 import gc
 import sys
 import threading
+import weakref
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import jax
 
 from crossprop import _forks
+from crossprop import _xla as xla
 
-COMPILED = "/jax/core/compile/backend_compile_duration"
-"""The event by which JAX reports that a program was compiled."""
 MOST = 384
-"""Programs that are kept. A learner needs about five."""
+"""Programs that are kept. A learner needs about four."""
 
 _lock = threading.Lock()
+_own: weakref.WeakSet[Any] = weakref.WeakSet()
 _compiled: list[None] = []
 """An entry for each program since they were last freed: a list, to which all threads can append."""
 
+xla.listen(xla.COMPILED, _forks.note_use)
 
-def _count(event: str, duration_secs: float, **kwargs: Any) -> None:
-    if event == COMPILED:
-        _forks.note_use()
+
+def program(function: Callable[..., Any], **options: Any) -> Any:
+    """`jax.jit(function, **options)`, counted when it is traced, and freed when there are many."""
+
+    @wraps(function)
+    def counted(*arguments: Any, **named: Any) -> Any:
         _compiled.append(None)
+        return function(*arguments, **named)
 
-
-jax.monitoring.register_event_duration_secs_listener(_count)
+    compiled = jax.jit(counted, **options)
+    _own.add(compiled)
+    return compiled
 
 
 def make_room() -> bool:
-    """Frees all compiled programs if there are many, and says whether it did. Those that run in other threads stay
-    until they are done."""
+    """Frees the package's compiled programs if there are many, and says whether it did. Those that run in other threads
+    stay until they are done."""
     _forks.check()
     if len(_compiled) < MOST or not _lock.acquire(blocking=False):
         return False
     try:
         _compiled.clear()
-        jax.clear_caches()
+        for each in list(_own):
+            xla.free(each)
         gc.collect()
         _trim()
         return True

@@ -18,6 +18,7 @@ import numpy as np
 from crossprop import _checks as check
 from crossprop import _forks
 from crossprop import _interrupts as interrupts
+from crossprop import _xla as xla
 from crossprop._files import bound_folder, cache_folder, why_not_private
 from crossprop._programs import make_room
 from crossprop._transfers import arrived
@@ -27,6 +28,7 @@ from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
 from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
 from crossprop.formats import about, plural
 from crossprop.learners.base import Learner
+from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
@@ -38,6 +40,8 @@ ITERATOR_SEGMENT = 1024
 MOST_CACHED = 2**30
 """Bytes of compiled programs on disk; beyond, those that were used longest ago are removed."""
 HARMLESS_FLAGS = ("--xla_force_host_platform_device_count", "--xla_dump")
+LEAST_SECONDS_CACHED = 0.1
+"""Programs that are compiled in less time are not kept on disk."""
 LONG = 30
 """Seconds; a command that takes longer prints an estimate first."""
 
@@ -157,11 +161,10 @@ class Executor:
         self.pool = pool or DevicePool()
         self.stop = threading.Event()
         # JAX's context managers hold for the caller's thread alone, so that workers have to set it again.
-        self.x64 = jax.config.values["jax_enable_x64"]
+        self.x64 = float_type() == "float64"
 
     def results(self) -> Generator[tuple[int, CellResult], None, None]:
         """Each cell's number and result, as they finish."""
-        use_compilation_cache()
         batches = _batches(self.cells, self.engines, self.options, self.pool.count)
         iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
         with ThreadPoolExecutor(self.pool.count) as threads:
@@ -281,7 +284,7 @@ def _stop_of(stream: Stream, options: RunOptions) -> int | None:
 def devices() -> list[Any]:
     """The devices for runs: the one that the user chose, or all local ones."""
     _forks.check()
-    chosen = jax.config.values["jax_default_device"]
+    chosen = xla.setting("jax_default_device")
     if chosen is None:
         return jax.local_devices()
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
@@ -370,8 +373,16 @@ def expected_time(core_seconds: float) -> str:
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs from one process to the next, unless the user has a cache of their own."""
-    if jax.config.values["jax_compilation_cache_dir"] is None:
+    """Keeps compiled programs on disk, from one process to the next, as the command line does.
+
+    It turns on JAX's persistent compilation cache, which holds for the whole process: programs of your own that take
+    more than 0.1 s to compile are kept, too. A cache that is set already (`jax_compilation_cache_dir`) is left alone.
+
+    ```python
+    cp.use_compilation_cache()
+    ```
+    """
+    if xla.setting("jax_compilation_cache_dir") is None:
         folder = cache_folder() / "compiled"
         if (reason := why_not_private(folder)) is not None:
             if reason not in _warned:
@@ -379,11 +390,7 @@ def use_compilation_cache() -> None:
                 remedy = "set CROSSPROP_CACHE to a folder of your own"
                 warnings.warn(f"compiled programs are not kept in {folder}, since {reason}: {remedy}", stacklevel=2)
             return
-        from jax.experimental.compilation_cache import compilation_cache
-
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        compilation_cache.reset_cache()
+        xla.cache_on_disk(str(folder), LEAST_SECONDS_CACHED)
         bound_compilation_cache()
 
 
@@ -391,5 +398,5 @@ def bound_compilation_cache() -> None:
     """Removes programs from the cache on disk if they take much, unless it is a cache of the user's own. JAX's bound
     needs a package for locks, and reads a file for every program that is there before it writes one."""
     folder = cache_folder() / "compiled"
-    if jax.config.values["jax_compilation_cache_dir"] == str(folder):
-        bound_folder(folder, "-cache", MOST_CACHED)
+    if xla.setting("jax_compilation_cache_dir") == str(folder):
+        bound_folder(folder, xla.CACHED, MOST_CACHED)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
+from crossprop._programs import program
 from crossprop.formats import as_html
 from crossprop.hyperparameters import Name
 
@@ -156,7 +157,7 @@ class Network(eqx.Module):
         same = {"activation": self.activation, "loss": self.loss, "bias": self.bias, "layer_norm": self.layer_norm}
         return _layers((self.inputs, *self.hidden, self.outputs), **same)
 
-    @jax.jit
+    @program
     def init(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "features outputs"]]:
         """The initial incoming weights, a matrix or a tuple of matrices, and the initial outgoing weights."""
         scales = (

@@ -35,6 +35,7 @@ import optax
 from jaxtyping import Array, Float
 
 from crossprop import _checks as check
+from crossprop._programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
 from crossprop.engines.recorder import window_ends, window_lengths
@@ -104,7 +105,7 @@ def directions(learner: UnitRule, state: State, x: Any, y: Any, *, memory_limit:
     return _directions(learner, state, x, y)
 
 
-@jax.jit
+@program
 def _directions(learner: UnitRule, state: State, x: Array, y: Array) -> Directions:
     check_state(learner, state)
 
@@ -197,7 +198,7 @@ def _run(
     return {variable: np.stack([window[variable] for window in windows], axis=1) for variable in windows[0]}
 
 
-@partial(jax.jit, donate_argnums=2)
+@partial(program, donate_argnums=2)
 def _window(
     along: UnitRule, learners: tuple[UnitRule, ...], carry: Any, x: Array, y: Array
 ) -> tuple[Any, dict[str, Array]]:

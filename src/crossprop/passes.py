@@ -10,8 +10,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from crossprop import _checks as check
-from crossprop._programs import make_room
-from crossprop._transfers import arrived
+from crossprop import _forks
+from crossprop._programs import make_room, program
+from crossprop._transfers import arrived, this_device
 from crossprop.engines.protocol import Observers, Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
@@ -44,14 +45,15 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     x, y = checked_examples(learner, x, y)
     check_leaves(state)
     make_room()
-    drop_outdated_programs(learner)
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
         state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
         return state, Outcome(*outcomes)
+    drop_outdated_programs(learner)
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
-    learn_from_all = _compiled_pass(tuple(compiler_options(learner).items()))
-    state, outcomes = learn_from_all(learner, state, *arrived([*padded]), len(x), whole=jax.default_backend() == "cpu")
+    platform = this_device().platform
+    learn_from_all = _compiled_pass(platform)
+    state, outcomes = learn_from_all(learner, state, *arrived([*padded]), len(x), whole=platform == "cpu")
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
 
@@ -60,14 +62,14 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     _check_learner(learner)
     x = _rows("x", x, learner.network.inputs)
     check_leaves(state)
-    make_room()
+    _forks.check()
     drop_outdated_programs(learner)
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))
     return jnp.concatenate([_predicted(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])
 
 
-@jax.jit
+@program
 def _predicted(learner: Learner, state: Any, x: Array) -> Array:
     check_state(learner, state)
     return jax.vmap(partial(learner.predict, state))(x)
@@ -87,8 +89,8 @@ class _Outcomes(NamedTuple):
 
 
 @cache
-def _compiled_pass(options: tuple[tuple[str, bool | int], ...]) -> Any:
-    return jax.jit(_pass, static_argnames="whole", compiler_options=dict(options))
+def _compiled_pass(platform: str) -> Any:
+    return program(_pass, static_argnames="whole", compiler_options=compiler_options(platform))
 
 
 def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, _Outcomes]:

@@ -29,6 +29,7 @@ from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.run import Run, run_experiment
 from crossprop.cli.studies import list_papers, run_arena, run_benchmark, run_reproduction, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
+from crossprop.execution import use_compilation_cache
 from crossprop.reproduce import PAPERS, PARTS, Reproduction, Rerun
 from crossprop.study import Study
 
@@ -40,19 +41,21 @@ class Command(NamedTuple):
     act: Callable[[Any], None]
     markers: tuple[Any, ...] = ()
     """Further settings of tyro."""
+    compiles: bool = True
+    """Whether it compiles programs, which are then kept on disk."""
 
 
 COMMANDS = {
     "run": Command(Run, run_experiment),
     "sweep": Command(Sweep, run_sweep),
-    "status": Command(Status, print_progress),
-    "plot": Command(Plot, draw_plots),
+    "status": Command(Status, print_progress, compiles=False),
+    "plot": Command(Plot, draw_plots, compiles=False),
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),
     "reproduce": Command(Reproduction, run_reproduction),
     "bench": Command(Benchmark, run_benchmark, (FlagCreatePairsOff,)),
     "lab": Command(Lab, open_lab),
-    "data": Command(Data, manage_data),
+    "data": Command(Data, manage_data, compiles=False),
 }
 RERUN = Command(Rerun, run_reproduction)
 """`crossprop reproduce` with the name of a paper other than the crossprop paper."""
@@ -110,6 +113,8 @@ def _act(words: list[str]) -> None:
             config=CONFIG + command.markers,
         )
         with interruptible():
+            if command.compiles:
+                use_compilation_cache()
             command.act(flags)
     else:
         given = words or ["--help"]

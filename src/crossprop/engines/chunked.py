@@ -25,7 +25,7 @@ from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, produ
 from crossprop.engines.scan import unit_drifts
 from crossprop.engines.segments import LoopSession, add_block, batch_width, moves
 from crossprop.learners.base import Credit, Learner, State, UnitRule
-from crossprop.learners.layer_update import move_layer
+from crossprop.learners.layer_update import move_layer_in_order
 from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import respond
 
@@ -214,7 +214,7 @@ def _by_scan(
     def example(carry, i):
         """As in `scan`, the rows follow an example when the next one comes; after the last they are not needed."""
         work, credit, outcome = carry
-        first = move_layer(stack.rules[0], work.layers[0], credit, gram[i - 1], outcome.loss)
+        first = move_layer_in_order(stack.rules[0], work.layers[0], credit, gram[i - 1], outcome.loss)
         return respond_to(work.with_first(first), i), (credit, outcome.outputs)
 
     (small, credit, outcome), earlier = lax.scan(example, respond_to(small, 0), jnp.arange(1, len(gram)))

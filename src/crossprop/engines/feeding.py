@@ -21,6 +21,7 @@ from jax import lax
 
 from crossprop import _checks as check
 from crossprop._files import release_pages
+from crossprop._programs import program
 from crossprop._transfers import SentTable, arrived, sent
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Stream
@@ -35,6 +36,16 @@ SEGMENTS_SENT = 16
 """Row numbers are sent for at most this many segments at a time;"""
 ROW_NUMBERS_SENT = 2**22
 """for fewer segments if that would be more numbers than this, but for at least one."""
+
+
+NOT_TRACEABLE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.UnexpectedTracerError,
+)
+"""JAX's errors about a tracer where it needs a number."""
 
 
 class Source(ABC):
@@ -210,9 +221,16 @@ def sources_of(stream: Stream, keys: np.ndarray) -> list[Source]:
 
 def is_traceable(stream: Stream, place: Any) -> bool:
     """Whether JAX can trace the stream's `deal`; one that uses NumPy or files is called on the host."""
+    numbers = jax.Array | np.ndarray | np.generic | complex | float | int
+    if not all(isinstance(leaf, numbers) for leaf in jax.tree.leaves(place)):
+        return False
     try:
         jax.eval_shape(partial(stream.deal, count=1), place)
-    except Exception:  # an error that has another reason shows again on the host
+    except NOT_TRACEABLE:
+        return False
+    except Exception:
+        # Other packages have errors of their own for a tracer. Whatever else is wrong shows here, too.
+        stream.deal(place, 1)
         return False
     return True
 
@@ -240,9 +258,9 @@ class Dealer:
 
     def __init__(self, stream: Stream):
         self.stream = stream
-        self.one = jax.jit(self._deal, static_argnums=1)
-        self.several = jax.jit(self._deal_several, static_argnums=3)
-        self.none = jax.jit(lambda place, count: self._deal(place, count)[0], static_argnums=1)
+        self.one = program(self._deal, static_argnums=1)
+        self.several = program(self._deal_several, static_argnums=3)
+        self.none = program(lambda place, count: self._deal(place, count)[0], static_argnums=1)
 
     def __call__(self, place: Any, count: int) -> tuple[Any, Any, Any]:
         changed, x, y = self.one(place, count)
@@ -337,7 +355,7 @@ def _dealt(stream: Stream, start: int, size: int, count: int) -> int:
     return size if whole else count
 
 
-@partial(jax.jit, static_argnames="shape")
+@partial(program, static_argnames="shape")
 def _padded(values: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.pad(values, [(0, to - size) for to, size in zip(shape, values.shape, strict=True)])
 
@@ -429,7 +447,7 @@ def _widened(columns: int, table: Any) -> Any:
     return pad(table.astype(float_type()), ((0, 0), (0, columns - table.shape[1])))
 
 
-@partial(jax.jit, static_argnames="length")
+@partial(program, static_argnames="length")
 def _looked_up(
     y: jax.Array, rows: Any, at: Any, order: jax.Array, begins: jax.Array, count: Any, length: int
 ) -> tuple[jax.Array, jax.Array]:
@@ -446,7 +464,7 @@ def _stacked(values: Any, shape: tuple[int, int]) -> jax.Array:
     return jnp.stack([_padded(arrived(each), shape) for each in values])
 
 
-@jax.jit
+@program
 def expanded(examples: Examples) -> tuple[jax.Array, jax.Array]:
     """`x (runs, steps, inputs)` and `y (runs, steps, outputs)`."""
     rows, y = (each[examples.place] for each in (examples.rows, examples.y))

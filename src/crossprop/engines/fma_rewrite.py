@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from crossprop.engines.gpu_programs import triton
 
@@ -58,15 +57,15 @@ def _computed(value: Any) -> Any:
     return lax.mul(*value.factors()) if isinstance(value, _Product) else value
 
 
-def _evaluate(use: Instructions, jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+def _evaluate(use: Instructions, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
     """The outputs of the program; a product among them may not be computed yet."""
-    values: dict[Var, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     values |= zip(jaxpr.invars, arguments, strict=True)
-    uses = Counter(v for equation in jaxpr.eqns for v in equation.invars if isinstance(v, Var))
-    uses.update(v for v in jaxpr.outvars if isinstance(v, Var))
+    uses = Counter(v for equation in jaxpr.eqns for v in equation.invars if not _is_literal(v))
+    uses.update(v for v in jaxpr.outvars if not _is_literal(v))
 
     def look(atom):
-        return atom.val if isinstance(atom, Literal) else values[atom]
+        return atom.val if _is_literal(atom) else values[atom]
 
     for equation in jaxpr.eqns:
         given = [*map(look, equation.invars)]
@@ -80,7 +79,12 @@ def _evaluate(use: Instructions, jaxpr: Jaxpr, constants: Sequence[Any], argumen
     return [*map(look, jaxpr.outvars)]
 
 
-def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[Any]:
+def _is_literal(atom: Any) -> bool:
+    """Whether an input of an equation is a number that is written into it, not a variable."""
+    return hasattr(atom, "val")
+
+
+def _answers(use: Instructions, equation: Any, given: list[Any]) -> list[Any]:
     """The outputs of one equation for these inputs."""
     if any(isinstance(value, _Product) for value in given):
         answer = _from_product(use, equation, given)
@@ -103,7 +107,7 @@ def _answers(use: Instructions, equation: JaxprEqn, given: list[Any]) -> list[An
     return answers if equation.primitive.multiple_results else [answers]
 
 
-def _vector_product(use: Instructions, equation: JaxprEqn, numbers: list[Any]) -> list[Any]:
+def _vector_product(use: Instructions, equation: Any, numbers: list[Any]) -> list[Any]:
     """A product with a vector as a sum of products, since Triton multiplies matrices only."""
     contracted, _ = equation.params["dimension_numbers"]
     which = 0 if np.ndim(numbers[0]) == 1 else 1
@@ -117,7 +121,7 @@ def _vector_product(use: Instructions, equation: JaxprEqn, numbers: list[Any]) -
     return _evaluate(use, traced.jaxpr, traced.consts, [numbers[which], numbers[1 - which]])
 
 
-def _from_product(use: Instructions, equation: JaxprEqn, given: list[Any]) -> Any:
+def _from_product(use: Instructions, equation: Any, given: list[Any]) -> Any:
     """The output of an equation for a product that is not computed yet, or None if it must be computed first."""
     out: Any = equation.outvars[0].aval
     name, shape = equation.primitive.name, out.shape

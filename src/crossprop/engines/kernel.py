@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
+from crossprop._programs import program
 from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
@@ -131,7 +132,7 @@ def _warps(rule: UnitRule) -> int:
 # The program.
 
 
-@partial(jax.jit, static_argnames=("interpret", "windows"), donate_argnames="progress")
+@partial(program, static_argnames=("interpret", "windows"), donate_argnames="progress")
 def _segment(
     rule: UnitRule,
     interpret: bool,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from crossprop._programs import program
 from crossprop._transfers import arrived
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
@@ -238,13 +239,13 @@ def _map_pieces(join: Any, optimizer: Any) -> Any:
     return jax.tree.map(lambda node: join(node) if is_pieces(node) else node, optimizer, is_leaf=is_pieces)
 
 
-@jax.jit
+@program
 def entered(rule: UnitRule, numbers: jax.Array, states: State) -> UnitMajorState:
     """States of several runs in the kernel's layout."""
     return jax.vmap(lambda own, state: in_pieces(with_numbers(rule, own), state))(numbers, states)
 
 
-@jax.jit
+@program
 def left(rule: UnitRule, numbers: jax.Array, work: UnitMajorState) -> State:
     """The public states of several runs."""
     return jax.vmap(lambda own, one: out_of_pieces(with_numbers(rule, own), one))(numbers, work)
@@ -273,7 +274,7 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, Of
     return _initials(rule, *arrived((numbers[initial], keys))), arrived(OfRuns(numbers, place))
 
 
-@jax.jit
+@program
 def _initials(rule: UnitRule, numbers: jax.Array, keys: jax.Array) -> UnitMajorState:
     """The states of several runs before their first example."""
 
@@ -289,7 +290,7 @@ def with_numbers(rule: UnitRule, numbers: Any) -> UnitRule:
     return jax.tree.unflatten(jax.tree.structure(rule), list(numbers))
 
 
-@jax.jit
+@program
 def begin(initial: UnitMajorState, own: OfRuns) -> Progress:
     """All runs before their first example."""
     work = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)

@@ -7,12 +7,12 @@ calls. Newer versions do so by themselves.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
+
+from crossprop import _xla as xla
 
 IS_NEEDED = jax.__version_info__ < (0, 12)
 MOST_NUMBERS = 2**16
@@ -31,46 +31,40 @@ CALLS = ("closed_call", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "pj
 
 def as_one_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, as one compiled function on a CPU if it consists of simple operations on small arrays."""
-    traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    call = jaxpr_as_fun(traced)
-    if IS_NEEDED and all(map(_is_simple, _equations(traced.jaxpr))):
-        # XLA aborts if an argument of the call is not used. One that does nothing but call another uses all of them.
-        call = _marked(_marked(call, inlineable="false"), inlineable="false", xla_cpu_small_call="true")
-    return jax.tree.unflatten(jax.tree.structure(shape), call(*jax.tree.leaves(arguments)))
+    if not IS_NEEDED or not _all_simple(function, arguments):
+        return function(*arguments)
+    # XLA aborts if an argument of the call is not used. One that does nothing but call another uses all of them.
+    call = _marked(_marked(function, inlineable="false"), inlineable="false", xla_cpu_small_call="true")
+    return call(*arguments)
 
 
 def as_own_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, on a CPU as a function that is not joined with what comes before and after it."""
-    traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    call = _marked(jaxpr_as_fun(traced), inlineable="false")
-    return jax.tree.unflatten(jax.tree.structure(shape), call(*jax.tree.leaves(arguments)))
+    return _marked(function, inlineable="false")(*arguments)
 
 
-def _marked(function: Callable[..., Any], **marks: str) -> Callable[..., list[Any]]:
+def _marked(function: Callable[..., Any], **marks: str) -> Callable[..., Any]:
     """The function, called by an operation that has these marks."""
 
-    def call(*arguments: Any) -> list[Any]:
+    def call(*arguments: Any) -> Any:
         # A mark goes to the operation that a result comes from; results that are arguments come from others.
-        is_given = lambda result: any(result is argument for argument in arguments)
-        return [
-            result if is_given(result) else set_xla_metadata(result, **marks)
-            for result in jax.jit(function)(*arguments)
-        ]
+        given = jax.tree.leaves(arguments)
+        is_given = lambda result: any(result is argument for argument in given)
+        mark = lambda result: result if is_given(result) else xla.with_metadata(result, **marks)
+        return jax.tree.map(mark, jax.jit(function)(*arguments))
 
     return call
 
 
-def _equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Those of a program and of all that it calls."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for values in equation.params.values():
-            for value in values if isinstance(values, tuple | list) else [values]:
-                if isinstance(value, ClosedJaxpr | Jaxpr):
-                    yield from _equations(value.jaxpr if isinstance(value, ClosedJaxpr) else value)
+def _all_simple(function: Callable[..., Any], arguments: Any) -> bool:
+    traced: Any = jax.make_jaxpr(function)(*arguments)
+    try:
+        return all(map(_is_simple, xla.equations(traced)))
+    except (AttributeError, KeyError):  # a version of JAX that describes programs in another way
+        return False
 
 
-def _is_simple(equation: JaxprEqn) -> bool:
+def _is_simple(equation: Any) -> bool:
     name = equation.primitive.name
     if name in CALLS:
         return True

@@ -6,7 +6,7 @@ unit, plus $X^\top$ times what each example has contributed.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +19,7 @@ from crossprop.engines.parts import Tiling
 from crossprop.engines.products import Change
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, UnitRule
-from crossprop.learners.layer_update import weigh_memories
+from crossprop.learners.layer_update import after, weigh_memories
 from crossprop.learners.unit_major import UnitMajorState
 from crossprop.optimizers.base import MOMENTUM
 
@@ -194,6 +194,14 @@ def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory:
     last = _last_step(credits, len(totals))
     (taken, fade), (given, faded) = lax.scan(back, last, (credits, weights), reverse=True)
     remembered = faded if apart else jnp.moveaxis(faded, 1, 0)
+
+    if apart:  # H changes after the totals have used it, and so in place
+        for k, h in enumerate(memory):
+            totals = [total + h * steps.by_unit(part[k]) for total, part in zip(totals, taken, strict=True)]
+        totals = [total + steps.spread(part) for total, part in zip(totals, given, strict=True)]
+        fade = reduce(lambda fade, total: after(total, fade), totals, fade)
+        each = zip(memory, remembered, strict=True)
+        return totals, tuple(h * steps.by_unit(fade) + steps.spread(new) for h, new in each)
 
     def one(totals, h, k):
         totals = [total + h * steps.by_unit(part[k]) for total, part in zip(totals, taken, strict=True)]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.sliced import SlicedLoop
 from crossprop.learners.base import Learner, State, UnitRule
 from crossprop.learners.credit import Credit
-from crossprop.learners.layer_update import after, answer, move_layer
+from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -134,19 +135,10 @@ def _loop(how: AnyLoop | UnitLoop, at: Any, until: Any, example: Callable[[Any, 
 def move_layer_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
     """`move_layer` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is
     called, and not again for every weight."""
-
     matrices = rule.shapes().matrices
-
-    def move(layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
-        moved = move_layer(rule, layer, credit, inputs, loss)
-        if not matrices:
-            return moved
-        # The weights need the memory from before this example. They come first, so that it can be changed in place.
-        return replace(moved, memory=move_layer(rule, layer, credit, after(moved.weights, inputs), loss).memory)
-
     # What does not change would be copied.
     given = replace(layer, memory=layer.memory if matrices else None, signs=None)
-    moved = as_own_function(move, given, credit, inputs, loss)
+    moved = as_own_function(partial(move_layer_in_order, rule), given, credit, inputs, loss)
     return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
 
 

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from crossprop import _xla as xla
+from crossprop._programs import program as own_program
 from crossprop._transfers import arrived, this_device
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
@@ -21,7 +23,6 @@ from crossprop.learners.base import Learner, Outcome, UnitRule
 from crossprop.learners.unit_major import Stack, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type
-from crossprop.optimizers.base import OPTIMIZERS
 
 SECONDS_PER_SEGMENT = 1.0
 LONGEST, LONGEST_BATCHED = 13, 11
@@ -157,7 +158,7 @@ class LoopSession(SegmentedSession):
 
     def __init__(self, loop: Loop, batch: Batch, width: int, fixed_turns: bool = False):
         self.loop, self.width, self.single, self.fixed_turns = loop, width, width == 1, fixed_turns
-        self.on_cpu = this_device().platform == "cpu"
+        self.platform = this_device().platform
         runs = batch.runs
         learner, most = runs[0].learner, steps_per_call(runs[0].learner, width)
         if fixed_turns:  # whole windows need the fewest turns
@@ -170,7 +171,7 @@ class LoopSession(SegmentedSession):
         self.alive = None if self.single else np.arange(width) < len(runs)
         if self.single:
             self.learners, key = learner, jnp.asarray(runs[0].key)
-            self.initial = _first_work(loop, learner, key)
+            self.initial = _entered(loop, learner, _first_state(learner, key))
             started = self.initial if runs[0].start is None else _entered(loop, learner, runs[0].start)
         else:
             stacked = lambda *leaves: np.array(leaves, float_type())
@@ -181,7 +182,7 @@ class LoopSession(SegmentedSession):
                 states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
                 started = _entered_all(loop, self.learners, states)
         diverged_at = jnp.full(() if self.single else (width,), -1, int)
-        self.progress = jax.tree.map(jnp.array, Progress(started, diverged_at))
+        self.progress = _copied(Progress(started, diverged_at))
         self.summed = summed_names(learner, batch.observers)
         sources = [run.source for run in together]
         size, more = self.segment, loop.stride or 0
@@ -194,7 +195,7 @@ class LoopSession(SegmentedSession):
     def examples(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.feed, RunFeed):
             examples = self.feed.take(self.step, count)
-            return examples if self.on_cpu else arrived(examples)
+            return examples if self.platform == "cpu" else arrived(examples)
         return expanded(self.feed.take(self.step, count))
 
     def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:
@@ -205,9 +206,8 @@ class LoopSession(SegmentedSession):
         turns = most_turns(stride, self.segment, every, windows) if self.fixed_turns and stride else None
         program = Program(self.loop, self.batch.observers, self.single, windows, turns)
         given = Given(x, y, sums, self.step, count, every, self.alive)
-        self.progress, records = _compiled_segment(self.batch.runs[0].learner)(
-            program, self.learners, self.initial, self.progress, given
-        )
+        compiled = _compiled_segment(self.platform)
+        self.progress, records = compiled(program, self.learners, self.initial, self.progress, given)
         return records
 
     def states(self) -> list[Any]:
@@ -217,81 +217,61 @@ class LoopSession(SegmentedSession):
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
 
-def _first_work(loop: Loop, learner: Learner, key: jax.Array) -> Any:
-    return loop.enter(learner, learner.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
+def _first_state(learner: Learner, key: jax.Array) -> Any:
+    return learner.init(jax.random.wrap_key_data(key, impl="threefry2x32"))
 
 
-@partial(jax.jit, static_argnames="loop")
+@own_program
+def _copied(progress: Progress) -> Progress:
+    """The same numbers in memory of its own, which a segment may write into."""
+    return jax.tree.map(jnp.copy, progress)
+
+
+@partial(own_program, static_argnames="loop")
 def _first_works(loop: Loop, learners: Learner, keys: jax.Array) -> Any:
-    return jax.vmap(partial(_first_work, loop))(learners, keys)
+    return jax.vmap(lambda learner, key: loop.enter(learner, _first_state(learner, key)))(learners, keys)
 
 
-@partial(jax.jit, static_argnames="loop")
+@partial(own_program, static_argnames="loop")
 def _entered(loop: Loop, learner: Learner, state: Any) -> Any:
     return loop.enter(learner, state)
 
 
-@partial(jax.jit, static_argnames="loop")
+@partial(own_program, static_argnames="loop")
 def _entered_all(loop: Loop, learners: Learner, states: Any) -> Any:
     return jax.vmap(loop.enter)(learners, states)
 
 
-@partial(jax.jit, static_argnames="loop")
+@partial(own_program, static_argnames="loop")
 def _left(loop: Loop, learner: Learner, work: Any) -> Any:
     return loop.leave(learner, work)
 
 
-@partial(jax.jit, static_argnames="loop")
+@partial(own_program, static_argnames="loop")
 def _left_all(loop: Loop, learners: Learner, work: Any) -> Any:
     return jax.vmap(loop.leave)(learners, work)
 
 
-def known_options(options: dict[str, bool | int]) -> dict[str, bool | int]:
-    """Those of some compiler options that this version of XLA knows; they come and go."""
-
-    def is_known(name: str) -> bool:
-        try:
-            jax.jit(lambda: 0, compiler_options={name: options[name]}).lower().compile()
-        except jax.errors.JaxRuntimeError:
-            return False
-        return True
-
-    return {name: value for name, value in options.items() if is_known(name)}
-
-
-def compiler_options(learner: Learner) -> dict[str, bool | int]:
-    """Options for programs whose numbers must be the same in every process."""
-    # XLA's analysis of copies is wrong for some loops: a counter in a state can make it drop the whole loop. It is used
-    # for our own update only, whose numbers are tested.
-    named = isinstance(learner, UnitRule) and isinstance(learner.optimizer, str) and learner.optimizer in OPTIMIZERS
-    with _making:
-        return _compiler_options(named)
-
-
 @cache
-def _compiler_options(in_place: bool) -> dict[str, bool | int]:
+def compiler_options(platform: str) -> dict[str, bool | int]:
+    """Options for programs whose numbers must be the same in every process."""
+    if platform == "cpu":
+        return {}
     # A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every
     # process. Products of its own take longer to compile and to run than those of the library.
-    same_everywhere = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
-    # On a CPU it would copy matrices, at every turn of a loop, that can be changed in place.
-    return same_everywhere | known_options({"xla_cpu_copy_insertion_use_region_analysis": True} if in_place else {})
+    return xla.known_options({"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
 
 
-def _compiled_segment(learner: Learner) -> Any:
+def _compiled_segment(platform: str) -> Any:
     """One for all threads, so that a program is compiled once."""
-    options = compiler_options(learner)
     with _making:
-        return _make_segment(tuple(options.items()))
+        return _make_segment(platform)
 
 
 @cache
-def _make_segment(options: tuple[tuple[str, bool | int], ...]) -> Any:
-    return jax.jit(
-        _segment,
-        static_argnames="program",
-        donate_argnames="progress",
-        compiler_options=dict(options),
-    )
+def _make_segment(platform: str) -> Any:
+    options = compiler_options(platform)
+    return own_program(_segment, static_argnames="program", donate_argnames="progress", compiler_options=options)
 
 
 def _segment(

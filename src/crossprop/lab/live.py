@@ -14,19 +14,19 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax
-import jax.monitoring
 import numpy as np
 
 from crossprop import _interrupts as interrupts
+from crossprop import _xla as xla
 from crossprop import records as schema
 from crossprop._memory import in_words
-from crossprop._programs import COMPILED, make_room
+from crossprop._programs import make_room
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import PoolSource, Source, source_of
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.recorder import window_ends
-from crossprop.execution import DevicePool, devices, engine_for, key_data, keys, use_compilation_cache
+from crossprop.execution import DevicePool, devices, engine_for, key_data, keys
 from crossprop.figures import is_control, looks
 from crossprop.lab.code import as_command, as_python
 from crossprop.lab.features import Features
@@ -61,14 +61,13 @@ Closing = Callable[[], bool]
 _counter: ContextVar["Watched | None"] = ContextVar("counter", default=None)
 
 
-def _count_compilation(event: str, duration_secs: float, **kwargs: Any) -> None:
-    del duration_secs, kwargs
+def _count_compilation() -> None:
     watched = _counter.get()
-    if event == COMPILED and watched is not None:
+    if watched is not None:
         watched.compiled += 1
 
 
-jax.monitoring.register_event_duration_secs_listener(_count_compilation)
+xla.listen(xla.COMPILED, _count_compilation)
 
 
 class Slot:
@@ -84,7 +83,6 @@ class Workshop:
     """What all pages share: threads for the devices, the streams' examples, and which programs are compiled."""
 
     def __init__(self, imports: tuple[str, ...] = (), closing: Closing = lambda: False) -> None:
-        use_compilation_cache()
         self.imports, self.closing = imports, closing
         self.pool = DevicePool()
         self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")

@@ -18,7 +18,6 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 from crossprop._memory import bytes_of, check_memory
-from crossprop._programs import make_room
 from crossprop.formats import as_html
 from crossprop.hyperparameters import (
     Hyperparameter,
@@ -138,7 +137,6 @@ class UnitRule(Learner):
             if not isinstance(key, np.ndarray | jax.Array):
                 raise TypeError(f"key must be a key of JAX, such as crossprop.keys(7)[1], got {check.shown(key)}")
             check_memory(f"the state of this {type(self).__name__}", state_bytes(self))
-            make_room()
         weights_key, signs_key = jax.random.split(key)
         incoming, outgoing = self.network.init(weights_key)
         weights = incoming if isinstance(incoming, tuple) else (incoming,)

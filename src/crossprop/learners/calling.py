@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from crossprop import _checks as check
-from crossprop._programs import make_room
+from crossprop import _forks
 from crossprop.network import float_type
 from crossprop.source_identity import Bindings, are_bound, drop_outdated_programs
 
@@ -45,7 +45,7 @@ class _CompiledMethod:
 
     def _bound(self, learner: Any) -> Callable[..., Any]:
         """The method of a learner, kept as long as the learner is."""
-        make_room()
+        _forks.check()
         leaves, structure = jax.tree.flatten(learner)
         if any(isinstance(leaf, Tracer) for leaf in leaves) or any(np.ndim(leaf) for leaf in leaves):
             return partial(_checked_call, self.function, learner)

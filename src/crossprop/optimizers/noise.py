@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from crossprop import _xla as xla
+
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = 0x1BD11BDA
 ROUNDS_OF_FOUR = 5
@@ -26,8 +28,8 @@ def normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
     For a CPU JAX compiles its generator, Threefry, into a loop that goes through memory at each of five turns. Written
     out, it is computed in registers, in a quarter of the time."""
-    is_key, config = jnp.issubdtype(key.dtype, jax.dtypes.prng_key), jax.config.values
-    by_threefry = is_key and str(jax.random.key_impl(key)) == "threefry2x32" and config["jax_threefry_partitionable"]
+    is_key, partitionable = jnp.issubdtype(key.dtype, jax.dtypes.prng_key), xla.setting("jax_threefry_partitionable")
+    by_threefry = is_key and str(jax.random.key_impl(key)) == "threefry2x32" and partitionable
     if not by_threefry or dtype != jnp.float32 or math.prod(shape) >= 2**32:
         return jax.random.normal(key, shape, dtype)
     bits = _threefry_bits(jax.random.key_data(key), shape)

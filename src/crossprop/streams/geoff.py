@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Key
 from crossprop import _checks as check
 from crossprop import _interrupts as interrupts
 from crossprop._memory import check_memory
+from crossprop._programs import program
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 
@@ -116,7 +117,7 @@ class Geoff(PoolStream):
         rows = index[steps // self.examples] * self.examples + steps % self.examples
         return rows, rows
 
-    @partial(jax.jit, static_argnums=0)
+    @partial(program, static_argnums=0)
     def target(
         self, key: Key[Array, ""]
     ) -> tuple[Float[Array, "all_inputs features"], Float[Array, "tasks all_features"]]:
@@ -146,7 +147,7 @@ class Geoff(PoolStream):
         return jnp.concatenate([fired.astype(float), constant], axis=1)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(program, static_argnums=0)
 def _tables(stream: Geoff, keys: Array) -> tuple[Array, Array]:
     """Inputs and targets of all tasks visited, of several runs."""
     visited = np.unique(task_numbers(stream.tasks))
@@ -164,14 +165,14 @@ def _tables(stream: Geoff, keys: Array) -> tuple[Array, Array]:
     return lax.map(of_run, keys, batch_size=at_a_time)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(program, static_argnums=0)
 def _inputs(stream: Geoff, key: Array, task: Any) -> Array:
     """The inputs of a task, `(examples, inputs)`."""
     x_key, _ = _task_keys(key, task)
     return jax.random.bernoulli(x_key, 0.5, (stream.examples, stream.inputs)).astype(np.uint8)
 
 
-@partial(jax.jit, static_argnums=(0, 4))
+@partial(program, static_argnums=(0, 4))
 def _targets(  # noqa: PLR0917
     stream: Geoff, key: Array, task: Any, begin: Any, count: int, x: Array, incoming: Array, outgoing: Array
 ) -> Array:

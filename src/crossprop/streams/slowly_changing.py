@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from crossprop import _checks as check
 from crossprop._memory import check_memory
+from crossprop._programs import program
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
@@ -102,7 +103,7 @@ class SlowlyChanging(Stream):
         what = f"the target network of {self.features:,} features"
         check_memory(what, 2 * max(rows, self.inputs) * self.features * float_type().itemsize)
 
-    @partial(jax.jit, static_argnums=0)
+    @partial(program, static_argnums=0)
     def _begin(self, key: Key[Array, ""]) -> SlowPlace:
         target, changes, examples = jax.random.split(key, 3)
         bits = coins(jax.random.fold_in(changes, 0), self.slow)
@@ -132,7 +133,7 @@ class SlowlyChanging(Stream):
         bits, x, y = self._deal(place, count)
         return place._replace(step=place.step + count, bits=bits), x, y
 
-    @partial(jax.jit, static_argnums=(0, 2))
+    @partial(program, static_argnums=(0, 2))
     def _deal(self, place: SlowPlace, count: int) -> tuple[Array, Array, Array]:
         steps, first = place.step + jnp.arange(count + 1), place.step // self.change_every
         rows = rows_of_periods(self.change_every, count)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from crossprop import _checks as check
+from crossprop._programs import program
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
@@ -73,7 +74,7 @@ class Tracking(Stream):
         negative, x, y = self._deal(place, count)
         return place._replace(step=place.step + count, negative=negative), x, y
 
-    @partial(jax.jit, static_argnums=(0, 2))
+    @partial(program, static_argnums=(0, 2))
     def _deal(self, place: TrackingPlace, count: int) -> tuple[Array, Array, Array]:
         steps = place.step + jnp.arange(count + 1)
         period = steps // self.flip_every - place.step // self.flip_every

@@ -19,6 +19,7 @@ import jax
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import DevicePool, RunOptions
+from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.source_identity import code_identity
 from crossprop.streams.base import Stream
@@ -265,7 +266,7 @@ def _result(task: "Future") -> list[BlockResult]:
 
 def _setting() -> dict[str, Any]:
     """What workers must have in common with the caller."""
-    return {"versions": _versions(), "x64": jax.config.values["jax_enable_x64"]}
+    return {"versions": _versions(), "x64": float_type() == "float64"}
 
 
 def _versions() -> dict[str, str]:

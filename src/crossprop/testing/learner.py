@@ -11,8 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop.engines import ENGINES
-from crossprop.execution import keys
-from crossprop.learners import Learner, Outcome, UnitRule
+from crossprop.engines.feeding import source_of
+from crossprop.engines.protocol import Batch, Run
+from crossprop.engines.segments import drift_name
+from crossprop.execution import devices, key_data, keys
+from crossprop.learners import Learner, Outcome
 from crossprop.network import float_type
 from crossprop.passes import live, predict
 from crossprop.running import run
@@ -21,7 +24,7 @@ from crossprop.streams import Arrays
 from crossprop.testing.promises import Check, named, promise, require, require_close, require_floats, require_same
 
 STEPS, CUT, EVERY = 12, 8, 4
-"""Examples of a run, where it is interrupted, and the length of its windows."""
+"""Examples of a run, where it is interrupted or a segment ends, and the length of its windows."""
 
 
 @promise
@@ -143,6 +146,26 @@ def _mapped(learner: Learner) -> None:
 def _run(learner: Learner) -> None:
     """`crossprop.run` gives what a loop of `update` gives: losses, drift of the weights, and the last state."""
     records, states = _records(learner, [0])
+    found = {name: values.values[0, 0] for name, values in records.data_vars.items() if "step" in values.dims}
+    _require_loop(learner, "the run", found, states["learner"][0])
+
+
+@promise
+def _engines(learner: Learner) -> None:
+    """Every engine that supports a learner gives what a loop of `update` gives, over several windows and segments."""
+    platform, (stream_key, _), initial_key = devices()[0].platform, keys(0), key_data([0])[0][1]
+    for name, engine in ENGINES.items():
+        if engine.why_unsupported(learner, platform) is not None:
+            continue
+        run = Run(learner, source_of(_stream(learner), stream_key), initial_key)
+        session = engine.start(Batch([run], EVERY, 0, STEPS, segment=CUT), platform)
+        for count in (CUT, STEPS - CUT):
+            session.advance(count)
+        _require_loop(learner, name, session.results()[0].records, session.states()[0])
+
+
+def _require_loop(learner: Learner, what: str, records: Any, last: Any) -> None:
+    """That these records, by name, and the last state are those of a loop of `update`."""
     (x, y), state = _examples(learner, STEPS), learner.init(keys(0)[1])
     first, losses, drifts = learner.weights(state), [], {name: [] for name in learner.weights(state)}
     for step in range(STEPS):
@@ -152,11 +175,11 @@ def _run(learner: Learner) -> None:
         for name, value in learner.weights(state).items() if (step + 1) % EVERY == 0 else ():
             drifts[name].append(np.linalg.norm(np.ravel(value - first[name])))
     means = np.reshape(losses, (-1, EVERY)).mean(1)
-    require_close(records.loss.values[0, 0], means, "loss of the run and of the loop")
+    require_close(records["loss"], means, f"loss of {what} and of the loop")
     for name, values in drifts.items():
-        variable = f"{name}_drift" if f"{name}_drift" in records else f"drift_{name}"
-        require_close(records[variable].values[0, 0], np.array(values), f"{variable} of the run and of the loop")
-    require_close(states["learner"][0], state, "last states of the run and of the loop")
+        variable = drift_name(name)
+        require_close(records[variable], np.array(values), f"{variable} of {what} and of the loop")
+    require_close(last, state, f"last states of {what} and of the loop")
 
 
 @promise
@@ -199,15 +222,6 @@ def _saved(learner: Learner) -> None:
     require(jax.tree.structure(loaded) == jax.tree.structure(learner), f"{loaded!r} after {learner!r}")
     require_same(loaded, learner, "numbers of the learner loaded and saved")
     require_same(loaded_state, state, "states loaded and saved")
-
-
-@promise
-def _engines(learner: Learner) -> None:
-    """A unit rule that the engine chunked supports gives the same numbers there as on scan."""
-    if not isinstance(learner, UnitRule) or ENGINES["chunked"].why_unsupported(learner, "cpu") is not None:
-        return
-    chunked, scan = _records(learner, [0], engine="chunked"), _records(learner, [0])
-    require_close(chunked[1]["learner"][0], scan[1]["learner"][0], "last states of chunked and scan")
 
 
 @promise

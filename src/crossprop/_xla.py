@@ -1,0 +1,96 @@
+"""Every use of an API of JAX or XLA that may change without notice. If one is gone, runs are slower; they still run.
+
+- `set_xla_metadata`, with `inlineable` and `xla_cpu_small_call`: loops as one compiled function, 1.2 to 3.7x with JAX
+  0.10 and 0.11. Without it a loop is a list of functions. Tested in `test_one_function`.
+- The equations of `jax.make_jaxpr`: whether a loop consists of simple operations. Without them it does not count as
+  one. The kernel engine evaluates them, too, for shorter GPU instructions (`engines/fma_rewrite.py`); it would fail,
+  and `engine="scan"` would not. Tested in `test_one_function` and `test_engines`.
+- Pallas's Triton backend: programs on GPUs. Without it all engines are XLA's loops (`engines/gpu_programs.py`). Tested
+  in `test_engines`.
+- Compiler options (`known_options`): on a GPU the same bits in every process. Unknown ones are left out. Tested in
+  `test_engines`.
+- A number that is infinite and NaN (`layer_update.after`): matrices changed in place on a CPU. If XLA sees through it
+  they are copied, 1.1 to 2x. Tested in `test_one_function`.
+- `jax_threefry_partitionable` (`optimizers/noise.py`): normal numbers in half the time. Without it
+  `jax.random.normal`. Tested in `test_optimizers`.
+- `jax_default_device` (`execution.devices`): without it all local devices are used. Tested in `test_guest`.
+- `clear_cache` of a compiled function: programs are freed when there are many. Without it they stay. Tested in
+  `test_interrupts`.
+- The event `COMPILED`: the lab says that it compiles. Tested in `test_lab`.
+- `reset_cache`, and files whose names end in `-cache`: the cache on disk is used from the next program on, and has a
+  bound. Without it, only if nothing was compiled before. Tested in `test_bounds`.
+
+`test_guest` takes them away one by one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+"""The event by which JAX reports that a program was compiled."""
+CACHED = "-cache"
+"""How the names of compiled programs on disk end."""
+
+
+def setting(name: str) -> Any:
+    """One of JAX's settings as it is in this thread, or None if JAX does not have it."""
+    return getattr(jax.config, name, None)
+
+
+def with_metadata(value: Any, **marks: str) -> Any:
+    """The array, whose operation has these marks for XLA."""
+    try:
+        from jax.experimental.xla_metadata import set_xla_metadata
+    except ImportError:
+        return value
+    return set_xla_metadata(value, **marks)
+
+
+def equations(traced: Any) -> Iterator[Any]:
+    """Those of a program, as `jax.make_jaxpr` gives it, and of all that it calls."""
+    for equation in traced.eqns:
+        yield equation
+        for values in equation.params.values():
+            for value in values if isinstance(values, tuple | list) else [values]:
+                if hasattr(value, "eqns"):
+                    yield from equations(value)
+
+
+def known_options(options: Mapping[str, bool | int]) -> dict[str, bool | int]:
+    """Those of some compiler options that this version of XLA knows; they come and go."""
+
+    def is_known(name: str) -> bool:
+        try:
+            jax.jit(lambda: 0, compiler_options={name: options[name]}).lower().compile()
+        except jax.errors.JaxRuntimeError:
+            return False
+        return True
+
+    return {name: value for name, value in options.items() if is_known(name)}
+
+
+def free(program: Any) -> None:
+    """Lets go what JAX has compiled for a function."""
+    clear: Callable[[], None] | None = getattr(program, "clear_cache", None)
+    if clear is not None:
+        clear()
+
+
+def listen(event: str, act: Callable[[], None]) -> None:
+    """Calls `act` whenever JAX reports this event, which takes time."""
+
+    heard: Any = lambda name, *_, **__: act() if name == event else None
+    jax.monitoring.register_event_duration_secs_listener(heard)
+
+
+def cache_on_disk(folder: str, least_seconds: float) -> None:
+    """Turns on JAX's cache on disk for this process, for programs that take so long to compile."""
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least_seconds)
+    try:  # what was compiled before has settled that there is none
+        from jax.experimental.compilation_cache.compilation_cache import reset_cache
+    except ImportError:
+        return
+    reset_cache()
