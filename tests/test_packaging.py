@@ -123,7 +123,8 @@ def test_constraints_have_a_marker_where_the_version_depends_on_python():
 def test_make_test_runs_no_checker_and_installs_the_constrained_versions_unless_told_otherwise(tmp_path):
     def told(*words):
         clean = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "NEWEST", "LOWEST"}}
-        return command("make", "--dry-run", f"VENV={tmp_path / 'venv'}", *words, cwd=ROOT, env=clean).splitlines()
+        options = ["--dry-run", "--no-print-directory", f"VENV={tmp_path / 'venv'}"]
+        return command("make", *options, *words, cwd=ROOT, env=clean).splitlines()
 
     def installs(*words):
         (line,) = (line for line in told("test", *words) if "--editable" in line)
