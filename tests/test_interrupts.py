@@ -9,6 +9,7 @@ import time
 import warnings
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 import pytest
 
