@@ -194,7 +194,7 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
 def test_all_segments_of_a_run_are_one_program(engine, platform, monkeypatch):
     monkeypatch.setattr(segments, "steps_per_call", lambda learner, width: 64)
     (run,) = runs_of(cp.Backprop(cp.Network(3, 4), 1e-3), 192)
-    compiled = segments._compiled_segment(run.learner)
+    compiled = segments._compiled_segment("cpu")
     compiled.clear_cache()  # else programs of other tests may be freed meanwhile
     live(engine, [run], platform, 64)
     assert compiled._cache_size() == 1

@@ -106,5 +106,5 @@ def test_examples_of_a_run_that_fills_a_device_alone_have_arrived(waited_for):
     batch = Batch([Run(learner, source_of(stream, cp.keys(0)[0]), np.zeros(2, np.uint32))], 10, steps=20)
     session = LoopSession(loop_for(learner), batch, width=1)
     assert all(isinstance(each, np.ndarray) for each in session.examples(20))
-    session.on_cpu = False
+    session.platform = "gpu"
     assert all(isinstance(each, jax.Array) for each in session.examples(20)) and (20, 3) in waited_for
