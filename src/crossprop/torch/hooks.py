@@ -16,14 +16,6 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-KEPT = {
-    "AddmmBackward0": ("_raw_saved_mat2", True),
-    "MmBackward0": ("_raw_saved_mat2", True),
-    "ConvolutionBackward0": ("_raw_saved_weight", False),
-}
-"""Where autograd keeps a layer's weights, and whether transposed, by operation."""
-RESHAPES = {"ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "SqueezeBackward1"}
-"""Operations between a layer's output and its product with the weights."""
 SETTINGS = {"ahead": -math.inf, "horizon": 1}
 """What may be set, and the least value of each."""
 WEIGHTLESS = "it has no weights of its own that an error passes through"
@@ -102,10 +94,8 @@ class Foresight:
         self.ahead, self.horizon = ahead, horizon
         self._weights: dict[str, nn.Parameter] = {}
         self._moves: dict[nn.Parameter, Tensor] = {}
-        self._spare: dict[nn.Parameter, Tensor] = {}
-        """Weights before a step while an optimizer takes it, and after it the weights to come."""
-        self._spare_is: dict[nn.Parameter, tuple[int, float]] = {}
-        """The version of the weights, and `ahead`, for which `_spare` has the weights to come."""
+        self._before: dict[nn.Parameter, Tensor] = {}
+        """Weights before a step, while an optimizer takes it."""
         modules = dict(model.named_modules())
         self._removals: list[Callable[[], None]] = []
         for name in layers:
@@ -113,7 +103,9 @@ class Foresight:
             weight: Any = module.weight
             self._weights[name] = weight
             self._moves.setdefault(weight, torch.zeros_like(weight, requires_grad=False))
-            self._removals.append(module.register_forward_hook(_Layer(self, module)).remove)
+            layer = _Layer(self, module)
+            self._removals.append(module.register_forward_pre_hook(layer.before).remove)
+            self._removals.append(module.register_forward_hook(layer).remove)
         _listen(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -154,7 +146,6 @@ class Foresight:
         self.ahead, self.horizon = float(state["ahead"]), float(state["horizon"])
         for name, weight in self._weights.items():
             self._moves_of(weight).copy_(moves[name])
-        self._spare_is.clear()
 
     def weights_to_come(self, weight: Tensor) -> Tensor:
         """The weights that the error goes down through."""
@@ -166,12 +157,6 @@ class Foresight:
             moves = self._moves[weight] = moves.to(weight)
         return moves
 
-    def made_weights_to_come(self, weight: Any) -> Tensor:
-        """The same, mostly without work: they were made for all layers at once, after the optimizer's step."""
-        if self.ahead and self._spare_is.get(weight) == (weight._version, self.ahead):
-            return self._spare[weight]
-        return self.weights_to_come(weight)
-
     def _followed(self, optimizer: Optimizer) -> list[Any]:
         weights = (weight for group in optimizer.param_groups for weight in group["params"])
         return [weight for weight in weights if weight in self._moves]
@@ -180,26 +165,20 @@ class Foresight:
     def _before_step(self, optimizer: Optimizer) -> None:
         weights = self._followed(optimizer)
         for weight in weights:
-            spare = self._spare.get(weight)
-            if spare is None or spare.device != weight.device or spare.dtype != weight.dtype:
-                self._spare[weight] = torch.empty_like(weight, requires_grad=False)
-            self._spare_is.pop(weight, None)
+            before = self._before.get(weight)
+            if before is None or before.device != weight.device or before.dtype != weight.dtype:
+                self._before[weight] = torch.empty_like(weight, requires_grad=False)
         if weights:
-            torch._foreach_copy_([self._spare[weight] for weight in weights], weights)
+            torch._foreach_copy_([self._before[weight] for weight in weights], weights)
 
     @torch.no_grad()
     def _after_step(self, optimizer: Optimizer) -> None:
-        weights = [weight for weight in self._followed(optimizer) if weight in self._spare]
-        if not weights:
-            return
-        spares, moves = ([of(weight) for weight in weights] for of in (self._spare.__getitem__, self._moves_of))
-        torch._foreach_sub_(spares, weights)  # minus the steps
-        torch._foreach_mul_(moves, 1 - 1 / self.horizon)
-        torch._foreach_sub_(moves, spares)
-        if self.ahead:
-            torch._foreach_copy_(spares, weights)
-            torch._foreach_add_(spares, moves, alpha=self.ahead)
-            self._spare_is |= {weight: (weight._version, self.ahead) for weight in weights}
+        weights = [weight for weight in self._followed(optimizer) if weight in self._before]
+        if weights:
+            before, moves = ([of(weight) for weight in weights] for of in (self._before.__getitem__, self._moves_of))
+            torch._foreach_sub_(before, weights)  # minus the steps
+            torch._foreach_mul_(moves, 1 - 1 / self.horizon)
+            torch._foreach_sub_(moves, before)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Foresight":
         """With a network that is copied: the hooks of the copy use the copy."""
@@ -210,7 +189,7 @@ class Foresight:
 
     def __getstate__(self) -> dict[str, Any]:
         moves = [(weight, moves) for weight, moves in self._moves.items()]
-        return self.__dict__ | {"_moves": moves, "_spare": {}, "_spare_is": {}, "_removals": self._removals}
+        return self.__dict__ | {"_moves": moves, "_before": {}, "_removals": self._removals}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_moves": dict(state["_moves"])})
@@ -218,8 +197,8 @@ class Foresight:
 
 
 class _Layer:
-    """The hook of one layer. Autograd keeps the layer's weights for its backward pass; there it gets those to come in
-    their place. It needs them for the error of the input alone: the weights' own gradient is as ever."""
+    """The hooks of one layer. It computes its output from an input without history, so that autograd has the gradients
+    of its own weights as ever; `_PassDown` takes the error on to the input."""
 
     def __init__(self, foresight: Foresight, module: nn.Module) -> None:
         self.foresight, self.module = foresight, module
@@ -232,7 +211,8 @@ class _Layer:
             "it first, by handle.remove()"
         )
 
-    def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+    def before(self, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The hook before the layer."""
         if "_is_replica" in module.__dict__:
             raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
         if not (inputs and torch.is_grad_enabled() and inputs[0].requires_grad):
@@ -242,50 +222,15 @@ class _Layer:
                 "crossprop.torch.foresight cannot be traced by torch.jit.trace or torch.export: remove it first, by "
                 "handle.remove(), or trace under torch.no_grad()"
             )
-        if not torch.compiler.is_compiling() and self._exchange(output):
+        without_history: Any = inputs[0].detach()
+        without_history.crossprop_input = inputs[0]
+        return (without_history, *inputs[1:])
+
+    def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+        """The hook after the layer."""
+        if not (inputs and hasattr(inputs[0], "crossprop_input")):
             return None
-        # Autograd computes it by an operation that is not known, or keeps it in a way of its own; or the network is
-        # compiled, and the first output never computed.
-        again: Any = module.forward(inputs[0].detach())
-        return _PassDown.apply(inputs[0], again, module.weight, self)
-
-    def _exchange(self, output: Tensor) -> bool:
-        """Whether the weights that autograd keeps were found."""
-        node: Any = output.grad_fn
-        for _ in range(3):
-            if node is None:
-                return False
-            name = node.name()
-            if name in KEPT:
-                kept, is_transposed = KEPT[name]
-                unpack = self._to_come_transposed if is_transposed else self._to_come
-                try:
-                    getattr(node, kept).register_hooks(self._keep, unpack)
-                except RuntimeError:  # it has others, those of checkpointing or of keeping tensors on the CPU
-                    return False
-                return True
-            if name not in RESHAPES:
-                return False
-            node = node.next_functions[0][0]
-        return False
-
-    def _keep(self, kept: Tensor) -> tuple[torch.dtype, int]:
-        return kept.dtype, self.module._parameters["weight"]._version
-
-    def _to_come(self, kept: tuple[torch.dtype, int]) -> Tensor:
-        dtype, version = kept
-        weight: Any = self.module._parameters["weight"]
-        _refuse_double_backward()
-        if weight._version != version:
-            raise RuntimeError(
-                f"the weight of a layer, of shape {(*weight.shape,)}, has been modified between the forward and the "
-                "backward pass, which needs it"
-            )
-        found = self.foresight.made_weights_to_come(weight)
-        return found if found.dtype == dtype else found.to(dtype)
-
-    def _to_come_transposed(self, kept: tuple[torch.dtype, int]) -> Tensor:
-        return self._to_come(kept).t()
+        return _PassDown.apply(inputs[0].crossprop_input, output, module.weight, self)
 
     def input_gradient(self, error: Tensor, weight: Tensor, shape: torch.Size) -> Tensor:
         """The gradient of the layer's input from that of its output, through other weights."""
