@@ -4,35 +4,40 @@ python benchmarks/compilation.py [--engines scan chunked] [--repeats 3] [--quick
 """
 
 import argparse
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from statistics import median
 
+import against_others
 import jax
-from rich.console import Console
+from against_others import REFUSALS, Case, prepare
 
-from crossprop.bench.output import say
-from crossprop.bench.peers import RECORD_EVERY
-from crossprop.bench.timing import REFUSALS, measure_seconds, part, prepare, refusal
-from crossprop.bench.workloads import WORKLOADS, Case, Scale
+import crossprop as cp
 from crossprop.engines import ENGINES
+
+STEPS = 500
 
 
 def cases(quick: bool) -> list[Case]:
-    """GEOFF with 30 runs and MNIST's sizes with one, for 500 steps."""
-    scale = Scale(quick, gpu=False, steps=2 * RECORD_EVERY if quick else 10 * RECORD_EVERY)
-    found = [case for name in ("geoff-30", "mnist") for case in WORKLOADS[name].cases(scale)]
-    return [replace(case, name=f"{case.name}, {case.size}") for case in found]
+    """GEOFF with 30 runs and MNIST's sizes with one, for few steps."""
+    geoff = against_others.apart(("crossprop", "backprop"), against_others.geoff(STEPS, quick), 2 if quick else 30)
+    names = ("crossprop-approx", "backprop", "crossprop-projected", "crossprop")
+    return geoff + against_others.apart(names, against_others.mnist(STEPS, quick), 1)
 
 
 def seconds_to_compile(case: Case, contender: str, repeats: int) -> float:
     """How much longer a first call takes than later ones, when nothing is cached."""
-    call = prepare(case, contender, *part(case, contender))
-    case.stream.examples(case.runs)
+    call, _ = prepare(case, contender)
+    for run in range(case.runs):
+        case.stream.sample(cp.keys(run)[0])
+    seconds: list[float] = []
     with nothing_compiled():
-        first, *later = (measure_seconds(call) for _ in range(1 + repeats))
-    return max(first - median(later), 0.0)
+        for _ in range(1 + repeats):
+            began = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - began)
+    return max(seconds[0] - median(seconds[1:]), 0.0)
 
 
 @contextmanager
@@ -60,14 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that everything works")
     options = parser.parse_args(arguments)
-    console = Console()
     for case in cases(options.quick):
-        for name in (*options.engines, *case.peers):
+        for name in (*options.engines, "plain jax"):
             try:
                 result = f"{seconds_to_compile(case, name, options.repeats):.2f} s"
             except REFUSALS as problem:
-                result = f"not timed, {refusal(problem)}"
-            say(console, f"{case.name}, {name}: {result}")
+                result = f"not timed, {str(problem).partition(chr(10))[0]}"
+            print(f"{case.name}, {case.stream.inputs} inputs, {name}: {result}", flush=True)
 
 
 if __name__ == "__main__":

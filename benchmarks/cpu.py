@@ -1,4 +1,4 @@
-"""CPU measurements beyond `crossprop bench`: `python benchmarks/cpu.py`.
+"""CPU measurements: `python benchmarks/cpu.py`.
 
 Prints how the time of a step of the chunked engine divides at MNIST's sizes, its speed relative to scan in alternating
 runs, the CPU use and peak memory of a stored sweep of 200 GEOFF runs, and the same of the full GEOFF reproduction.
@@ -15,6 +15,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from turns import take_turns
 
 import crossprop as cp
 from crossprop.engines import chunked, rebuilding
@@ -51,12 +52,8 @@ def reproduction():
 
 
 def microseconds_per_step(block, function, *arguments):
-    jax.block_until_ready(function(*arguments))
-    seconds = []
-    for _ in range(20):
-        began = time.perf_counter()
-        jax.block_until_ready(function(*arguments))
-        seconds.append(time.perf_counter() - began)
+    call = lambda: jax.block_until_ready(function(*arguments))
+    (seconds,) = take_turns({"it": call}, repeats=20).values()
     return 1e6 * float(np.median(seconds)) / block
 
 
@@ -91,13 +88,9 @@ def chunked_step(block):
 
 def chunked_against_scan(turns=20):
     stream = cp.Arrays(*examples(10_000))
-
-    def seconds(engine):
-        began = time.perf_counter()
-        cp.run(APPROX, stream, seeds=1, record_every=50, engine=engine, progress=False)
-        return time.perf_counter() - began
-
-    ratios = [seconds("scan") / seconds("chunked") for _ in range(1 + turns)][1:]
+    run = partial(cp.run, APPROX, stream, 1, 50, progress=False)
+    seconds = take_turns({engine: partial(run, engine=engine) for engine in ("scan", "chunked")}, turns)
+    ratios = np.divide(seconds["scan"], seconds["chunked"])
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
     print(
         f"chunked against scan: {middle:.2f}x, the middle half of {turns} ratios between {low:.2f}x and {high:.2f}x",

@@ -8,7 +8,6 @@ disturbs less. PyTorch takes part if it is installed and there is one run.
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import pairwise
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
+from turns import Clock, clock, least, show, take_turns
 
 import crossprop as cp
 from crossprop.engines import ENGINES, choose
@@ -32,8 +32,6 @@ SHALLOW = {
     "narrow": cp.Network(20, 500),
 }
 STEP_SIZE = 1e-3
-
-Clock = Callable[[], float]
 
 
 def examples(network: cp.Network, steps: int) -> cp.Arrays:
@@ -103,23 +101,9 @@ def torch_eager(learner: cp.Learner, stream: cp.Arrays, threads: int) -> Callabl
     return run
 
 
-def timed(contenders: dict[str, Callable[[], Any]], repeats: int, clock: Clock) -> dict[str, float]:
-    """The least seconds of each contender; they take turns."""
-    least = dict.fromkeys(contenders, np.inf)
-    for turn in range(repeats + 1):
-        for name, call in contenders.items():
-            began = clock()
-            call()
-            if turn:
-                least[name] = min(least[name], clock() - began)
-    return least
-
-
-def show(title: str, seconds: dict[str, float], steps: int, runs: int) -> None:
-    print(f"\n{title}: {runs} run(s) of {steps} steps")
-    first = next(iter(seconds.values()))
-    for name, took in seconds.items():
-        print(f"  {name:24} {took / steps * 1e6:10.2f} us for a step of all runs, {took / first:6.2f}x the first row's")
+def timed(title: str, contenders: dict[str, Callable[[], Any]], steps: int, repeats: int, clock: Clock) -> None:
+    seconds = least(take_turns(contenders, repeats, clock))
+    show(f"{title}, a step of all runs", {name: each / steps for name, each in seconds.items()})
 
 
 def compare(name: str, runs: int, steps: int, repeats: int, clock: Clock) -> None:
@@ -132,7 +116,7 @@ def compare(name: str, runs: int, steps: int, repeats: int, clock: Clock) -> Non
     if runs == 1 and find_spec("torch") is not None and platform == "cpu":
         contenders["PyTorch, 1 thread"] = torch_eager(learner, stream, 1)
         contenders["PyTorch, 2 threads"] = torch_eager(learner, stream, 2)
-    show(f"{name}, backprop", timed(contenders, repeats, clock), steps, runs)
+    timed(f"{name}, backprop, {runs} run(s)", contenders, steps, repeats, clock)
 
 
 def foresight(runs: int, steps: int, repeats: int, clock: Clock) -> None:
@@ -144,7 +128,7 @@ def foresight(runs: int, steps: int, repeats: int, clock: Clock) -> None:
             both = {"backprop": cp.Backprop(network, STEP_SIZE), "foresight": cp.Foresight(network, STEP_SIZE)}
             if all(module.why_unsupported(learner, platform) is None for learner in both.values()):
                 contenders = {key: by_engine(engine, learner, stream, runs) for key, learner in both.items()}
-                show(f"{name}, {engine}", timed(contenders, repeats, clock), steps, runs)
+                timed(f"{name}, {engine}, {runs} run(s)", contenders, steps, repeats, clock)
 
 
 def main() -> None:
@@ -155,12 +139,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cpu", action="store_true")
     options = parser.parse_args()
-    clock = time.process_time if options.cpu else time.perf_counter
+    ticks = clock(options.cpu)
     for what in options.what if isinstance(options.what, list) else [options.what]:
         if what == "foresight":
-            foresight(options.runs, options.steps, options.repeats, clock)
+            foresight(options.runs, options.steps, options.repeats, ticks)
         else:
-            compare(what, options.runs, options.steps, options.repeats, clock)
+            compare(what, options.runs, options.steps, options.repeats, ticks)
 
 
 if __name__ == "__main__":

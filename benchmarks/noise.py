@@ -7,7 +7,6 @@ other work on the machine disturbs less, and the least of all repeats after one 
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from turns import clock, least, show, take_turns
 
 import crossprop as cp
 from crossprop.optimizers.noise import normal
@@ -55,14 +55,8 @@ def main() -> None:
         "erf_inv": summed(lambda key: lax.erf_inv(spread * jax.random.uniform(key))),
         "optimizers.noise.normal": summed(lambda key: normal(key, (NUMBERS,), jnp.float32)),
     }
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(flags.repeats + 1):
-        for name, call in contenders.items():
-            began = time.process_time()
-            call()
-            times[name].append(1e6 * (time.process_time() - began) / STEPS)
-    for name, taken in times.items():
-        print(f"{name:28} {min(taken[1:]):7.1f} us a step")
+    seconds = least(take_turns(contenders, flags.repeats, clock(cpu=True)))
+    show("20-500-1", {name: each / STEPS for name, each in seconds.items()})
 
 
 if __name__ == "__main__":

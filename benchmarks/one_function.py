@@ -10,9 +10,10 @@ import argparse
 import json
 import subprocess
 import sys
-import time
+from functools import partial
 
 import numpy as np
+from turns import clock, least, take_turns
 
 import crossprop as cp
 from crossprop.engines import one_function
@@ -37,13 +38,10 @@ def measured(kind: str, steps: int, repeats: int) -> dict[str, float]:
     one_function.IS_NEEDED = one_function.IS_NEEDED and kind == KINDS[1]
     random = np.random.default_rng(0)
     stream = cp.Arrays(random.integers(0, 2, (steps, 20)), random.normal(size=steps))
-    times: dict[str, list[float]] = {name: [] for name in LEARNERS}
-    for _ in range(repeats + 1):
-        for name, learner in LEARNERS.items():
-            began = time.process_time()
-            cp.run(learner, stream, seeds=1, record_every=1000, engine="scan", progress=False)
-            times[name].append(1e6 * (time.process_time() - began) / steps)
-    return {name: min(taken[1:]) for name, taken in times.items()}
+    run = lambda learner: cp.run(learner, stream, seeds=1, record_every=1000, engine="scan", progress=False)
+    contenders = {name: partial(run, learner) for name, learner in LEARNERS.items()}
+    seconds = least(take_turns(contenders, repeats, clock(cpu=True)))
+    return {name: 1e6 * each / steps for name, each in seconds.items()}
 
 
 def main() -> None:

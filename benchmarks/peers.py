@@ -1,8 +1,9 @@
-"""The same runs in NumPy, PyTorch and alberta-framework, as one would write them without this package.
+"""The same runs in plain JAX, NumPy, PyTorch and alberta-framework, as one would write them without this package.
 
-Each is a `crossprop.bench.peers.Peer`, which says what it is called with; `against_others.py` times them.
+`against_others.py` times them.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -11,10 +12,67 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from crossprop.bench.peers import RECORD_EVERY, Limit, Peer, Records
+from crossprop.costs import numbers_in_state
 from crossprop.learners import Backprop, Crossprop, CrosspropApprox, Learner, State, UnitRule
+
+RECORD_EVERY = 50
+"""Steps per record in every timing."""
+
+
+class Records(NamedTuple):
+    """What a peer returns: arrays of shape `(runs, windows)`; the drifts are None if it does not compute them."""
+
+    loss: Any
+    incoming_drift: Any = None
+    outgoing_drift: Any = None
+
+
+class Peer(NamedTuple):
+    """Another implementation, and the largest part of a case that is timed.
+
+    `run(learner, initial, x, y)` gets the initial states with a leading axis over runs, `x (runs, steps, inputs)` and
+    `y (runs, steps, outputs)`, and returns the records of every window of `RECORD_EVERY` steps. It raises a ValueError
+    that gives the reason if it cannot run the learner.
+    """
+
+    run: Callable[[Learner, State, np.ndarray, np.ndarray], Records]
+    runs: float = math.inf
+    steps: float = math.inf
+    updates: float = math.inf
+    """Numbers in a run's state x runs x steps."""
+
+    def part(self, runs: int, steps: int, learner: Learner) -> tuple[int, int]:
+        """How many runs and steps of a case are timed."""
+        runs = int(min(runs, self.runs))
+        affordable = max(2 * RECORD_EVERY, self.updates / runs / numbers_in_state(learner))
+        return runs, int(min(steps, self.steps, affordable)) // RECORD_EVERY * RECORD_EVERY
+
+
+def plain_jax(learner: Learner, initial: State, x: np.ndarray, y: np.ndarray) -> Records:
+    """`jax.vmap` over runs of `lax.scan` over examples, for any learner."""
+    return jax.device_get(_vmap_of_scan(learner, initial, x, y))
+
+
+@jax.jit
+def _vmap_of_scan(learner: Learner, initial: State, x: jax.Array, y: jax.Array) -> Records:
+    def one_run(initial: State, x: jax.Array, y: jax.Array) -> Records:
+        def example(state: State, xy: Any) -> Any:
+            state, outcome = learner.update(state, *xy)
+            return state, outcome.loss
+
+        def window(state: State, xy: Any) -> Any:
+            state, loss = lax.scan(example, state, xy)
+            moved = (jnp.linalg.norm(now - learner.weights(initial)[at]) for at, now in learner.weights(state).items())
+            return state, Records(jnp.mean(loss), *moved)
+
+        windows = tuple(each.reshape(-1, RECORD_EVERY, each.shape[-1]) for each in (x, y))
+        return lax.scan(window, initial, windows)[1]
+
+    return jax.vmap(one_run)(initial, x, y)
 
 
 def numpy_in_place(learner: Learner, initial: State, x: np.ndarray, y: np.ndarray) -> Records:
@@ -314,10 +372,12 @@ class _AlbertaStream(NamedTuple):
         return self.time_step(observation=self.x[state, idx], target=self.y[state, idx]), state
 
 
+ON_GPU = jax.default_backend() == "gpu"
 PEERS = {
-    "numpy": Peer(numpy_in_place, Limit(1, 2000, 5e8)),
-    "pytorch": Peer(pytorch_eager, Limit(1, 500, 5e8)),
-    "alberta": Peer(alberta_batched, Limit(steps=2000, updates=2e9), gpu_limit=Limit(steps=2000, updates=1e11)),
+    "plain jax": Peer(plain_jax, steps=2000 if ON_GPU else 5000, updates=1e11 if ON_GPU else 2e9),
+    "numpy": Peer(numpy_in_place, 1, 2000, 5e8),
+    "pytorch": Peer(pytorch_eager, 1, 500, 5e8),
+    "alberta": Peer(alberta_batched, steps=2000, updates=1e11 if ON_GPU else 2e9),
 }
 
 

@@ -8,9 +8,10 @@ that compiles. `--cpu` counts the process's time on all cores, which other work 
 """
 
 import argparse
-import time
+from functools import partial
 
-import numpy as np
+from deep import examples
+from turns import clock, least, show, take_turns
 
 import crossprop as cp
 from crossprop.replacements import REPLACEMENTS
@@ -23,30 +24,18 @@ NETWORKS = {
 }
 
 
-def examples(network: cp.Network, steps: int) -> cp.Arrays:
-    random = np.random.default_rng(0)
-    x = random.integers(0, 2, (steps, network.inputs)).astype(np.float32)
-    if network.loss == "softmax":
-        return cp.Arrays(x, random.integers(network.outputs, size=steps), classes=network.outputs)
-    return cp.Arrays(x, random.normal(size=steps).astype(np.float32))
-
-
 def measured(name: str, runs: int, steps: int, repeats: int, cpu: bool) -> dict[str, float]:
     """Seconds per step of every contender."""
-    network, clock = NETWORKS[name], time.process_time if cpu else time.perf_counter
+    network = NETWORKS[name]
     stream = examples(network, steps // 10 if name == "wide" else steps)
     learners = {"none": cp.Backprop(network, 1e-3)}
     learners |= {each: cp.Backprop(network, 1e-3, replacement=each) for each in REPLACEMENTS}
     contribution = cp.ContinualReplacement(utility="contribution")
     learners["continual, contribution"] = cp.Backprop(network, 1e-3, replacement=contribution)
-    times = {each: float("inf") for each in learners}
-    for repeat in range(repeats + 1):
-        for each, learner in learners.items():
-            began = clock()
-            cp.run(learner, stream, seeds=runs, record_every=1000, engine="scan", progress=False)
-            if repeat:
-                times[each] = min(times[each], (clock() - began) / stream.steps)
-    return times
+    run = lambda learner: cp.run(learner, stream, seeds=runs, record_every=1000, engine="scan", progress=False)
+    contenders = {each: partial(run, learner) for each, learner in learners.items()}
+    seconds = least(take_turns(contenders, repeats, clock(cpu)))
+    return {each: taken / stream.steps for each, taken in seconds.items()}
 
 
 def main() -> None:
@@ -58,10 +47,7 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     flags = parser.parse_args()
     for name in flags.networks or NETWORKS:
-        times = measured(name, flags.runs, flags.steps, flags.repeats, flags.cpu)
-        print(name, flush=True)
-        for each, seconds in times.items():
-            print(f"  {each:24} {1e6 * seconds:9.2f} us a step {seconds / times['none']:6.2f} x", flush=True)
+        show(name, measured(name, flags.runs, flags.steps, flags.repeats, flags.cpu))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ PyTorch alone.
 import argparse
 import importlib.util
 import json
-import time
 from pathlib import Path
 from statistics import median
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from turns import take_turns
 
 HEADS, SYMBOLS = 8, 128
 CONVS = {"small": (16, 32), "medium": (64, 32), "large": (128, 64)}
@@ -70,16 +70,10 @@ def step_of(model, x, y):
         optimizer.zero_grad()
         F.cross_entropy(model(x).flatten(0, -2), y).backward()
         optimizer.step()
+        if x.is_cuda:
+            torch.cuda.synchronize()
 
     return step
-
-
-def seconds(step, device):
-    began = time.perf_counter()
-    step()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - began
 
 
 def measure(build, size, device, repeats):
@@ -92,14 +86,8 @@ def measure(build, size, device, repeats):
         if name == "foresight":
             foresight()(model)
         steps[name] = step_of(model, x, y)
-    for _ in range(3):
-        for step in steps.values():
-            seconds(step, device)
-    times = {name: [] for name in steps}
-    for _ in range(repeats):
-        for name, step in steps.items():
-            times[name].append(seconds(step, device))
-    return {name: median(each) for name, each in times.items()}
+    take_turns(steps, repeats=2)  # warm up
+    return {name: median(each) for name, each in take_turns(steps, repeats).items()}
 
 
 def main():

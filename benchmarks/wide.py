@@ -4,8 +4,8 @@ python benchmarks/wide.py [times] [profile] [identity] [tasks] [--cases ...] [--
 
 `times` times calls of `cp.run`: contenders take turns, and each time is the least after one call that compiles; it also
 says how far the records are from those without programs. `profile` lists the GPU's own times, and when they were.
-`identity` compares a run alone, among others and beside diverging runs, bit by bit. `tasks` is `crossprop bench
---workloads mnist-tasks` for a third of its steps. `--quick` is tiny, to check that everything works.
+`identity` compares a run alone, among others and beside diverging runs, bit by bit. `tasks` is `against_others.py
+mnist-tasks` for a third of its steps. `--quick` is tiny, to check that everything works.
 """
 
 import argparse
@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from deep import plain_jax
 from jax import lax
+from turns import least, take_turns
 
 import crossprop as cp
 from crossprop.engines import gpu_programs
@@ -69,6 +70,11 @@ def use_programs(on: bool) -> None:
 CONTENDERS = {"programs": True, "without": False}
 
 
+def with_programs(on: bool, call: Callable[[], Any]) -> Any:
+    use_programs(on)
+    return call()
+
+
 def stream_of(steps: int) -> cp.Arrays:
     random = np.random.default_rng(0)
     x = random.random((steps, INPUTS), np.float32) * (random.random((steps, INPUTS), np.float32) < 0.2)
@@ -104,20 +110,15 @@ def times(cases: dict[str, Case], every: int) -> None:
     for name, (learner, all_runs) in cases.items():
         for runs in all_runs:
             stream, short = stream_of(STEPS if runs == 1 else FEWER_STEPS), stream_of(FEWER_STEPS // 4)
-            call, plain_call = partial(called, every, learner, stream, runs), plain(learner, short, runs)
-            least, found = dict.fromkeys([*CONTENDERS, "plain JAX"], np.inf), {}
-            for turn in range(REPEATS + 1):
-                for contender, on in CONTENDERS.items():
-                    use_programs(on)
-                    if turn:
-                        least[contender] = min(least[contender], seconds(call) / stream.steps)
-                    else:
-                        found[contender] = call()
-                took = seconds(plain_call) / short.steps
-                least["plain JAX"] = min(least["plain JAX"], took if turn else np.inf)
-            print(f"  {name}, {runs} run(s): {distance(*found.values())}")
-            for contender, took in least.items():
-                print(f"    {contender:10} {took * 1e6:9.2f} us  {least['plain JAX'] / took:6.2f}x", flush=True)
+            call = partial(called, every, learner, stream, runs)
+            contenders = {contender: partial(with_programs, on, call) for contender, on in CONTENDERS.items()}
+            print(f"  {name}, {runs} run(s): {distance(*(each() for each in contenders.values()))}")
+            took = least(take_turns(contenders | {"plain JAX": plain(learner, short, runs)}, REPEATS))
+            steps = dict.fromkeys(CONTENDERS, stream.steps) | {"plain JAX": short.steps}
+            plain_took = took["plain JAX"] / short.steps
+            for contender, each in took.items():
+                step = each / steps[contender]
+                print(f"    {contender:10} {1e6 * step:9.2f} us  {plain_took / step:6.2f}x", flush=True)
 
 
 def distance(records: Any, expected: Any) -> str:
