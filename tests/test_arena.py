@@ -45,9 +45,7 @@ def rows(arena, stream):
 
 @pytest.mark.long
 def test_an_arena_leaves_a_page_tables_and_answers(arena):
-    assert {path.name for path in arena.iterdir()} == {
-        *("arena.html", "table.csv", "table.md", "answers.json", "costs", "sweeps")
-    }
+    assert {path.name for path in arena.iterdir()} == {*("arena.html", "table.csv", "answers.json", "costs", "sweeps")}
     page, told = (arena / "arena.html").read_text(), json.loads((arena / "answers.json").read_text())
     assert "quick version" in page and all(each["question"] in page for each in told["answers"])
     assert "its answers mean nothing" in page and "2 settings of every learner on every stream" in page
@@ -76,13 +74,16 @@ def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_str
 
 @pytest.mark.long
 def test_the_table_is_drawn(arena, tmp_path):
-    columns, found = arena_figure.read(str(arena / "table.md"))
-    assert columns == ["overall", "Tracking", "Label-shifted digits"] and found.keys() == {*QUICK}
+    found = arena_figure.read(arena / "table.csv")
+    assert [*found["adam"]] == ["Overall", "Tracking", "Label-shifted digits"] and found.keys() == {*QUICK}
     axes = Figure().subplots()
-    arena_figure.draw(axes, columns, found)
+    arena_figure.draw(axes, found)
     drawn = [text.get_text() for text in axes.texts]
     expected = [float(rows(arena, "overall")[name]["percent"] or 0) for name in found]
     assert [float(text.replace("−", "-")) for text in drawn[::3]] == pytest.approx(expected, abs=0.51)
+    lines = arena_figure.markdown(found).splitlines()
+    assert len(lines) == 2 + len(QUICK) and lines[0].startswith("| learner | mean rank | Overall | Tracking | ")
+    assert any(line.startswith("| backprop | ") and "| reference | " in line for line in lines)
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """The plots of a sweep: files that are there, numbers that are the sweep's, and a page that works in a browser."""
 
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -11,7 +12,8 @@ from browser import Opened, data_of, violations
 from crossprop.cli import main
 from crossprop.plot import plot
 from crossprop.plot.findings import conclusions
-from crossprop.plot.numbers import groups, read, thinned, value_text
+from crossprop.plot.numbers import groups, thinned
+from crossprop.sweeps.results import read_results, value_text
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -37,7 +39,7 @@ def plots(store, tmp_path_factory):
 
 
 def test_along_an_axis_stands_the_best_of_the_others(store):
-    swept = read(store).learners["crossprop"]
+    swept = read_results(store).learners["crossprop"]
     records = cp.open_sweep(store)["crossprop"]
     means = records.loss.mean("step").mean("seed")
     along = swept.profile(["step_size"])
@@ -106,7 +108,7 @@ def test_the_page_names_stream_network_seeds_and_command_and_concludes(plots, st
     assert f"crossprop plot {store}" in page and "every number here comes out the same, bit for bit" in page
     fresh = {name: values.mean().item() for name, values in cp.open_evaluation(store).values().items()}
     best, other = sorted(fresh, key=fresh.__getitem__)
-    first, second, *others = conclusions(read(store))
+    first, second, *others = conclusions(read_results(store))
     assert first.startswith(f"Of 2 learners, {best} has the lowest squared error: ") and "3 fresh seeds" in first
     (compared,) = cp.compare(cp.open_evaluation(store).values(), {other: best})
     assert second.lower() == compared.sentence("squared error").lower() + "." and second[0].isupper()
@@ -116,18 +118,18 @@ def test_the_page_names_stream_network_seeds_and_command_and_concludes(plots, st
 
 
 def test_a_best_eta_of_one_is_called_backprop(store):
-    sweep = read(store)
+    sweep = read_results(store)
     swept = sweep.learners["crossprop"]
     one = swept._replace(choice=swept.choice._replace(point=swept.choice.point | {"eta": 1}))
-    said = conclusions(sweep._replace(learners=sweep.learners | {"crossprop": one}))
+    said = conclusions(replace(sweep, learners=sweep.learners | {"crossprop": one}))
     assert "The best eta of crossprop is 1, which is backprop." in said
 
 
 def test_many_learners_stand_in_a_panel_for_each_optimizer(store):
-    sweep = read(store)
+    sweep = read_results(store)
     assert groups(sweep) == {"": list(LEARNERS)}
     many = {f"{name}-{at}": swept for at in range(5) for name, swept in sweep.learners.items()}
-    assert set(groups(sweep._replace(learners=many))) == {"sgd", "adam"}
+    assert set(groups(replace(sweep, learners=many))) == {"sgd", "adam"}
 
 
 def test_a_sweep_without_axes_has_learning_curves_alone(tmp_path):

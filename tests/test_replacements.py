@@ -18,7 +18,7 @@ from crossprop.configuration import configuration
 from crossprop.engines import ENGINES, choose
 from crossprop.records import LearnerInfo, learner_info
 from crossprop.replacements import REPLACEMENTS
-from crossprop.sweeps.answer import reference_of
+from crossprop.sweeps.results import reference_of
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")
 STEPS = 200

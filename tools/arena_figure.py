@@ -1,10 +1,11 @@
-"""Draws the table of an arena: `python tools/arena_figure.py arena/table.md docs/figures/arena.png`.
+"""Draws the table of an arena, and prints it in Markdown: `python tools/arena_figure.py arena/table.csv arena.png`.
 
 A row for every learner, a column for every stream: the difference of its error to the reference's in percent, blue
-where it is lower and red where it is higher, bold where the difference shows.
+where it is lower and red where it is higher, bold where the difference shows. The Markdown has the ranks beside it.
 """
 
-import re
+import csv
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,48 +13,91 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from crossprop.formats import minus_signs
+from crossprop.sweeps.evaluate import LEVEL
+
 LIMIT = 40
 """Differences in percent from which on colours stay the same."""
-CELL = re.compile(r"(?:[\d.]+\. )?([+−]\d+)%(\*?)")
+
+Row = dict[str, str]
+Table = dict[str, dict[str, Row]]
+"""Rows by learner and by the title of the stream, of which Overall is the first."""
 
 
-def read(path: str) -> tuple[list[str], dict[str, list[str]]]:
-    """The names of the columns, and the cells of every learner from the overall difference on, without the cost."""
-    lines = [line.strip("| ").split(" | ") for line in Path(path).read_text().splitlines() if line.startswith("| ")]
-    header, *rows = lines
-    return header[2:-1], {row[0]: row[2:-1] for row in rows}
+def read(path: str | Path) -> Table:
+    found: Table = {}
+    with Path(path).open(newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["learner"], {})[row["title"]] = row
+    return found
 
 
-def draw(axes: Any, columns: list[str], rows: dict[str, list[str]]) -> None:
-    found = {name: [CELL.match(cell) for cell in cells] for name, cells in rows.items()}
-    number = [[float(cell[1].replace("−", "-")) if cell else np.nan for cell in cells] for cells in found.values()]
-    values = np.array(number)
+def shows(row: Row) -> bool:
+    """Whether the difference is significant."""
+    return bool(row["percent"]) and float(row["p"]) < LEVEL
+
+
+def percent(row: Row) -> float:
+    """The difference to the reference; NaN for the reference, and where a seed diverged."""
+    return float(row["percent"] or "nan")
+
+
+def said(row: Row) -> str:
+    if math.isfinite(percent(row)):
+        return minus_signs(f"{percent(row):+.0f}")
+    return "diverged" if row["percent"] else "reference"
+
+
+def draw(axes: Any, table: Table) -> None:
+    columns = [*next(iter(table.values()))]
+    values = np.array([[percent(row) for row in rows.values()] for rows in table.values()])
     axes.imshow(np.ma.masked_invalid(values), cmap="RdBu_r", vmin=-LIMIT, vmax=LIMIT, aspect="auto")
-    for y, (name, cells) in enumerate(found.items()):
-        for x, cell in enumerate(cells):
-            said = cell[1] if cell else rows[name][x].rpartition(". ")[2]
-            said = "0" if said in ("+0", "−0", "reference") else said
-            colour = "white" if cell and abs(values[y, x]) > 0.6 * LIMIT else "#222222"
-            weight = "bold" if cell and cell[2] else "normal"
-            axes.text(x, y, said, ha="center", va="center", fontsize=8, color=colour, fontweight=weight)
+    for y, rows in enumerate(table.values()):
+        for x, row in enumerate(rows.values()):
+            text = "0" if said(row) in ("+0", minus_signs("-0"), "reference") else said(row)
+            colour = "white" if abs(values[y, x]) > 0.6 * LIMIT else "#222222"
+            weight = "bold" if shows(row) else "normal"
+            axes.text(x, y, text, ha="center", va="center", fontsize=8, color=colour, fontweight=weight)
     axes.set_xticks(range(len(columns)), [each.replace(" ", "\n", 1) for each in columns], fontsize=8.5)
-    axes.set_yticks(range(len(rows)), rows, fontsize=8.5)
+    axes.set_yticks(range(len(table)), table, fontsize=8.5)
     axes.tick_params(length=0, top=False, labeltop=True, labelbottom=False)
     axes.set_xticks(np.arange(len(columns) + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(len(rows) + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(table) + 1) - 0.5, minor=True)
     axes.grid(which="minor", color="white", linewidth=1.5)
     axes.tick_params(which="minor", length=0)
     axes.spines[:].set_visible(False)
 
 
+def markdown(table: Table) -> str:
+    """One row per learner: its mean rank and mean difference, both on every stream, and the mean cost of a step."""
+    columns = ["learner", "mean rank", *next(iter(table.values())), "µs per step"]
+    lines = [columns, ["---"] * len(columns)]
+    for learner, rows in table.items():
+        overall, *streams = rows.values()
+        rank, low, high = (f"{float(overall[key]):.1f}" for key in ("rank", "rank low", "rank high"))
+        times = [math.log(float(row["microseconds"])) for row in streams]
+        cells = [f"{float(row['rank']):g}. {cell(row)}" for row in streams]
+        cost = f"{math.exp(sum(times) / len(times)):.3g}"
+        lines.append([learner, f"{rank} [{low}, {high}]", cell(overall, "percent low", "percent high"), *cells, cost])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cell(row: Row, *ends: str) -> str:
+    if not math.isfinite(percent(row)):
+        return said(row)
+    interval = ", ".join(minus_signs(f"{float(row[end]):+.0f}") for end in ends)
+    return f"{said(row)}%{'*' * shows(row)}{f' [{interval}]' if ends else ''}"
+
+
 def main(table: str, out: str) -> None:
-    columns, rows = read(table)
+    rows = read(table)
     figure = Figure(figsize=(9, 0.27 * len(rows) + 1.1), layout="constrained")
     axes = figure.subplots()
-    draw(axes, columns, rows)
+    draw(axes, rows)
     note = "error against tuned backprop in percent, lower is better; bold: the difference shows; by mean rank"
     axes.set_xlabel(note, fontsize=8.5, color="#555555", labelpad=8)
     figure.savefig(out, dpi=110)
+    print(markdown(rows))
 
 
 if __name__ == "__main__":

@@ -16,14 +16,14 @@ from crossprop.arena.answers import answers, conclusions
 from crossprop.arena.listing import Contest, read_listing
 from crossprop.arena.page import write_arena
 from crossprop.arena.standing import Results, results_of
-from crossprop.arena.tables import write_tables
+from crossprop.arena.tables import write_arena_table
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.formats import duration, plural
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
-from crossprop.plot.numbers import Sweep, best_learners, read
 from crossprop.progress import Say
+from crossprop.sweeps.results import SweepResults, read_results
 from crossprop.sweeps.widening import announcements, fill_widening
 
 ROUNDS = 3
@@ -100,7 +100,7 @@ class Arena:
         with self._file() as path:
             listing = read_listing(path, self.streams, self.folder / "sweeps", **flags)
         titles = {name: contest.title for name, contest in listing.contests.items()}
-        sweeps: dict[str, Sweep] = {}
+        sweeps: dict[str, SweepResults] = {}
         costs: dict[str, dict[str, Cost]] = {}
         for name, contest in listing.contests.items():
             spec = contest.spec
@@ -108,7 +108,7 @@ class Arena:
             say(f"{name}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
             rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION)
             blocks = fill_widening(spec, announcements(name, say), rounds=rounds, resolution=resolution)
-            sweeps[name] = read(spec.store, blocks)
+            sweeps[name] = read_results(spec.store, blocks)
             costs[name] = self._costs(name, contest, sweeps[name])
         learners = next(iter(listing.contests.values())).spec.learners
         own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
@@ -116,21 +116,20 @@ class Arena:
         results = results_of(listing.reference, titles, sweeps, costs, own)
         return self._publish(results, listing.contests, sweeps, say, command)
 
-    def _costs(self, name: str, contest: Contest, sweep: Sweep) -> dict[str, Cost]:
+    def _costs(self, name: str, contest: Contest, sweep: SweepResults) -> dict[str, Cost]:
         """The cost of every learner at its best setting, without probes; measured once."""
         spec = contest.spec
-        learners = best_learners(spec, sweep.learners)
         steps, repeats = min(STEPS, spec.steps or STEPS), 1 if self.quick else REPEATS
         path = self.folder / "costs" / f"{name}.json"
-        return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)
+        return kept_costs(path, sweep.built(spec), spec.stream, steps=steps, repeats=repeats, engine=self.engine)
 
     def _publish(
-        self, results: Results, contests: dict[str, Contest], sweeps: dict[str, Sweep], say: Say, command: str
+        self, results: Results, contests: dict[str, Contest], sweeps: dict[str, SweepResults], say: Say, command: str
     ) -> list[Answer]:
         found = answers(results)
         said = conclusions(results, found)
         facts = self._facts(contests, sweeps)
-        write_tables(results, sweeps, self.folder)
+        write_arena_table(results, sweeps, self.folder / "table.csv")
         write_arena(
             self.folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=self.quick
         )
@@ -138,7 +137,7 @@ class Arena:
         say(f"The runs took {facts['time']}. The page is {self.folder / 'arena.html'}.")
         return found
 
-    def _facts(self, contests: dict[str, Contest], sweeps: dict[str, Sweep]) -> dict[str, str]:
+    def _facts(self, contests: dict[str, Contest], sweeps: dict[str, SweepResults]) -> dict[str, str]:
         specs = {name: contest.spec for name, contest in contests.items()}
         first = next(iter(specs.values()))
         budgets = {len(grid.points) for spec in specs.values() for grid in spec.header.grids}

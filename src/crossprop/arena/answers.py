@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from crossprop.arena.standing import CONTROLS, QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
-from crossprop.formats import listed, plural, upper_first
-from crossprop.pages.comparisons import Answer, verdict
-from crossprop.sentences import span
+from crossprop.formats import listed, plural, span, upper_first
+from crossprop.pages.comparisons import Answer
 from crossprop.sweeps.evaluate import Comparison, compare
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ def _winner(results: Results) -> Answer:
 
 def _rank(results: Results, learner: str) -> str:
     """The mean rank of a learner with its interval."""
-    rank = span(*map(float, results.overall.ranks[learner]))
-    return f"{rank.mean}{rank.between}"
+    mean, low, high = map(float, results.overall.ranks[learner])
+    return "".join(span((mean, low, high)))
 
 
 def _questions_apart(results: Results) -> list[str]:
@@ -66,7 +65,7 @@ def _questions_apart(results: Results) -> list[str]:
     for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].difference.mean):
         kinds = {"helps": "yes", "hurts": "no"}
         found = {
-            effect: [results.streams[name].title for name, each in bests(results, question) if verdict(each) == wanted]
+            effect: [results.streams[name].title for name, each in bests(results, question) if each.verdict == wanted]
             for effect, wanted in kinds.items()
         }
         effects = [f"{effect} {_all_or(titles, results)}" for effect, titles in found.items() if titles]
@@ -80,8 +79,8 @@ def _together(results: Results) -> list[str]:
     pairs = _with_better_part(results)
     if not pairs:
         return []
-    better = [(stream, each) for stream, each in pairs if verdict(each) == "yes"]
-    worse = [(stream, each) for stream, each in pairs if verdict(each) == "no"]
+    better = [(stream, each) for stream, each in pairs if each.verdict == "yes"]
+    worse = [(stream, each) for stream, each in pairs if each.verdict == "no"]
     said = (
         f"Several at once are better than the best part alone in {len(better)} of {len(pairs)} cases, and worse in "
         f"{len(worse)} (against the part that is best on the same seeds, which favours the part)"
@@ -163,7 +162,7 @@ def _add_up(results: Results) -> list[Answer]:
     pairs = _with_better_part(results)
     if not pairs:
         return []
-    better = [each for _, each in pairs if verdict(each) == "yes"]
+    better = [each for _, each in pairs if each.verdict == "yes"]
     words = []
     for name in dict.fromkeys(each.learner for _, each in pairs):
         parts = parts_of(results, name)
@@ -198,7 +197,7 @@ def _stands(results: Results, title: str, learners: Sequence[str]) -> Answer:
     place = f"number {1 + sum(rank < ranks[name] for rank in ranks.values())} of {len(results.infos)}"
     effects = {"yes": "better than {} on", "no": "worse than {} on", "open": "not shown to differ from {} on"}
     effects["diverged"] = "with a seed that diverged on"
-    kind = lambda each: verdict(each) if math.isfinite(each.difference.mean) else "diverged"
+    kind = lambda each: each.verdict if math.isfinite(each.difference.mean) else "diverged"
     words = []
     for wanted, effect in effects.items():
         if titles := [results.streams[stream].title for stream, each in pairs if kind(each) == wanted]:
@@ -224,7 +223,7 @@ def _best_with(results: Results, rule: str) -> list[Answer]:
 
 def _count(results: Results, pairs: Sequence[tuple[str, Comparison]], wanted: str = "yes") -> str:
     """On how many streams the verdict is the wanted one."""
-    count = sum(verdict(each) == wanted for _, each in pairs)
+    count = sum(each.verdict == wanted for _, each in pairs)
     if count == len(pairs):
         return "everywhere" if count > 1 else "here"
     return f"on {count} of {len(results.streams)} streams" if count else NOWHERE
@@ -241,8 +240,7 @@ def _all_or(titles: Sequence[str], results: Results) -> str:
 
 def _overall(comparison: Comparison) -> str:
     """A difference over all streams in percent, with its interval."""
-    mean, low, high = comparison.percent[:3]
-    if not math.isfinite(mean):
+    if not math.isfinite(comparison.percent.mean):
         return "a seed diverged"
-    shown = span(mean, low, high)
-    return f"{'+' * (mean > 0)}{shown.mean}%{shown.between} overall"
+    mean, between = span(comparison.percent[:3])
+    return f"{'+' * (comparison.percent.mean > 0)}{mean}%{between} overall"

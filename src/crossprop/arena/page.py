@@ -14,9 +14,9 @@ from crossprop.formats import interval
 from crossprop.pages import charts
 from crossprop.pages.comparisons import NOTHING, QUICK, Answer, TableCell, forest_mark, table_cell
 from crossprop.pages.writing import write_page
-from crossprop.plot.numbers import Sweep
 from crossprop.plot.page import best_settings
 from crossprop.statistics import mean_interval
+from crossprop.sweeps.results import SweepResults
 
 if TYPE_CHECKING:
     import xarray
@@ -52,7 +52,7 @@ class RankRow(NamedTuple):
 def write_arena(
     path: Path,
     results: Results,
-    sweeps: Mapping[str, Sweep],
+    sweeps: Mapping[str, SweepResults],
     answers: Sequence[Answer],
     conclusions: Sequence[str],
     *,

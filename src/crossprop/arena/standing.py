@@ -7,10 +7,10 @@ import numpy as np
 
 from crossprop.costs import Cost
 from crossprop.figures import is_control
-from crossprop.plot.numbers import Sweep
 from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
 from crossprop.sweeps.evaluate import Choice, Comparison, compare
+from crossprop.sweeps.results import SweepResults
 
 if TYPE_CHECKING:
     import xarray
@@ -102,7 +102,7 @@ class Results(NamedTuple):
 def results_of(
     reference: str,
     titles: Mapping[str, str],
-    sweeps: Mapping[str, Sweep],
+    sweeps: Mapping[str, SweepResults],
     costs: Mapping[str, dict[str, Cost]],
     own: Sequence[str],
 ) -> Results:

@@ -29,8 +29,8 @@ from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build
 from crossprop.streams import Stream
-from crossprop.sweeps.answer import backprop_at
 from crossprop.sweeps.evaluate import compare
+from crossprop.sweeps.results import backprop_at
 
 BACKPROP = "backprop"
 LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]

@@ -12,12 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from crossprop import records as schema
-from crossprop.formats import about, interval, listed, minus_signs, plural
-from crossprop.records import VARIABLES
+from crossprop.formats import about, interval, listed, plural
 from crossprop.running import ProgressEvent
-from crossprop.statistics import mean_interval
-from crossprop.sweeps.answer import LearnerAnswer, SweepAnswer, answer_of
+from crossprop.statistics import finite_mean_interval, mean_interval
 from crossprop.sweeps.grid import value_label
+from crossprop.sweeps.results import SweepResults, TunedLearner, read_results
 from crossprop.sweeps.status import status
 
 if TYPE_CHECKING:
@@ -46,21 +45,22 @@ def print_status(store: str | Path) -> None:
     if writer is not None or missing:
         console.print(f"{now} Total time left: {left}.", soft_wrap=True, markup=False)
     if any(each.done for each in learners):
-        _print_answer(answer_of(store), missing, console)
+        _print_results(read_results(store), missing, console)
 
 
-def _print_answer(answer: SweepAnswer, missing: int, console: Console) -> None:
+def _print_results(sweep: SweepResults, missing: int, console: Console) -> None:
     """Prints the best setting of every learner, what it reached, and how that compares."""
-    title, seeds = VARIABLES[answer.measure].title, max(each.seeds for each in answer.learners)
-    whose = f"{seeds} fresh seeds" if answer.fresh else f"the sweep's {plural(seeds, 'seed')}"
+    seeds = max(values.size for values in sweep.values.values())
+    whose = f"{seeds} fresh seeds" if sweep.fresh else f"the sweep's {plural(seeds, 'seed')}"
+    measure = f"mean {sweep.measure} over all steps"
     so_far = " so far" * bool(missing)
-    _say(console, f"\nBest settings{so_far}: mean {title} over all steps, on {whose}, with 95% intervals of each alone")
-    for each in answer.learners:
-        _say(console, f"\n{each.learner}")
-        for sentence in (_setting(each), _value(each, title), _compared(each, answer), _diverged(each)):
+    _say(console, f"\nBest settings{so_far}: {measure}, on {whose}, with 95% intervals of each alone")
+    for name, learner in sweep.learners.items():
+        _say(console, f"\n{name}")
+        for sentence in (_setting(learner), _reached(name, sweep), _compared(name, sweep), _diverged(name, sweep)):
             if sentence:
                 console.print(Padding(Text(sentence), (0, 0, 0, 2), expand=False), highlight=False)
-    if not answer.fresh and any(each.axes for each in answer.learners):
+    if not sweep.fresh and any(learner.axes for learner in sweep.learners.values()):
         _say(
             console,
             "\nOn the seeds that it was chosen by, the best of many settings looks better than it is: --evaluate 60 "
@@ -72,16 +72,16 @@ def _say(console: Console, text: str) -> None:
     console.print(Text(text), highlight=False)
 
 
-def _setting(answer: LearnerAnswer) -> str:
-    point = answer.choice.point
-    shown = [axis for axis in point if axis in (*answer.axes, answer.is_backprop)]
+def _setting(learner: TunedLearner) -> str:
+    point, is_backprop = learner.choice.point, learner.backprop_at
+    shown = [axis for axis in point if axis in (*learner.axes, is_backprop)]
     words = []
     for axis in shown:
-        notes = ["the edge of the grid"] * (axis in answer.choice.edges)
-        notes += ["this is backprop"] * (axis == answer.is_backprop)
+        notes = ["the edge of the grid"] * (axis in learner.choice.edges)
+        notes += ["this is backprop"] * (axis == is_backprop)
         words.append(f"{axis}={_text(point[axis])}{f' ({listed(notes)})' if notes else ''}")
-    if answer.is_backprop not in (None, *shown):
-        words.append(f"its {answer.is_backprop} makes it backprop")
+    if is_backprop not in (None, *shown):
+        words.append(f"its {is_backprop} makes it backprop")
     return ", ".join(words)
 
 
@@ -92,33 +92,25 @@ def _text(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value_label(value))
 
 
-def _value(answer: LearnerAnswer, title: str) -> str:
-    if not np.isfinite(answer.estimate.mean):
-        return f"diverged at every setting, with {answer.choice.diverged} of {plural(answer.seeds, 'seed')} at the best"
-    return f"{title} {interval(*map(float, answer.estimate))}"
+def _reached(name: str, sweep: SweepResults) -> str:
+    values, diverged = sweep.values[name].values, sweep.learners[name].choice.diverged
+    estimate = finite_mean_interval(values)
+    if not np.isfinite(estimate.mean):
+        return f"diverged at every setting, with {diverged} of {plural(len(values), 'seed')} at the best"
+    return f"{sweep.measure} {interval(*map(float, estimate))}"
 
 
-def _compared(answer: LearnerAnswer, sweep: SweepAnswer) -> str:
-    found = answer.comparison
-    if found is None or not np.isfinite(found.difference.mean):
-        return f"no comparison with {found.reference}: a run diverged" if found else ""
-    mean, low, high, _, pairs = found.percent
-    p = f", {found.p_text}" if sweep.fresh else ""
-    if mean == 0 == low == high:
-        return f"the same as {found.reference}, in all {plural(pairs, 'seed')}"
-    if low * high > 0:
-        within = minus_signs(f"{min(abs(low), abs(high)):.1f}, {max(abs(low), abs(high)):.1f}")
-        side, seeds = "less" if mean < 0 else "more", f"in {found.agreeing} of {plural(pairs, 'seed')}"
-        return f"{abs(mean):.1f}% {side} than {found.reference} [{within}], {seeds}{p}"
-    within = "" if np.isnan(low) else f" [{low:+.1f}, {high:+.1f}]"
-    return f"no difference from {found.reference} shown: {minus_signs(f'{mean:+.1f}%{within}')}{p}"
+def _compared(name: str, sweep: SweepResults) -> str:
+    """The comparison in a sentence; a p-value on the seeds that the setting was chosen by would mean nothing."""
+    comparison = sweep.comparisons.get(name)
+    return "" if comparison is None else comparison.sentence(sweep.measure, with_p=sweep.fresh)
 
 
-def _diverged(answer: LearnerAnswer) -> str:
-    if not answer.diverged:
+def _diverged(name: str, sweep: SweepResults) -> str:
+    if not (steps := sweep.diverged_at(name)):
         return ""
-    when = f"{'at' if answer.diverged == 1 else 'the earliest at'} step {answer.diverged_at:,}"
-    return f"{plural(answer.diverged, 'run')} diverged, {when}"
+    when = f"{'at' if len(steps) == 1 else 'the earliest at'} step {min(steps):,}"
+    return f"{plural(len(steps), 'run')} diverged, {when}"
 
 
 def _time(seconds: float | None) -> str:

@@ -9,12 +9,10 @@ import numpy as np
 
 from crossprop._files import atomic_write
 from crossprop.figures import Look
-from crossprop.formats import minus_signs, upper_first
+from crossprop.formats import p_text, percent, upper_first
 from crossprop.pages import charts
-from crossprop.sentences import p_text
 from crossprop.sweeps.evaluate import Comparison
 
-LEVEL = 0.05
 VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 """The CSS class of each answer."""
@@ -36,16 +34,9 @@ def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:
         scratch.write_text(json.dumps(about | {"answers": [each._asdict() for each in answers]}, indent=1))
 
 
-def verdict(comparison: Comparison) -> str:
-    """`open` unless the corrected p-value is below `LEVEL`; then `yes` if the error is lower, `no` if it is higher."""
-    if not comparison.p < LEVEL:
-        return "open"
-    return "yes" if comparison.difference.mean < 0 else "no"
-
-
 def common_verdict(comparisons: Sequence[Comparison]) -> str:
     """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
-    verdicts = {VERDICTS[verdict(each)] for each in comparisons}
+    verdicts = {VERDICTS[each.verdict] for each in comparisons}
     if len(verdicts) == 1:
         return verdicts.pop()
     return "it depends" if "yes" in verdicts else "no"
@@ -66,11 +57,11 @@ class TableCell(NamedTuple):
 
 def table_cell(comparison: Comparison) -> TableCell:
     """The cell of a comparison."""
-    mean, low, high, won, pairs = comparison.percent
-    if not np.isfinite(mean):
-        return TableCell("", "", "diverged")
-    pill = {"yes": "yes", "no": "no", "open": ""}[verdict(comparison)]
-    text = minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]")
+    *interval, won, pairs = comparison.percent
+    text = percent((interval[0], interval[1], interval[2]))
+    if not np.isfinite(interval[0]):
+        return TableCell("", "", text)
+    pill = {"yes": "yes", "no": "no", "open": ""}[comparison.verdict]
     return TableCell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")
 
 

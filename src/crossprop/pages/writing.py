@@ -1,7 +1,10 @@
-"""Writes self-contained pages: text, numbers and the library that draws them in one file, without outside requests."""
+"""Writes tables, and self-contained pages: text, numbers and the library that draws them in one file, without outside
+requests."""
 
 import base64
+import csv
 import hashlib
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -38,6 +41,14 @@ def write_page(path: Path, template: str, *, data: Any, **context: Any) -> None:
     )
     with atomic_write(Path(path)) as scratch:
         scratch.write_text(page, encoding="utf-8", newline="\n")
+
+
+def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Writes a table with every digit as CSV."""
+    with atomic_write(path) as scratch, scratch.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows(rows)
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop import sentences
+from crossprop.formats import ratio
 from crossprop.papers.verdicts import EQUAL, Bounds, CannotDecide, Finding, Number
 from crossprop.records import phase_windows, visits, window_lengths
 from crossprop.statistics import paired_difference, paired_ratio
@@ -133,4 +133,4 @@ class Quantity:
         values = [np.maximum(self.of(name), TINY) for name in (a, b)]
         number = Number.of(f"{self.label}, {a} / {b}", paired_ratio(values[0], values[1], level))
         agree = values[0] > values[1] if number.mean >= 1 else values[0] < values[1]
-        return Finding(number, bounds, sentences.ratio(self.noun, a, b, number, self.runs.count(agree), EQUAL))
+        return Finding(number, bounds, ratio(self.noun, a, b, number.interval, self.runs.count(agree), EQUAL))

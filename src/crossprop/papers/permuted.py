@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop import sentences
 from crossprop.datasets import DataSet
+from crossprop.formats import points
 from crossprop.learners import Learner
 from crossprop.papers import rules
 from crossprop.papers.measures import Runs
@@ -75,13 +75,13 @@ def loses(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
     """How much a learner loses."""
     number = rules.mean_of(f"points lost, {name}", lost(runs, name), level, UNIT)
     text = f"{name} misclassifies {{}} at the end than at first"
-    return Finding(number, bounds, sentences.points(text, ("more", "less"), number))
+    return Finding(number, bounds, points(text, ("more", "less"), number.interval))
 
 
 def loses_more(runs: Runs, a: str, b: str, level: float) -> Finding:
     """How much more one learner loses than another."""
     number, count = runs.apart(f"points lost, {a} - {b}", (lost(runs, a), lost(runs, b)), level, UNIT)
-    return Finding(number, ABOVE_ZERO, sentences.points(f"{a} loses {{}} than {b}", ("more", "less"), number, count))
+    return Finding(number, ABOVE_ZERO, points(f"{a} loses {{}} than {b}", ("more", "less"), number.interval, count))
 
 
 def worse(runs: Runs, a: str, b: str, level: float, when: str = "at the end") -> Finding:
@@ -89,4 +89,4 @@ def worse(runs: Runs, a: str, b: str, level: float, when: str = "at the end") ->
     of = at_end if when == "at the end" else lambda runs, name: 100 * runs.curve("error", name).mean(axis=1)
     number, count = runs.apart(f"misclassified {when}, {a} - {b}", (of(runs, a), of(runs, b)), level, UNIT)
     text = f"{when} {a} misclassifies {{}} than {b}"
-    return Finding(number, ABOVE_ZERO, sentences.points(text, ("more", "less"), number, count))
+    return Finding(number, ABOVE_ZERO, points(text, ("more", "less"), number.interval, count))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crossprop import sentences
+from crossprop.formats import span
 from crossprop.papers.verdicts import Bounds, Finding, Number
 from crossprop.statistics import paired_difference
 
@@ -33,5 +33,4 @@ def edge_note(what: str, best: object, tried: Sequence[object]) -> str:
 
 def said(number: Number) -> str:
     """A number as a sentence: its label is what it is."""
-    shown = sentences.span(number.mean, number.low, number.high)
-    return f"{number.label} is {shown.mean}{shown.between}"
+    return f"{number.label} is {''.join(span(number.interval))}"

@@ -43,6 +43,11 @@ class Number:
         """A paired comparison as a number."""
         return cls(label, paired.mean, paired.low, paired.high, unit).times(scale)
 
+    @property
+    def interval(self) -> tuple[float, float, float]:
+        """The mean and the ends of its interval."""
+        return self.mean, self.low, self.high
+
     def times(self, scale: float) -> "Number":
         """The number in another unit."""
         return replace(self, mean=scale * self.mean, low=scale * self.low, high=scale * self.high)

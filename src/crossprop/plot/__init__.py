@@ -6,7 +6,7 @@ from pathlib import Path
 from crossprop._extras import require
 from crossprop._files import check_writable
 from crossprop.plot import drawings, page
-from crossprop.plot.numbers import read
+from crossprop.sweeps.results import read_results
 
 
 def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
@@ -19,7 +19,7 @@ def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
     """
     require("crossprop plot", "matplotlib", "plotly", "jinja2", extra="paper")
     store = Path(store)
-    sweep = read(store)
+    sweep = read_results(store)
     folder = store / "plots" if out is None else Path(out)
     check_writable("out", folder)
     page.write(sweep, folder / "sweep.html", shlex.join(["crossprop", "plot", str(store)]))

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 
 from crossprop.figures import curves, line_style, looks, score_limits
-from crossprop.plot.numbers import LINES, Sweep, Swept, color_limits, groups, infos, is_log, thinned, value_text
+from crossprop.plot.numbers import LINES, color_limits, groups, is_log, thinned
+from crossprop.sweeps.results import SweepResults, TunedLearner, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
 """The colours of one learner's lines, in the order of their values."""
 MOST_COLUMNS = 4
 
 
-def draw(sweep: Sweep, folder: Path) -> list[Path]:
+def draw(sweep: SweepResults, folder: Path) -> list[Path]:
     """Draws every plot that the sweep has axes for, each to a file, and returns the paths."""
     written = []
     note = "best settings, " + ("fresh seeds" if sweep.fresh else "the sweep's seeds")
@@ -32,13 +33,13 @@ def draw(sweep: Sweep, folder: Path) -> list[Path]:
     return written
 
 
-def _learners(sweep: Sweep, path: Path) -> None:
+def _learners(sweep: SweepResults, path: Path) -> None:
     """A line for every learner along its first axis; with many learners, one panel per optimizer."""
     panels = groups(sweep)
     along = next(swept.axes[0] for swept in sweep.learners.values() if swept.axes)
     figure, places = _panels(len(panels))
     for axes, (title, names) in zip(places, panels.items(), strict=True):
-        look, ticks = looks(infos(sweep, names)), {}
+        look, ticks = looks({name: sweep.learners[name].info for name in names}), {}
         for name in names:
             swept = sweep.learners[name]
             if not swept.axes:
@@ -52,7 +53,7 @@ def _learners(sweep: Sweep, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _lines(sweep: Sweep, path: Path) -> None:
+def _lines(sweep: SweepResults, path: Path) -> None:
     """One panel per learner that has the axis `eta`, with a line for each value."""
     names = [name for name, swept in sweep.learners.items() if LINES in swept.axes and len(swept.axes) > 1]
     figure, places = _panels(len(names))
@@ -67,7 +68,9 @@ def _lines(sweep: Sweep, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], style: dict[str, Any]) -> dict[float, str]:
+def _line(
+    axes: Any, swept: TunedLearner, keep: list[str], which: tuple[int, ...], style: dict[str, Any]
+) -> dict[float, str]:
     """Draws a line with its interval along the first axis of `keep`; diverged settings are marked at the top.
 
     Returns the ticks of that axis: places and labels.
@@ -87,7 +90,7 @@ def _line(axes: Any, swept: Swept, keep: list[str], which: tuple[int, ...], styl
     return dict(zip(x.tolist(), map(value_text, values), strict=True))
 
 
-def _maps(sweep: Sweep, path: Path) -> None:
+def _maps(sweep: SweepResults, path: Path) -> None:
     """One heat map per learner with two or more axes, over its first two: a cross where all settings diverged, a ring
     around the best."""
     learners = {name: swept for name, swept in sweep.learners.items() if len(swept.axes) > 1}

@@ -6,15 +6,15 @@ import numpy as np
 
 from crossprop.formats import duration, interval, listed, plural, upper_first
 from crossprop.pages.facts import described, machine
-from crossprop.plot.numbers import Sweep, setting, value_text
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import compare
+from crossprop.sweeps.results import SweepResults, value_text
 
 OTHERS = 6
 """Most learners that the best one is compared with in words."""
 
 
-def conclusions(sweep: Sweep) -> list[str]:
+def conclusions(sweep: SweepResults) -> list[str]:
     """What was found, in sentences to quote: the best learner, how the others compare, and what limits the answer."""
     ranked = sorted(sweep.learners, key=lambda name: _rank(sweep, name))
     best = ranked[0]
@@ -32,16 +32,16 @@ def conclusions(sweep: Sweep) -> list[str]:
     return found
 
 
-def _rank(sweep: Sweep, name: str) -> tuple[int, float]:
+def _rank(sweep: SweepResults, name: str) -> tuple[int, float]:
     """Sorts by the mean on fresh seeds if all learners have them, else by that on the sweep's seeds."""
     choice = sweep.learners[name].choice
     return choice.diverged, float(sweep.evaluation.values()[name].mean()) if sweep.fresh else choice.mean
 
 
-def _best(sweep: Sweep, name: str) -> str:
+def _best(sweep: SweepResults, name: str) -> str:
     """The learner with the lowest error, on fresh seeds if it has them."""
     swept, fresh = sweep.learners[name], sweep.evaluation.values().get(name)
-    where = f"at {setting(swept)}" if setting(swept) else "at its only setting"
+    where = f"at {swept.setting()}" if swept.setting() else "at its only setting"
     lead = f"Of {plural(len(sweep.learners), 'learner')}, {name} has" if len(sweep.learners) > 1 else f"{name} has"
     if fresh is None or not np.isfinite(fresh.values).all():
         seeds = f"{plural(len(swept.grid.seeds), 'seed')}, those with which its setting was chosen"
@@ -54,7 +54,7 @@ def _best(sweep: Sweep, name: str) -> str:
     )
 
 
-def _others(sweep: Sweep, best: str, others: list[str]) -> list[str]:
+def _others(sweep: SweepResults, best: str, others: list[str]) -> list[str]:
     """How others compare with the best, on the fresh seeds that they have in common."""
     values = sweep.evaluation.values()
     compared = compare(values, {name: best for name in others if {name, best} <= values.keys()})
@@ -62,7 +62,7 @@ def _others(sweep: Sweep, best: str, others: list[str]) -> list[str]:
     return [upper_first(each.sentence(sweep.measure)) + "." for each in known]
 
 
-def facts(sweep: Sweep) -> dict[str, str]:
+def facts(sweep: SweepResults) -> dict[str, str]:
     """The stream, the networks, the grid and the seeds of a sweep, in words."""
     grids = [swept.grid for swept in sweep.learners.values()]
     swept_over = {axis for grid in grids for axis in grid.over}

@@ -13,26 +13,16 @@ from crossprop.pages import charts
 from crossprop.pages.writing import write_page
 from crossprop.plot.drawings import SHADES
 from crossprop.plot.findings import conclusions, facts
-from crossprop.plot.numbers import (
-    LINES,
-    Sweep,
-    Swept,
-    color_limits,
-    groups,
-    infos,
-    is_log,
-    setting,
-    thinned,
-    value_text,
-)
+from crossprop.plot.numbers import LINES, color_limits, groups, is_log, thinned
 from crossprop.statistics import mean_interval
+from crossprop.sweeps.results import SweepResults, TunedLearner, value_text
 
 HEADLINE = "headline"
 FEW = 5
 """With at most this many learners, the chart at the top has a line for each."""
 
 
-def write(sweep: Sweep, path: Path, command: str) -> None:
+def write(sweep: SweepResults, path: Path, command: str) -> None:
     """Writes what was found, the best settings, the sensitivity along each axis, heat maps over two axes, and learning
     curves. The page shows `command`, which draws it."""
     pictures = pictures_of(sweep)
@@ -61,12 +51,12 @@ def write(sweep: Sweep, path: Path, command: str) -> None:
     )
 
 
-def _headline(sweep: Sweep, pictures: "Pictures") -> dict[str, Any] | None:
+def _headline(sweep: SweepResults, pictures: "Pictures") -> dict[str, Any] | None:
     """The learning curves of the best settings, with each setting beside its line; None if there are many learners."""
     if len(sweep.learners) > FEW:
         return None
     first = next(iter(pictures.curves.values()))[0]
-    return charts.headline(first, {name: setting(swept) for name, swept in sweep.learners.items()})
+    return charts.headline(first, {name: swept.setting() for name, swept in sweep.learners.items()})
 
 
 class BestSetting(NamedTuple):
@@ -80,7 +70,7 @@ class BestSetting(NamedTuple):
     diverged: int
 
 
-def best_settings(sweep: Sweep) -> list[BestSetting]:
+def best_settings(sweep: SweepResults) -> list[BestSetting]:
     """The best setting of every learner, with its score on the sweep's seeds and on fresh seeds."""
     rows, values = [], sweep.evaluation.values()
     for name, swept in sweep.learners.items():
@@ -92,7 +82,7 @@ def best_settings(sweep: Sweep) -> list[BestSetting]:
         else:
             on_fresh = interval(*map(float, mean_interval(fresh.values)))
         choice = swept.choice
-        rows.append(BestSetting(name, choice.mean, on_fresh, setting(swept), ", ".join(choice.edges), choice.diverged))
+        rows.append(BestSetting(name, choice.mean, on_fresh, swept.setting(), ", ".join(choice.edges), choice.diverged))
     return rows
 
 
@@ -123,7 +113,7 @@ class Pictures(NamedTuple):
         return {"parts": parts, "clouds": [], "quick": False} | found
 
 
-def pictures_of(sweep: Sweep) -> Pictures:
+def pictures_of(sweep: SweepResults) -> Pictures:
     """The numbers in the charts of a sweep."""
     two_axes = {name: swept for name, swept in sweep.learners.items() if len(swept.axes) > 1}
     _, highest = color_limits([swept.profile(swept.axes[:2]) for swept in two_axes.values()])
@@ -136,12 +126,12 @@ def pictures_of(sweep: Sweep) -> Pictures:
     )
 
 
-def _learner_lines(sweep: Sweep) -> list[dict[str, Any]]:
+def _learner_lines(sweep: SweepResults) -> list[dict[str, Any]]:
     """One chart per group, with a line for each learner along its first axis."""
     found = []
     for group, names in groups(sweep).items():
         mine = {name: sweep.learners[name] for name in names if sweep.learners[name].axes}
-        look = looks(infos(sweep, names))
+        look = looks({name: sweep.learners[name].info for name in names})
         lines = [
             _line(name, look[name], swept, swept.axes[:1], (), is_control(swept.info)) for name, swept in mine.items()
         ]
@@ -151,7 +141,7 @@ def _learner_lines(sweep: Sweep) -> list[dict[str, Any]]:
     return found
 
 
-def _eta_lines(sweep: Sweep) -> list[dict[str, Any]]:
+def _eta_lines(sweep: SweepResults) -> list[dict[str, Any]]:
     """One chart per learner that has the axis `eta`, with a line for each of its values."""
     found = []
     for name, swept in sweep.learners.items():
@@ -166,7 +156,7 @@ def _eta_lines(sweep: Sweep) -> list[dict[str, Any]]:
 
 
 def _line(
-    name: str, look: Look, swept: Swept, keep: Sequence[str], which: tuple[int, ...], control: bool = False
+    name: str, look: Look, swept: TunedLearner, keep: Sequence[str], which: tuple[int, ...], control: bool = False
 ) -> dict[str, Any]:
     mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
     values = swept.values(keep[0])
@@ -185,7 +175,7 @@ def _chart(name: str, title: str, along: str, lines: list[dict[str, Any]]) -> di
     return {"name": name, "title": title, "lines": lines} | axes
 
 
-def _heat_maps(name: str, swept: Swept) -> dict[str, Any]:
+def _heat_maps(name: str, swept: TunedLearner) -> dict[str, Any]:
     """One map for each pair of a learner's axes."""
     maps = []
     for across, down in combinations(swept.axes, 2):

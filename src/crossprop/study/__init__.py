@@ -18,7 +18,6 @@ from crossprop.formats import duration, plural
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw
-from crossprop.plot.numbers import best_learners, read
 from crossprop.progress import Say
 from crossprop.streams import Geoff, LabelShift
 from crossprop.study.answers import Result, answers, rows_of
@@ -26,8 +25,9 @@ from crossprop.study.columns import MAIN, Column, columns_of, spec_of
 from crossprop.study.credit_page import publish_credit
 from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
-from crossprop.study.tables import write_tables
+from crossprop.study.tables import write_study_table
 from crossprop.sweeps import SweepSpec
+from crossprop.sweeps.results import read_results
 from crossprop.sweeps.widening import announcements, fill_widening
 
 STUDIES = {
@@ -110,7 +110,7 @@ class Study:
             rounds, resolution = (0, None) if self.quick else (ROUNDS, RESOLUTION[self._version])
             blocks = fill_widening(spec, announcements(self.name, say), rounds=rounds, resolution=resolution)
             assert spec.store is not None
-            sweep = read(spec.store, blocks)
+            sweep = read_results(spec.store, blocks)
             results[name] = Result(columns[name].title, sweep, rows_of(sweep))
         return self._publish(specs[MAIN], results, say, command)
 
@@ -124,7 +124,7 @@ class Study:
     def _publish(self, spec: SweepSpec, results: Mapping[str, Result], say: Say, command: str) -> list[Answer]:
         costs = self._costs(spec, results[MAIN])
         found = answers(results, costs)
-        write_tables(results, costs, self.folder)
+        write_study_table(results, costs, self.folder / "table.csv")
         for name, (title, sweep, rows) in results.items():
             figures = self.folder / ("figures" if name == MAIN else f"figures-{name}")
             figures.mkdir(exist_ok=True)
@@ -142,7 +142,8 @@ class Study:
 
     def _costs(self, spec: SweepSpec, main: Result) -> dict[str, Cost]:
         """The cost of every rule with plain steps, at its best setting; measured once."""
-        learners = best_learners(spec, {row.learner: row.swept for row in main.rows if row.optimizer == "sgd"})
+        plain = {row.learner for row in main.rows if row.optimizer == "sgd"}
+        learners = {name: each for name, each in main.sweep.built(spec).items() if name in plain}
         steps, repeats = (60, 1) if self.quick else (STEPS, REPEATS)
         path = self.folder / "costs.json"
         return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=self.engine)

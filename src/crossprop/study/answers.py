@@ -7,12 +7,12 @@ import numpy as np
 
 from crossprop.costs import Cost
 from crossprop.formats import listed, upper_first
-from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence_list, verdict
-from crossprop.plot.numbers import Sweep, Swept, setting
+from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence_list
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval
 from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
 from crossprop.sweeps.evaluate import Comparison, compare
+from crossprop.sweeps.results import SweepResults, TunedLearner
 
 if TYPE_CHECKING:
     import xarray
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     learner: str
     rule: str
     optimizer: str
-    swept: Swept
+    swept: TunedLearner
     estimates: dict[str, Estimate]
     versus: dict[str, dict[str, Comparison]]
     """Comparisons by reference, then by phase; a learner is not compared with itself."""
@@ -47,7 +47,7 @@ class Result(NamedTuple):
     """A column of a study that is done."""
 
     title: str
-    sweep: Sweep
+    sweep: SweepResults
     rows: list[Row]
 
     def best(self, optimizer: str, *rules: str) -> Row | None:
@@ -60,7 +60,7 @@ class Result(NamedTuple):
         return list(dict.fromkeys(row.optimizer for row in self.rows))
 
 
-def rows_of(sweep: Sweep) -> list[Row]:
+def rows_of(sweep: SweepResults) -> list[Row]:
     """The table of a column, from the best settings on fresh seeds; rows with the same optimizer are together. A column
     without a switch has no phase after one."""
     evaluation = sweep.evaluation
@@ -132,7 +132,7 @@ def conclusions(columns: Mapping[str, Result], found: list[Answer]) -> list[str]
         for optimizer in main.optimizers:
             best = main.best(optimizer, *wanted)
             if best and BACKPROP in best.versus:
-                effects.setdefault(EFFECTS[verdict(best.versus[BACKPROP]["all"])], []).append(optimizer)
+                effects.setdefault(EFFECTS[best.versus[BACKPROP]["all"].verdict], []).append(optimizer)
         words = [f"{effect} {listed(effects[effect])}" for effect in EFFECTS.values() if effect in effects]
         said += [f"Both tuned, {name} instead of backprop {listed(words)}."] * bool(words)
     return said + [answer.why for answer in found if answer.question.startswith(QUOTED)]
@@ -227,11 +227,11 @@ def _best(rows: list[Row]) -> Row | None:
 
 def _against(question: str, row: Row, reference: str) -> Answer:
     answer = _answer(question, row.versus[reference]["all"])
-    return answer._replace(why=f"{answer.why} Its setting: {setting(row.swept, ' (edge of the grid)')}.")
+    return answer._replace(why=f"{answer.why} Its setting: {row.swept.setting(' (edge of the grid)')}.")
 
 
 def _answer(question: str, comparison: Comparison) -> Answer:
-    return Answer(question, VERDICTS[verdict(comparison)], _list([comparison]))
+    return Answer(question, VERDICTS[comparison.verdict], _list([comparison]))
 
 
 def _adapts(bests: list[Row], name: str) -> Answer:

@@ -1,6 +1,5 @@
 """The page, the tables and the figure of `crossprop study credit`."""
 
-import csv
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -8,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossprop import records as schema
-from crossprop._files import atomic_write
 from crossprop.figures import looks
 from crossprop.formats import duration, interval, minus_signs
 from crossprop.pages.charts import estimate_line, switch_marks
 from crossprop.pages.comparisons import PILLS, QUICK, Answer, write_answers
 from crossprop.pages.facts import machine
-from crossprop.pages.writing import write_page
+from crossprop.pages.writing import write_page, write_table
 from crossprop.progress import Say
 from crossprop.statistics import Estimate, mean_interval
 from crossprop.study.answers import BACKPROP
@@ -144,31 +142,11 @@ def _chart(title: str, records: "xarray.Dataset", lines: Mapping[str, tuple[Any,
 
 
 def write_credit_tables(rows: Sequence[CosineRow], terms: Sequence[Terms], folder: Path) -> None:
-    """Writes `table.csv` and `terms.csv` with every number, and `table.md` to read."""
-    with atomic_write(folder / "table.csv") as path, path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        parts = [f"{column} {part}" for column in COSINES for part in Estimate._fields]
-        writer.writerow(["setting", "run", "rule", "layer", *parts])
-        for row in rows:
-            numbers = [float(part) for column in COSINES for part in row.cosines[column]]
-            writer.writerow([row.setting, row.run, row.rule, row.layer, *numbers])
-    with atomic_write(folder / "terms.csv") as path, path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Terms._fields)
-        writer.writerows(terms)
-    with atomic_write(folder / "table.md") as path:
-        path.write_text(_markdown(rows))
-
-
-def _markdown(rows: Sequence[CosineRow]) -> str:
-    """One row per rule and setting, all layers together, along backprop's run."""
-    lines = [f"| setting | rule | {' | '.join(COLUMNS.values())} |", f"|---|---|{'---|' * len(COLUMNS)}"]
-    for row in rows:
-        if row.layer == "all" and row.run == "backprop's":
-            means = [float(row.cosines[column].mean) for column in COLUMNS]
-            cells = ["" if math.isnan(mean) else minus_signs(f"{mean:.2f}") for mean in means]
-            lines.append(f"| {row.setting} | {row.rule} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    """Writes `table.csv` and `terms.csv`, with every number."""
+    head = ["setting", "run", "rule", "layer", *(f"{column} {part}" for column in COSINES for part in Estimate._fields)]
+    numbers = lambda row: [float(part) for column in COSINES for part in row.cosines[column]]
+    write_table(folder / "table.csv", head, [[*row[:4], *numbers(row)] for row in rows])
+    write_table(folder / "terms.csv", Terms._fields, terms)
 
 
 def draw_cosines(rows: Sequence[CosineRow], path: Path, note: str) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from crossprop import _checks as check
-from crossprop import sentences
+from crossprop.formats import p_text, ratio
 from crossprop.records import measure, phase_weights, window_lengths
 from crossprop.statistics import Estimate, Paired, finite_mean_interval, holm, paired_difference, paired_p
 from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 LIMITS = {"eta": (0, 1), "memory_eta": (0, 1), "projections": (1,), "network.outgoing_scale": (0,)}
 """Limits of axes: a best value there is not at the edge of the grid, since there is nothing beyond."""
+
+
+LEVEL = 0.05
+"""A difference counts if its corrected p-value is below this."""
 
 
 class Choice(NamedTuple):
@@ -65,7 +69,7 @@ class Comparison(NamedTuple):
     def p_text(self) -> str:
         """The p-value in words, with the number of comparisons that it is corrected for."""
         corrected = f" after Holm over {self.together}" if self.together > 1 else ""
-        return f"{sentences.p_text(self.p)}{corrected}"
+        return f"{p_text(self.p)}{corrected}"
 
     @property
     def agreeing(self) -> int:
@@ -81,7 +85,14 @@ class Comparison(NamedTuple):
         whole = (self.estimate.mean - mean) / 100
         return Paired(float(mean / whole), float(low / whole), float(high / whole), *rest)
 
-    def sentence(self, noun: str = "mean") -> str:
+    @property
+    def verdict(self) -> Literal["yes", "no", "open"]:
+        """Whether the learner's error is lower: `open` unless the corrected p-value is below `LEVEL`."""
+        if not self.p < LEVEL:
+            return "open"
+        return "yes" if self.difference.mean < 0 else "no"
+
+    def sentence(self, noun: str = "mean", *, with_p: bool = True) -> str:
         """The comparison of `noun` in words, without a full stop."""
         relative = self.percent
         if not relative.pairs:
@@ -91,9 +102,9 @@ class Comparison(NamedTuple):
             return f"{diverged} diverged on a seed, so its mean cannot be compared"
         if self.tied == relative.pairs:
             return f"{self.learner}'s {noun} equals {self.reference}'s in every seed"
-        times = relative._replace(**{part: 1 + getattr(relative, part) / 100 for part in ("mean", "low", "high")})
+        mean, low, high = (1 + part / 100 for part in relative[:3])
         count = f", in {self.agreeing} of {relative.pairs} seeds"
-        return f"{sentences.ratio(noun, self.learner, self.reference, times, count)}, {self.p_text}"
+        return ratio(noun, self.learner, self.reference, (mean, low, high), count) + f", {self.p_text}" * with_p
 
 
 def open_evaluation(store: str | Path) -> Evaluation:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop import sentences
+from crossprop.formats import span
 from crossprop.papers import permuted, rules
 from crossprop.papers.dohare2024.plans import (
     ENDS,
@@ -118,8 +118,8 @@ def _change(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
     quantity = Quantity(runs, name, "error", lambda when: values[when])
     found = quantity.times("at the end", "at first", level, bounds)
     number = Number(f"{CHANGED}{name}", found.number.mean, found.number.low, found.number.high)
-    shown = sentences.span(number.mean, number.low, number.high)
-    return Finding(number, bounds, f"{name}'s error at the end is {shown.mean} times that at first{shown.between}")
+    shown, between = span(number.interval)
+    return Finding(number, bounds, f"{name}'s error at the end is {shown} times that at first{between}")
 
 
 def _loses_plasticity(records: "xarray.Dataset") -> Judgement:

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop import sentences
-from crossprop.formats import fixed, listed
+from crossprop.formats import fixed, listed, points, share
 from crossprop.papers.rules import mean_of
 from crossprop.papers.texts import INTERVALS
 from crossprop.papers.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
@@ -33,13 +32,13 @@ def _cluster_by_label(features: "xarray.Dataset") -> Judgement:
     def mean(variable: str, name: str) -> Finding:
         number = mean_of(f"{variable}, {name}", values(variable, name), level)
         text = f"{{}} of an example's nearest neighbours in the features of {name} have its label"
-        return Finding(number, Bounds(CLUSTERED), sentences.share(text, number))
+        return Finding(number, Bounds(CLUSTERED), share(text, number.interval))
 
     def apart() -> Finding:
         paired = paired_difference(values("neighbours", CROSSPROP), values("neighbours", BACKPROP), level)
         number = Number.of(f"neighbours, {CROSSPROP} - {BACKPROP}", paired)
         text = f"neighbours share their label {{}} often in the features of {CROSSPROP} than in those of {BACKPROP}"
-        said = sentences.points(text, ("more", "less"), number.times(100), "")
+        said = points(text, ("more", "less"), number.times(100).interval)
         return Finding(number, Bounds(-SIMILAR_NEIGHBOURS, SIMILAR_NEIGHBOURS), said)
 
     if not all(np.isfinite(values("neighbours", name)).all() for name in (BACKPROP, CROSSPROP)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from crossprop import sentences
+from crossprop.formats import points, share
 from crossprop.papers.measures import Quantity, Runs
 from crossprop.papers.rules import mean_of
 from crossprop.papers.verdicts import (
@@ -63,7 +63,7 @@ def similar_in_pairs(runs: Runs) -> Judgement:
         ends, level = (runs.asymptote(ERROR, a), runs.asymptote(ERROR, b)), joint_level(len(pairs))
         number, count = runs.apart(f"misclassified, {a} - {b}", ends, level, "percentage points", 100)
         text = f"at the end of tasks {a} misclassifies {{}} than {b}"
-        said = sentences.points(text, ("more", "less"), number, count)
+        said = points(text, ("more", "less"), number.interval, count)
         return Finding(number, Bounds(-SIMILAR_ERROR, SIMILAR_ERROR), said)
 
     parts = [Part(f"{a} and {b} err alike", (apart(a, b),)) for a, b in pairs]
@@ -141,27 +141,27 @@ def adapts_by_outgoing(runs: Runs) -> Judgement:
     runs.need((INCOMING, OUTGOING), (*learners, *BACKPROP))
     level = joint_level(len(learners) * (1 + len(BACKPROP)))
 
-    def share(name: str) -> Finding:
+    def moves_outgoing(name: str) -> Finding:
         values = runs.outgoing_share(name)
         number = mean_of(f"share of W, {name}", values, level)
         agree = values > 0.5 if number.mean > 0.5 else values < 0.5
         text = f"just after a switch, {{}} of {name}'s movement is that of W"
-        return Finding(number, Bounds(0.5), sentences.share(text, number, runs.count(agree)))
+        return Finding(number, Bounds(0.5), share(text, number.interval, runs.count(agree)))
 
     def more(name: str, rival: str) -> Finding:
         shares = runs.outgoing_share(name), runs.outgoing_share(rival)
         number, count = runs.apart(f"share of W, {name} - {rival}", shares, level)
         text = f"W's share of the movement just after a switch is {{}} for {name} than for {rival}"
-        said = sentences.points(text, ("greater", "smaller"), number.times(100), count)
+        said = points(text, ("greater", "smaller"), number.times(100).interval, count)
         return Finding(number, MORE, said)
 
     parts = []
     for name in learners:
         parts += [
-            Part(f"{name} moves W more than U", (share(name),)),
+            Part(f"{name} moves W more than U", (moves_outgoing(name),)),
             Part(f"it does so more than backprop and its variants ({name})", tuple(more(name, r) for r in BACKPROP)),
         ]
-    shown = tuple(share(name) for name in (*BACKPROP, *runs.having(NOT_COUNTED["geoff"])))
+    shown = tuple(moves_outgoing(name) for name in (*BACKPROP, *runs.having(NOT_COUNTED["geoff"])))
     return Judgement(parts, len(runs.outgoing_share("backprop")), shown)
 
 

@@ -1,0 +1,227 @@
+"""The results in the store of a sweep: the best setting of every learner, what it reached, and how that compares."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crossprop import records as schema
+from crossprop.learners import Learner
+from crossprop.records import NONE, LearnerInfo, learner_info
+from crossprop.statistics import mean_interval
+from crossprop.sweeps.blocks import StoredBlock
+from crossprop.sweeps.evaluate import Choice, Comparison, Evaluation, choose, compare, evaluated, scores
+from crossprop.sweeps.grid import Grid, build, value_label
+from crossprop.sweeps.labelled import labelled_at
+from crossprop.sweeps.spec import SweepSpec
+from crossprop.sweeps.store import read_header, read_store
+
+if TYPE_CHECKING:
+    import xarray
+
+BACKPROP_AT = {"Crossprop": ("eta", 1), "CrosspropApprox": ("eta", 1), "Foresight": ("ahead", 0)}
+"""The hyperparameter, and its value, that turns a rule into backprop, by the class of the rule."""
+FIRST_AXES = ("step_size", "eta")
+"""The axes that are shown before others."""
+RAISED = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Profile(NamedTuple):
+    """The mean and its interval at every value of the axes kept; NaN where all settings diverged."""
+
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    diverged: np.ndarray
+
+
+class TunedLearner(NamedTuple):
+    """One learner of a sweep: its grid, its scores by axes and seed, and its best setting."""
+
+    grid: Grid
+    scores: "xarray.DataArray"
+    choice: Choice
+
+    @property
+    def info(self) -> LearnerInfo:
+        """The credit rule, optimizer and replacement of its best setting."""
+        return learner_info(self.grid.learner | self.choice.point)
+
+    @property
+    def backprop_at(self) -> str | None:
+        """The hyperparameter whose best value makes this rule backprop."""
+        return backprop_at(self.grid.learner | self.choice.point)
+
+    @property
+    def tried(self) -> int:
+        """How many settings were run."""
+        return int((~np.isnan(self.scores.values)).any(axis=-1).sum())
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes with several values, `step_size` first."""
+        several = [axis for axis, values in self.grid.over.items() if len(values) > 1]
+        return sorted(several, key=lambda axis: FIRST_AXES.index(axis) if axis in FIRST_AXES else len(FIRST_AXES))
+
+    @property
+    def best_scores(self) -> "xarray.DataArray":
+        """The scores of the best setting by seed, without those that are not there yet."""
+        place = [*self.grid.points.values()].index(self.choice.point)
+        row = self.scores.values.reshape(-1, self.scores.sizes["seed"])[place]
+        alone = self.scores.isel(dict.fromkeys(self.grid.over, 0), drop=True).copy(data=row)
+        return alone.isel(seed=np.flatnonzero(~np.isnan(row)))
+
+    def values(self, axis: str) -> list[Any]:
+        """The values of an axis in order, None and names first."""
+        return sorted(
+            self.grid.over[axis],
+            key=lambda value: (isinstance(value, int | float), value if isinstance(value, int | float) else 0),
+        )
+
+    def setting(self, edge: str = "") -> str:
+        """The best values of the axes as text, with `edge` behind each value that is at the edge of its grid."""
+        point, edges = self.choice.point, self.choice.edges
+        return ", ".join(f"{axis}={value_text(point[axis])}{edge * (axis in edges)}" for axis in self.axes)
+
+    def profile(self, keep: Sequence[str]) -> Profile:
+        """The scores at every value of the axes `keep`, with all other axes at their best values there."""
+        order = [[self.grid.over[axis].index(value) for value in self.values(axis)] for axis in keep]
+        ordered = self.scores.isel(dict(zip(keep, order, strict=True))).transpose(*keep, ..., "seed")
+        sizes = [len(places) for places in order]
+        values = ordered.values.reshape(*sizes, -1, ordered.sizes["seed"])
+        ranks = np.where(np.isnan(values).any(axis=-1), np.inf, values.mean(axis=-1))
+        best = np.take_along_axis(values, ranks.argmin(axis=-1)[..., None, None], axis=-2)[..., 0, :]
+        diverged = np.asarray(np.isinf(best).any(axis=-1))
+        mean, low, high = mean_interval(np.where(np.isfinite(best), best, np.nan), axis=-1)
+        return Profile(mean, low, high, diverged)
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """All that is said and drawn of a store, by learner."""
+
+    learners: dict[str, TunedLearner]
+    evaluation: Evaluation
+    blocks: Sequence[StoredBlock]
+    record_every: int
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the best settings of all learners were run on fresh seeds; else all is on the sweep's own, where the
+        best of many settings looks better than it is."""
+        return self.evaluation.records.keys() == self.learners.keys()
+
+    @property
+    def measure(self) -> str:
+        """The title of what is compared: the loss, or the error where there are classes."""
+        return schema.VARIABLES[str(next(iter(self.learners.values())).scores.name)].title
+
+    @property
+    def seconds(self) -> float:
+        """The time of all runs in the store."""
+        return sum(block.seconds for block in self.blocks)
+
+    @cached_property
+    def values(self) -> "dict[str, xarray.DataArray]":
+        """One value per seed for the best setting of every learner."""
+        if self.fresh:
+            return self.evaluation.values()
+        return {name: learner.best_scores for name, learner in self.learners.items()}
+
+    @cached_property
+    def best(self) -> "xarray.Dataset":
+        """The records of the best settings."""
+        if self.fresh:
+            records = [*self.evaluation.records.values()]
+        else:
+            settings = [(each.choice.point, each.grid) for each in self.learners.values()]
+            records = [labelled_at(point, grid, self.record_every, self.blocks) for point, grid in settings]
+        return _joined(records).assign_coords(schema.info_coordinates(self.infos))
+
+    @property
+    def infos(self) -> dict[str, LearnerInfo]:
+        """The credit rule, optimizer and replacement of every learner."""
+        return {name: learner.info for name, learner in self.learners.items()}
+
+    @cached_property
+    def comparisons(self) -> dict[str, Comparison]:
+        """The best settings compared with those of the learners that `reference_of` chooses."""
+        against = {name: reference for name in self.learners if (reference := reference_of(name, self.infos))}
+        seeds = {name: {*values.seed.values.tolist()} for name, values in self.values.items()}
+        paired = {name: reference for name, reference in against.items() if seeds[name] & seeds[reference]}
+        return {each.learner: each for each in compare(self.values, paired)}
+
+    def diverged_at(self, name: str) -> list[int]:
+        """The steps at which runs of a learner diverged, at any setting."""
+        mine = [block for block in self.blocks if block.identity in self.learners[name].grid.points]
+        return [at for block in mine for at in block.diverged_at.tolist() if at >= 0]
+
+    def built(self, spec: SweepSpec) -> dict[str, Learner]:
+        """The learners of a sweep at their best settings."""
+        return {
+            name: build(each.choice.point, name, spec.learners[name], spec.stream, {})[0]
+            for name, each in self.learners.items()
+        }
+
+
+def read_results(store: str | Path, blocks: Sequence[StoredBlock] | None = None) -> SweepResults:
+    """The results in a store, whose blocks may be given."""
+    header, blocks = read_store(Path(store)) if blocks is None else (read_header(Path(store)), blocks)
+    learners = {
+        grid.name: TunedLearner(grid, scores(grid, blocks), choice)
+        for grid in header.grids
+        if (choice := choose(grid, blocks)) is not None
+    }
+    if not learners:
+        raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
+    evaluation = evaluated([learner.grid for learner in learners.values()], header.record_every, blocks)
+    return SweepResults(learners, evaluation, blocks, header.record_every)
+
+
+def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
+    """What a learner is compared with: backprop with its optimizer and its replacement, else with its optimizer, else
+    any backprop, else the first learner; backprop that replaces units, with backprop that does not. None for that
+    learner itself, and for backprop."""
+    own = infos[name]
+    backprop = [each for each, info in infos.items() if info.rule == "backprop"]
+    if name in backprop:
+        backprop = [each for each in backprop if infos[each].replacement == NONE != own.replacement]
+        if not backprop:
+            return None
+    same = [each for each in backprop if infos[each].optimizer == own.optimizer]
+    alike = [each for each in same if infos[each].replacement == own.replacement]
+    reference = next(iter([*alike, *same, *backprop, *infos]))
+    return None if reference == name else reference
+
+
+def backprop_at(configuration: Mapping[str, Any]) -> str | None:
+    """The hyperparameter that makes a learner with this configuration backprop, or None."""
+    name, value = BACKPROP_AT.get(configuration.get("type", ""), ("", None))
+    return name if name and configuration.get(name) == value else None
+
+
+def value_text(value: Any) -> str:
+    """The value of an axis as text: small powers of 2, also by quarters, as such; None as what it stands for."""
+    if value is None:
+        return "as step_size"
+    if isinstance(value, tuple):
+        return str(value_label(value))
+    if isinstance(value, float) and 0 < value < 0.2:
+        power = round(4 * float(np.log2(value))) / 4
+        if np.isclose(value, 2**power, rtol=1e-9, atol=0):
+            return "2" + f"{power:g}".translate(RAISED)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":
+    """One Dataset with the dim `learner`, as `run` returns, with the seeds and steps that all have in common."""
+    import xarray
+
+    bare = [each[[str(name) for name, own in each.items() if {*own.dims} <= {"seed", "step"}]] for each in records]
+    bare = [each.drop_vars([name for name in each.coords if name not in ("learner", "seed", "step")]) for each in bare]
+    joined = xarray.concat(bare, "learner", join="inner", combine_attrs="drop")
+    first = records[0].sel(step=joined.step.values)
+    return joined.assign_coords({name: ("step", first[name].values) for name in ("window", "task")})
