@@ -75,7 +75,7 @@ def bound_folder(folder: Path, ending: str, most: int) -> None:
 
 
 PART = ".part"
-"""Ends the name of a file or folder that is not complete yet."""
+"""Ends the name of a file that is not complete yet."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of the system's errors where there is no room for a file; its name is not in them."""
 UNSUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -137,16 +137,15 @@ def _digest(contents: dict[str, Any]) -> str:
 
 
 def to_disk(path: Path) -> None:
-    """Waits until a file, or all files of a folder, are on the disk, if the file system can."""
-    for each in (path, *path.rglob("*")) if path.is_dir() else (path,):
-        number = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        except OSError as problem:
-            if problem.errno not in (errno.EINVAL, *UNSUPPORTED):
-                raise OSError(problem.errno, problem.strerror, str(each)) from problem
-        finally:
-            os.close(number)
+    """Waits until a file is on the disk, if the file system can."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as problem:
+        if problem.errno not in (errno.EINVAL, *UNSUPPORTED):
+            raise OSError(problem.errno, problem.strerror, str(path)) from problem
+    finally:
+        os.close(number)
 
 
 def check_writable(name: str, folder: Path) -> None:
