@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import crossprop as cp
@@ -138,37 +137,6 @@ def test_a_class_is_found_if_its_module_is_imported_or_it_is_registered(tmp_path
         cp.load(path)
     LEARNERS["own"] = Own
     assert type(cp.load(path)[0]) is Own
-
-
-def version_1(path, optimizer="sgd", named=True, rule="Backprop"):
-    network = {"type": "Network", "inputs": 3, "hidden": 2, "outputs": 1, "activation": "tanh", "loss": "squared"}
-    network |= {"bias": False, "incoming_scale": 1.0, "outgoing_scale": 0.5}
-    fields = {"type": rule, "network": network, "step_size": 0.125, "optimizer": optimizer, "incoming_step_size": None}
-    header = {"schema": 1, "learner": fields, "named_optimizer": named}
-    arrays = {".incoming": np.arange(6, dtype=np.float32).reshape(3, 2), ".outgoing": np.ones((2, 1), np.float32)}
-    if optimizer != "sgd":
-        arrays |= {f".optimizer[{i}][0].count": np.array(4, np.int32) for i in (0, 1)}
-        for name in ("mu", "nu"):
-            arrays[f".optimizer[0][0].{name}"] = np.full((3, 2), 2, np.float32)
-            arrays[f".optimizer[1][0].{name}"] = np.full((1, 2), 3, np.float32)
-    with path.open("wb") as file:
-        np.savez(file, header=np.array(json.dumps(header)), **arrays)
-
-
-def test_files_of_version_0_1_are_read(tmp_path):
-    path = tmp_path / "old"
-    version_1(path)
-    learner, state = cp.load(path)
-    assert learner == cp.Backprop(cp.Network(3, 2, outgoing_scale=0.5), 0.125)
-    np.testing.assert_array_equal(state.incoming, np.arange(6).reshape(3, 2))
-    version_1(path, "optax._src.alias:adam", named=False)
-    with pytest.raises(ValueError, match=r"optimizer was optax._src.alias:adam, .*: give it as optimizer="):
-        cp.load(path)
-    learner, state = cp.load(path, optimizer=optax.adam)
-    assert learner.optimizer == optax.adam and int(state.optimizer[1][0].count) == 4
-    version_1(path, rule="Unheard")
-    with pytest.raises(ValueError, match=r"old cannot be loaded: no learner 'Unheard' is registered"):
-        cp.load(path)
 
 
 def test_damage_anywhere_in_a_file_is_an_error_that_names_it(tmp_path):

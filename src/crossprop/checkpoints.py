@@ -1,51 +1,44 @@
 """Checkpoints of a long run: the same call goes on from them, bit for bit, even after `kill -9`."""
 
-import hashlib
 import json
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
-from crossprop._files import DAMAGED, PART, atomic_write, check_writable, put_aside, read_json, write_json
+from crossprop._archives import read_arrays, write_arrays
+from crossprop._files import DAMAGED, PART, check_writable, put_aside, read_json, write_json
 from crossprop._locks import locked
 from crossprop._warning import warn
 from crossprop.engines.protocol import Session
 
 SECONDS = 10.0
 """Seconds between two saves of a batch; it is also saved when it is done."""
-DIGEST = 32
-"""Bytes of the checksum at the end of a file."""
 
 
 class Checkpoints:
-    """A folder with the state of every batch of a call. Each file ends with a checksum of its contents, its number and
-    the call."""
+    """A folder with the state of every batch of a call, with the number of the batch and the call in each file."""
 
     def __init__(self, folder: Path, call: dict[str, str]):
         self.folder = folder
-        self.call = json.dumps(call, sort_keys=True).encode()
+        self.call = json.dumps(call, sort_keys=True)
         self.saved: dict[int, float] = {}
 
     def restore(self, number: int, session: Session) -> None:
         """Takes the batch up where it was last saved, if it was. A damaged file is put aside."""
         self.saved[number] = time.monotonic()
         path = self._path(number)
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
+        if not path.exists():
             return
         try:
-            if data[-DIGEST:] != self._checksum(number, memoryview(data)[:-DIGEST]):
-                raise ValueError("its checksum differs from its contents")
-            with np.load(BytesIO(data[:-DIGEST]), allow_pickle=False) as archive:
-                snapshot = dict(archive)
+            with path.open("rb") as file:
+                snapshot = read_arrays(file)
+            if str(snapshot.pop("batch")) != self._batch(number):
+                raise ValueError("it is of another call or batch")
             step = int(snapshot.pop("step"))
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as problem:
+        except Exception as problem:  # a damaged archive raises errors of many kinds
             aside = put_aside(path, self.folder / DAMAGED)
             warn(f"{path} is damaged: {problem}. It is now {aside}, and its runs begin again")
             return
@@ -55,17 +48,13 @@ class Checkpoints:
         """Saves the batch if it is done or was not saved for a while."""
         if not done and time.monotonic() - self.saved[number] < SECONDS:
             return
-        contents = BytesIO()
-        np.savez(contents, step=session.step, **session.snapshot())  # pyright: ignore[reportArgumentType]
-        with atomic_write(self._path(number)) as scratch, scratch.open("wb") as file:
-            file.write(contents.getbuffer())
-            file.write(self._checksum(number, contents.getbuffer()))
+        # The batch is the last array: a damaged directory of an archive loses those at its end.
+        named = {"step": np.array(session.step), "batch": np.array(self._batch(number))}
+        write_arrays(self._path(number), session.snapshot() | named)
         self.saved[number] = time.monotonic()
 
-    def _checksum(self, number: int, contents: memoryview) -> bytes:
-        found = hashlib.sha256(contents)
-        found.update(f"batch {number} of ".encode() + self.call)
-        return found.digest()
+    def _batch(self, number: int) -> str:
+        return f"batch {number} of {self.call}"
 
     def _path(self, number: int) -> Path:
         return self.folder / f"batch-{number}.npz"

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop import _checks as check
-from crossprop._archives import read_arrays
-from crossprop._files import atomic_write
+from crossprop._archives import read_arrays, write_arrays
 from crossprop.hyperparameters import unwrapped
 from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.calling import check_state
@@ -39,8 +38,7 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
     keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
     header = json.dumps({"schema": SCHEMA, "learner": _described(learner), "keys": keys})
     arrays = {name: np.asarray(jax.random.key_data(leaf) if name in keys else leaf) for name, leaf in leaves.items()}
-    with atomic_write(Path(path)) as scratch, scratch.open("wb") as file:
-        np.savez(file, header=np.array(header), **arrays)  # pyright: ignore[reportArgumentType]
+    write_arrays(path, {"header": np.array(header), **arrays})
 
 
 def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
@@ -51,11 +49,9 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     a function needs it again, `load(path, optimizer=my_function)`.
     """
     header, arrays = _read(path)
-    if check.plain(header["schema"]) not in (1, SCHEMA):
-        raise ValueError(f"{path} has schema {header['schema']}, this version of crossprop reads 1 and {SCHEMA}")
+    if header["schema"] != SCHEMA:
+        raise ValueError(f"{path} has schema {header['schema']}, this version of crossprop reads {SCHEMA}")
     try:
-        if header["schema"] == 1:
-            header, arrays = _from_schema_1(header, arrays)
         learner = _built("learner", header["learner"], functions)
         blank = jax.eval_shape(learner.init, jax.random.key(0))
         template = _named_leaves(blank)
@@ -80,22 +76,6 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         except Exception as problem:  # a damaged archive raises errors of many kinds
             raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
     return header, arrays
-
-
-def _from_schema_1(header: dict[str, Any], arrays: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Files of version 0.1 name classes without their modules, and leaves without the prefix `state`."""
-    known = {cls.__name__: _full_name(cls) for cls in (*_registered(), Network)}
-
-    def described(values: dict[str, Any]) -> dict[str, Any]:
-        if values["type"] not in known:
-            raise ValueError(f"no learner {values['type']!r} is registered: add it to crossprop.learners.LEARNERS")
-        return {"class": known[values["type"]], "fields": {k: v for k, v in values.items() if k != "type"}}
-
-    learner = described(header["learner"])
-    learner["fields"]["network"] = described(learner["fields"]["network"])
-    if not header["named_optimizer"]:
-        learner["fields"]["optimizer"] = {"function": learner["fields"]["optimizer"]}
-    return {"learner": learner, "keys": {}}, {f"state{name}": array for name, array in arrays.items()}
 
 
 def _described(value: Any) -> Any:
