@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from crossprop.costs import numbers_in_state
-from crossprop.learners import Backprop, Crossprop, CrosspropApprox, Learner, State, UnitRule
+from crossprop.learners import Backprop, Crossprop, CrosspropApprox, Learner, State, CreditRule
 
 RECORD_EVERY = 50
 """Steps per record in every timing."""
@@ -387,11 +387,11 @@ def _import(package: str) -> ModuleType:
     return import_module(package)
 
 
-def _supported(learner: Learner) -> UnitRule:
+def _supported(learner: Learner) -> CreditRule:
     network = learner.network
     plain = network.activation == "tanh" and not network.bias and not getattr(learner, "eta", 0)
     plain = plain and getattr(learner, "projections", None) is None
-    if not isinstance(learner, UnitRule) or type(learner) not in NUMPY or learner.optimizer != "sgd" or not plain:
+    if not isinstance(learner, CreditRule) or type(learner) not in NUMPY or learner.optimizer != "sgd" or not plain:
         raise ValueError("written for crossprop, crossprop-approx and backprop with sgd, tanh, eta 0 and no bias")
     return learner
 

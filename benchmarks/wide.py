@@ -41,7 +41,7 @@ TASKS = ("crossprop-approx", "crossprop-approx-0.5", "backprop", "momentum", "rm
 
 
 class Case(NamedTuple):
-    learner: cp.UnitRule
+    learner: cp.CreditRule
     runs: tuple[int, ...]
 
 
@@ -91,7 +91,7 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def plain(learner: cp.UnitRule, stream: cp.Arrays, runs: int) -> Callable[[], Any]:
+def plain(learner: cp.CreditRule, stream: cp.Arrays, runs: int) -> Callable[[], Any]:
     """As one would write it: `jax.grad` for backprop, the learner's own update for others."""
     if isinstance(learner, cp.Backprop) and learner.optimizer == "sgd":
         return plain_jax(learner, stream, runs)

@@ -8,7 +8,7 @@ from beartype import BeartypeConf, beartype
 UNCHECKED = (
     # These check their arguments themselves, and the tests look at their messages.
     "crossprop.running.run",
-    "crossprop.learners.base.UnitRule.init",
+    "crossprop.learners.base.CreditRule.init",
     "crossprop.passes.live",
     "crossprop.passes.predict",
     "crossprop.oracle.follow",

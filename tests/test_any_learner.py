@@ -95,9 +95,9 @@ def test_side_by_side_it_is_the_same_in_any_company():
 
 def test_engines_for_credit_rules_refuse_it():
     for engine in (chunked, kernel):
-        assert "needs a credit rule, a UnitRule, got Replay" in engine.why_unsupported(REPLAY, "gpu")
+        assert "needs a credit rule, a CreditRule, got Replay" in engine.why_unsupported(REPLAY, "gpu")
     with pytest.raises(
-        ValueError, match=r"^engine='chunked' cannot run learners\['replay'\]: .* UnitRule, got Replay$"
+        ValueError, match=r"^engine='chunked' cannot run learners\['replay'\]: .* CreditRule, got Replay$"
     ):
         run(REPLAY, STREAM, engine="chunked")
     assert run(REPLAY, STREAM, seeds=1).attrs["engine"] == "scan"
@@ -143,7 +143,7 @@ def test_metrics_of_any_real_type_are_summed_in_the_type_of_the_loss(engine):
         np.testing.assert_allclose(records[name][0, 0], float(value) * records.window, rtol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("learner", [cp.Backprop(cp.Network(6, 4), 0.1), REPLAY], ids=["unit rule", "any"])
+@pytest.mark.parametrize("learner", [cp.Backprop(cp.Network(6, 4), 0.1), REPLAY], ids=["credit rule", "any"])
 def test_plasticity_is_the_share_of_the_loss_that_learning_takes_away(learner):
     metrics = {"plasticity": cp.metrics.plasticity, "far": METRICS["far"]}
     records = cp.run(learner, STREAM, [3], 25, metrics=metrics, progress=False).isel(learner=0, seed=0)

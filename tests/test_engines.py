@@ -474,7 +474,7 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.why_unsupported(learner, "gpu") is None
         for learner in (build(GEOFF, 1e-3) for build in LEARNERS.values())
-        if isinstance(learner, cp.UnitRule)
+        if isinstance(learner, cp.CreditRule)
     )
 
 

@@ -79,7 +79,7 @@ def test_a_result_that_is_an_argument_has_no_mark():
     np.testing.assert_allclose([b, both], [jnp.sin(a), a + jnp.sin(a)], rtol=1e-6)
 
 
-class Sorting(cp.UnitRule):
+class Sorting(cp.CreditRule):
     """A rule that XLA calls a library for."""
 
     network: cp.Network

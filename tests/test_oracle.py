@@ -168,7 +168,7 @@ def test_a_deep_network_has_cosines_for_every_layer_and_for_all_together():
     assert defined.sel(layer="2").all() and not defined.sel(layer=["all", "1"]).any()
 
 
-class NotAUnitRule(cp.Learner):
+class NotACreditRule(cp.Learner):
     network: cp.Network
 
     def init(self, key):
@@ -188,7 +188,7 @@ class NotAUnitRule(cp.Learner):
     ("change", "kind", "message"),
     [
         ({"learners": {"a": 1}}, TypeError, r"learners\['a'\] must be a learner"),
-        ({"learners": {"a": NotAUnitRule(cp.Network(20, 4))}}, TypeError, r"learners\['a'\] must be a unit rule"),
+        ({"learners": {"a": NotACreditRule(cp.Network(20, 4))}}, TypeError, r"learners\['a'\] must be a credit rule"),
         ({"stream": 1}, TypeError, "stream must be a crossprop.Stream"),
         ({"stream": cp.Iterator([], 20, 1)}, TypeError, "not a crossprop.Iterator"),
         ({"seeds": 0}, ValueError, "seeds must be at least 1, got 0"),
@@ -201,7 +201,7 @@ class NotAUnitRule(cp.Learner):
         ),
         ({"memory_limit": 0}, ValueError, "memory_limit must be a finite number above 0"),
         ({"along": cp.Backprop(cp.Network(20, 5), 0.1)}, ValueError, "must be the network of along"),
-        ({"along": 1}, TypeError, "along must be a unit rule"),
+        ({"along": 1}, TypeError, "along must be a credit rule"),
     ],
 )
 def test_what_is_wrong_is_named(net, change, kind, message):

@@ -23,7 +23,7 @@ class ModuleSignatures(Extension):
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
         bases = {str(base) for base in cls.bases}
-        if "__init__" in cls.members or not bases & {"eqx.Module", "UnitRule", "Learner"}:
+        if "__init__" in cls.members or not bases & {"eqx.Module", "CreditRule", "Learner"}:
             return
         fields = [each for each in cls.members.values() if isinstance(each, Attribute) and each.annotation is not None]
         if not fields:

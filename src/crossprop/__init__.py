@@ -23,7 +23,7 @@ from crossprop.learners import Frozen as Frozen
 from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Outcome as Outcome
-from crossprop.learners import UnitRule as UnitRule
+from crossprop.learners import CreditRule as CreditRule
 from crossprop.network import Network as Network
 from crossprop.passes import live as live
 from crossprop.passes import predict as predict

@@ -15,7 +15,7 @@ from crossprop.engines import chunked
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, RunOptions, devices
-from crossprop.learners.base import Learner, Outcome, UnitRule, state_bytes
+from crossprop.learners.base import Learner, Outcome, CreditRule, state_bytes
 from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after
 from crossprop.network import float_type
@@ -56,7 +56,7 @@ def checked_learners(learners: Any) -> dict[str, Learner]:
         check.choice(f"learners[{name!r}].network.loss", getattr(learner.network, "loss", None), ("squared", "softmax"))
         for path, leaf in jax.tree_util.tree_leaves_with_path(learner):
             _check_field(f"learners[{name!r}]{jax.tree_util.keystr(path)}", leaf)
-        if not isinstance(learner, UnitRule):
+        if not isinstance(learner, CreditRule):
             _check_methods(f"learners[{name!r}]", learner)
     return dict(learners)
 

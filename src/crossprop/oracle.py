@@ -40,7 +40,7 @@ from crossprop.arguments import check_fit, checked_learners, checked_seeds, chec
 from crossprop.configuration import configuration
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.execution import keys
-from crossprop.learners.base import State, UnitRule
+from crossprop.learners.base import State, CreditRule
 from crossprop.learners.calling import check_state
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples
@@ -83,7 +83,7 @@ class Derivative(NamedTuple):
     optimizer: Any
 
 
-def directions(learner: UnitRule, state: State, x: Any, y: Any, *, memory_limit: float = MEMORY_LIMIT) -> Directions:
+def directions(learner: CreditRule, state: State, x: Any, y: Any, *, memory_limit: float = MEMORY_LIMIT) -> Directions:
     """The learner's direction and the meta-gradient at every one of some examples, which it learns one by one.
 
     **Arguments:**
@@ -106,7 +106,7 @@ def directions(learner: UnitRule, state: State, x: Any, y: Any, *, memory_limit:
 
 
 @program
-def _directions(learner: UnitRule, state: State, x: Array, y: Array) -> Directions:
+def _directions(learner: CreditRule, state: State, x: Array, y: Array) -> Directions:
     check_state(learner, state)
 
     def example(carry: Any, xy: Any) -> Any:
@@ -118,20 +118,20 @@ def _directions(learner: UnitRule, state: State, x: Array, y: Array) -> Directio
 
 
 def follow(
-    learners: UnitRule | Mapping[str, UnitRule],
+    learners: CreditRule | Mapping[str, CreditRule],
     stream: Stream,
     seeds: int | Sequence[int] = 1,
     record_every: int = 50,
     *,
     steps: int | None = None,
-    along: UnitRule | None = None,
+    along: CreditRule | None = None,
     memory_limit: float = MEMORY_LIMIT,
 ) -> "xarray.Dataset":
     """Runs learners as `run` does, with the meta-gradient beside each, and compares their directions with it.
 
     **Arguments:**
 
-    - `learners`, `stream`, `seeds`, `record_every`, `steps`: as for `run`; the learners are unit rules.
+    - `learners`, `stream`, `seeds`, `record_every`, `steps`: as for `run`; the learners are credit rules.
     - `along`: unset, every learner is followed on its own run. Given a learner with the same network, its run is the
       only one: the others see its weights at every example, keep a memory of their own, and say in which direction they
       would go. So they are compared at the same weights.
@@ -182,7 +182,7 @@ def follow(
 
 
 def _run(
-    along: UnitRule, learners: Mapping[str, UnitRule], stream: Stream, seed: int, steps: int, record_every: int
+    along: CreditRule, learners: Mapping[str, CreditRule], stream: Stream, seed: int, steps: int, record_every: int
 ) -> dict[str, np.ndarray]:
     """The records of one run, `(learner, step, ...)`."""
     stream_key, initial_key = keys(seed)
@@ -200,7 +200,7 @@ def _run(
 
 @partial(program, donate_argnums=2)
 def _window(
-    along: UnitRule, learners: tuple[UnitRule, ...], carry: Any, x: Array, y: Array
+    along: CreditRule, learners: tuple[CreditRule, ...], carry: Any, x: Array, y: Array
 ) -> tuple[Any, dict[str, Array]]:
     def example(carry: Any, xy: Any) -> Any:
         (state, derivatives, states), sums = carry
@@ -225,7 +225,7 @@ def _window(
     return carry, jax.tree.map(lambda *each: jnp.stack(each), *rows)
 
 
-def _advance(learner: UnitRule, state: State, derivatives: tuple[Derivative, ...], x: Array, y: Array) -> Any:
+def _advance(learner: CreditRule, state: State, derivatives: tuple[Derivative, ...], x: Array, y: Array) -> Any:
     """What the directions at this example are, as a function of a learner and its state; and the derivatives after
     this example's update of W."""
     network, matrices = learner.network, _matrices(state)
@@ -286,7 +286,7 @@ def _capture(step_size: Any) -> optax.GradientTransformation:
     return optax.GradientTransformation(zeros, lambda updates, state, params=None: (zeros(updates), updates))
 
 
-def _direction(learner: UnitRule, state: State, x: Array, y: Array) -> Layers:
+def _direction(learner: CreditRule, state: State, x: Array, y: Array) -> Layers:
     """Where the learner wants its incoming weights to go, before its optimizer; zeros if it does not move them."""
     bare = replace(learner, optimizer=_capture)
     shapes = jax.eval_shape(bare.init, jax.random.key(0)).optimizer
@@ -385,8 +385,8 @@ def _dataset(
 
 
 def _check_learner(name: str, learner: Any) -> None:
-    if not isinstance(learner, UnitRule):
-        raise TypeError(f"{name} must be a unit rule such as crossprop.Crossprop(net, 1e-3), got {learner!r}")
+    if not isinstance(learner, CreditRule):
+        raise TypeError(f"{name} must be a credit rule such as crossprop.Crossprop(net, 1e-3), got {learner!r}")
     if learner.network.hidden == ():
         raise ValueError(f"{name} must have a hidden layer: a linear unit has no incoming weights, got hidden=()")
     if learner.replacement is not None:
@@ -395,7 +395,7 @@ def _check_learner(name: str, learner: Any) -> None:
         raise ValueError(f"{name} must have an optimizer of single matrices, such as 'adam', got {learner.optimizer!r}")
 
 
-def _check_memory(learner: UnitRule, limit: float, examples: int = 0) -> None:
+def _check_memory(learner: CreditRule, limit: float, examples: int = 0) -> None:
     """The derivatives, which are there twice while they are updated, and the directions at some examples fit."""
     check.scalar("memory_limit", limit, above=0)
 

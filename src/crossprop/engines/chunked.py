@@ -24,7 +24,7 @@ from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import unit_drifts
 from crossprop.engines.segments import LoopSession, add_block, batch_width, moves
-from crossprop.learners.base import Credit, Learner, State, UnitRule
+from crossprop.learners.base import Credit, Learner, State, CreditRule
 from crossprop.learners.layer_update import move_layer_in_order
 from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import respond
@@ -42,8 +42,8 @@ MOST_APART = 16
 
 def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
     """Why this engine cannot run the learner, or None."""
-    if not isinstance(learner, UnitRule):
-        return f"the chunked engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
+    if not isinstance(learner, CreditRule):
+        return f"the chunked engine needs a credit rule, a CreditRule, got {type(learner).__name__}"
     if not learner.network.sizes:
         return "the chunked engine needs a hidden layer, got hidden=()"
     if observers.see_after:
@@ -59,12 +59,12 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
 
 def is_worthwhile(learner: Learner) -> bool:
     """Whether there are enough inputs for blocks to pay off."""
-    return isinstance(learner, UnitRule) and learner.network.fan_in >= WIDE
+    return isinstance(learner, CreditRule) and learner.network.fan_in >= WIDE
 
 
 def width(learner: Learner, platform: str) -> int:
     """How many runs go side by side."""
-    if isinstance(learner, UnitRule) and tiling_for(learner, platform) is not None:
+    if isinstance(learner, CreditRule) and tiling_for(learner, platform) is not None:
         return batch_width(learner, platform, TILE_BYTES_OF_PROGRAMS / (1 + memory_matrices(learner)))
     return batch_width(learner, platform, TILE_BYTES)
 
@@ -95,15 +95,15 @@ class BlockLoop(NamedTuple):
     tiling: Tiling | None = None
     """How a part becomes a program, or several, on a GPU; without it a part is a loop over its examples."""
 
-    def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
+    def enter(self, learner: CreditRule, state: State) -> UnitMajorState:
         work = to_unit_major(state)
         return _apart(learner, work) if self.apart else _turned(learner, work)
 
-    def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
+    def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
         return to_state(learner.network, _turned(learner, Matrices.of(learner, work).together().put_into(work)))
 
     def drifts(
-        self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+        self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
     ) -> dict[str, jax.Array]:
         first = None
         if self.tiling is not None:
@@ -112,17 +112,17 @@ class BlockLoop(NamedTuple):
             first = products.distances(now, before, learner.network.inputs, alive, self.tiling.interpret)
         return unit_drifts(learner, initial, work, inputs_axis=1, first=first)
 
-    def advance(self, learner: UnitRule, work: Any, sums: Sums, rows: Rows, observers: Observers) -> tuple[Any, Sums]:
+    def advance(self, learner: CreditRule, work: Any, sums: Sums, rows: Rows, observers: Observers) -> tuple[Any, Sums]:
         work, outputs, targets = _advance(self.stride, self.tiling, learner, work, rows)
         return work, add_block(sums, learner, observers, rows, outputs, targets)
 
 
-def _turned(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
+def _turned(learner: CreditRule, work: UnitMajorState) -> UnitMajorState:
     """Between blocks the matrices have a row per unit, with which products with few examples are faster on a CPU."""
     return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
 
 
-def _apart(learner: UnitRule, work: UnitMajorState) -> UnitMajorState:
+def _apart(learner: CreditRule, work: UnitMajorState) -> UnitMajorState:
     """On a CPU each matrix of H is an array of its own, changed in place; a loop over a stack would copy it."""
     work = _turned(learner, work)
     first = work.layers[0]
@@ -145,7 +145,7 @@ def _part(block: int, most: int) -> int:
 
 
 def _advance(
-    stride: int, tiling: Tiling | None, learner: UnitRule, work: UnitMajorState, rows_of_run: Rows
+    stride: int, tiling: Tiling | None, learner: CreditRule, work: UnitMajorState, rows_of_run: Rows
 ) -> tuple[UnitMajorState, jax.Array, jax.Array]:
     """The state after a block, and the block's outputs and targets."""
     x, y, at, until, _ = rows_of_run
@@ -192,7 +192,7 @@ def _advance(
     return matrices.put_into(small), outputs, targets
 
 
-def _part_of(tiling: Tiling | None, stride: int, learner: UnitRule) -> int:
+def _part_of(tiling: Tiling | None, stride: int, learner: CreditRule) -> int:
     """The examples per part of a block."""
     if tiling is None:
         return _part(stride, PART_WITH_MEMORY if memory_matrices(learner) else PART)
@@ -200,7 +200,7 @@ def _part_of(tiling: Tiling | None, stride: int, learner: UnitRule) -> int:
 
 
 def _by_scan(
-    learner: UnitRule, small: UnitMajorState, gram: jax.Array, target: Callable[[Any], jax.Array], count: Any
+    learner: CreditRule, small: UnitMajorState, gram: jax.Array, target: Callable[[Any], jax.Array], count: Any
 ) -> tuple[UnitMajorState, Credit, jax.Array]:
     """The first `count` examples of a part in a loop: the state, the coefficients and the outputs."""
     stack = Stack.of(learner)

@@ -21,7 +21,7 @@ from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack, state_
 from crossprop.engines.protocol import Batch, Observers, Session
 from crossprop.engines.segments import most_windows, summed_names
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
-from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.base import Learner, State, CreditRule
 from crossprop.learners.unit_major import UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -43,8 +43,8 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
     lacks = why_no_programs(platform)
     if lacks is not None:
         return f"the kernel engine needs {lacks}"
-    if not isinstance(learner, UnitRule):
-        return f"the kernel engine needs a credit rule, a UnitRule, got {type(learner).__name__}"
+    if not isinstance(learner, CreditRule):
+        return f"the kernel engine needs a credit rule, a CreditRule, got {type(learner).__name__}"
     if not learner.network.sizes:
         return "the kernel engine needs a hidden layer, got hidden=()"
     if learner.replacement is not None:
@@ -67,7 +67,7 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
 
 def width(learner: Learner, platform: str) -> int:
     """The most runs in one call; they are independent, so it changes no numbers."""
-    assert isinstance(learner, UnitRule)
+    assert isinstance(learner, CreditRule)
     warps, places = _warps(learner), multiprocessors() * WARPS_PER_MULTIPROCESSOR
     return min(RUNS, places // warps) if warps > 1 and places else RUNS
 
@@ -83,7 +83,7 @@ class KernelSession(SegmentedSession):
     def __init__(self, batch: Batch, interpret: bool):
         super().__init__(batch, whole_windows(STEPS, batch.record_every))
         self.interpret, rule = interpret, batch.runs[0].learner
-        assert isinstance(rule, UnitRule)
+        assert isinstance(rule, CreditRule)
         self.rule, outputs = rule, kernel_layout.power(rule.network.outputs)
         self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs, batch.steps)
         self.initial, self.own = kernel_layout.gather(batch.runs, np.asarray(self.feed.place))
@@ -122,7 +122,7 @@ def initial_weights(initial: UnitMajorState) -> tuple[Any, Any]:
 # Sizes.
 
 
-def _warps(rule: UnitRule) -> int:
+def _warps(rule: CreditRule) -> int:
     """How many groups of 32 threads share a run: few wait less for each other, many have more registers, which a deep
     network needs for both layers at once."""
     threads = state_numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.sizes) == 1 else NUMBERS_PER_THREAD_DEEP)
@@ -134,7 +134,7 @@ def _warps(rule: UnitRule) -> int:
 
 @partial(program, static_argnames=("interpret", "windows"), donate_argnames="progress")
 def _segment(
-    rule: UnitRule,
+    rule: CreditRule,
     interpret: bool,
     windows: int,
     shared: Shared,
@@ -167,7 +167,7 @@ def _segment(
 
 
 def _run_one(
-    rule: UnitRule, interpret: bool, shared: Shared, own: OfRuns, bounds: Any, progress: Progress, records: Any
+    rule: CreditRule, interpret: bool, shared: Shared, own: OfRuns, bounds: Any, progress: Progress, records: Any
 ) -> None:
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     run = pl.program_id(0)

@@ -19,7 +19,7 @@ from crossprop._transfers import arrived
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
 from crossprop.engines.session import Progress
-from crossprop.learners.base import State, UnitRule
+from crossprop.learners.base import State, CreditRule
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.network import Activation, Network, float_type
 
@@ -56,7 +56,7 @@ def power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def pieces(rule: UnitRule) -> list[slice]:
+def pieces(rule: CreditRule) -> list[slice]:
     """The rows of U as powers of two, or one by one; the bias by itself.
 
     An input by itself is in all threads at once, several have to be distributed through shared memory. But it takes a
@@ -73,7 +73,7 @@ def pieces(rule: UnitRule) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def input_pieces(rule: UnitRule) -> list[slice]:
+def input_pieces(rule: CreditRule) -> list[slice]:
     """The same without the bias."""
     return [piece for piece in pieces(rule) if piece.start < rule.network.inputs]
 
@@ -132,13 +132,13 @@ class PaddedNetwork(eqx.Module):
         return jnp.where(self.begin + lax.iota(jnp.int32, len(values)) < self.network.units, values, 0)
 
 
-def padded_stack(rule: UnitRule) -> Stack:
+def padded_stack(rule: CreditRule) -> Stack:
     """A rule as it is to each hidden layer, in pieces."""
     nets = tuple(map(PaddedNetwork, rule.network.layers()))
     return Stack(rule, rule.by_layer(), nets, nets[-1])
 
 
-def state_numbers(rule: UnitRule) -> int:
+def state_numbers(rule: CreditRule) -> int:
     """How many numbers a run keeps, with padding."""
     return _state_numbers(jax.tree.structure(rule))
 
@@ -150,17 +150,17 @@ def _state_numbers(structure: Any) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(work))
 
 
-def in_pieces(rule: UnitRule, state: State) -> UnitMajorState:
+def in_pieces(rule: CreditRule, state: State) -> UnitMajorState:
     """A state in the kernel's layout."""
     return split_work(rule, to_unit_major(state), pieces(rule))
 
 
-def out_of_pieces(rule: UnitRule, work: UnitMajorState) -> State:
+def out_of_pieces(rule: CreditRule, work: UnitMajorState) -> State:
     """The public state of a run in the kernel's layout."""
     return to_state(rule.network, joined_work(rule, work, pieces(rule)))
 
 
-def split_work(rule: UnitRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
+def split_work(rule: CreditRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
     """A state in pieces and with padding; the first layer's matrices are cut into these rows."""
     layers = []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
@@ -177,7 +177,7 @@ def split_work(rule: UnitRule, work: UnitMajorState, first_rows: list[slice]) ->
     return UnitMajorState(tuple(layers), split_outgoing(work.outgoing), optimizer)
 
 
-def joined_work(rule: UnitRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
+def joined_work(rule: CreditRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
     """What `split_work` was given."""
     layers = []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
@@ -213,7 +213,7 @@ def _joined_rows(rows: list[slice], columns: int, parts: tuple[jax.Array, ...]) 
     return jnp.concatenate(real)[:, :columns]
 
 
-def _split_memory(rule: UnitRule, memory: jax.Array, rows: list[slice]) -> Any:
+def _split_memory(rule: CreditRule, memory: jax.Array, rows: list[slice]) -> Any:
     if not rule.shapes().matrices:
         return _padded(memory, 0, 1)
     return tuple(_padded(memory[:, piece], 0, 1, 2) for piece in rows)
@@ -240,13 +240,13 @@ def _map_pieces(join: Any, optimizer: Any) -> Any:
 
 
 @program
-def entered(rule: UnitRule, numbers: jax.Array, states: State) -> UnitMajorState:
+def entered(rule: CreditRule, numbers: jax.Array, states: State) -> UnitMajorState:
     """States of several runs in the kernel's layout."""
     return jax.vmap(lambda own, state: in_pieces(with_numbers(rule, own), state))(numbers, states)
 
 
 @program
-def left(rule: UnitRule, numbers: jax.Array, work: UnitMajorState) -> State:
+def left(rule: CreditRule, numbers: jax.Array, work: UnitMajorState) -> State:
     """The public states of several runs."""
     return jax.vmap(lambda own, one: out_of_pieces(with_numbers(rule, own), one))(numbers, work)
 
@@ -254,7 +254,7 @@ def left(rule: UnitRule, numbers: jax.Array, work: UnitMajorState) -> State:
 def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, OfRuns]:
     """The distinct initial states; and what each run has of its own, filled up to a power of two."""
     rule, count = runs[0].learner, power(len(runs))
-    assert isinstance(rule, UnitRule)
+    assert isinstance(rule, CreditRule)
     place = np.zeros((count, 3), np.int32)
     different = {id(run.learner): run.learner for run in runs}
     scales = {which: (each.network.incoming_scale, each.network.outgoing_scale) for which, each in different.items()}
@@ -275,7 +275,7 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, Of
 
 
 @program
-def _initials(rule: UnitRule, numbers: jax.Array, keys: jax.Array) -> UnitMajorState:
+def _initials(rule: CreditRule, numbers: jax.Array, keys: jax.Array) -> UnitMajorState:
     """The states of several runs before their first example."""
 
     def one(own: jax.Array, key: jax.Array) -> UnitMajorState:
@@ -285,7 +285,7 @@ def _initials(rule: UnitRule, numbers: jax.Array, keys: jax.Array) -> UnitMajorS
     return jax.vmap(one)(numbers, keys)
 
 
-def with_numbers(rule: UnitRule, numbers: Any) -> UnitRule:
+def with_numbers(rule: CreditRule, numbers: Any) -> CreditRule:
     """The rule with the hyperparameters of a run."""
     return jax.tree.unflatten(jax.tree.structure(rule), list(numbers))
 

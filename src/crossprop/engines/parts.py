@@ -34,7 +34,7 @@ from crossprop.engines.kernel_layout import (
 from crossprop.engines.segments import moves
 from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import Credit, Learner, UnitRule
+from crossprop.learners.base import Credit, Learner, CreditRule
 from crossprop.learners.crossprop_approx import CrosspropApprox
 from crossprop.learners.foresight import Foresight
 from crossprop.learners.layer_update import move_layer
@@ -75,7 +75,7 @@ class Tiling(NamedTuple):
 
 def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
     """How a GPU runs the learner's parts as programs, or None if it cannot: by device, sizes and rule alone."""
-    if float_type() != np.float32 or not isinstance(learner, UnitRule):
+    if float_type() != np.float32 or not isinstance(learner, CreditRule):
         return None
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
         return None
@@ -89,7 +89,7 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
     return Tiling(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), programs, interpret)
 
 
-def _programs(learner: UnitRule, numbers: int) -> int:
+def _programs(learner: CreditRule, numbers: int) -> int:
     """How many programs share a run with so many numbers above the first layer's rows."""
     network = learner.network
     if len(network.sizes) != 2 or network.layer_norm or not gpu_programs.may_wait():
@@ -112,7 +112,7 @@ def _numbers(structure: Any) -> tuple[int, int]:
 
 
 def run_part(
-    tiling: Tiling, learner: UnitRule, work: UnitMajorState, gram: jax.Array, y: jax.Array, count: Any, idle: Any
+    tiling: Tiling, learner: CreditRule, work: UnitMajorState, gram: jax.Array, y: jax.Array, count: Any, idle: Any
 ) -> tuple[UnitMajorState, Credit, jax.Array]:
     """The first `count` examples of a part, whose first layer has a row for each example.
 
@@ -163,7 +163,7 @@ def run_part(
     return after.with_first(first), credits, outputs[:, : network.outputs]
 
 
-def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
+def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None:
     """A program of one run; its arguments refer to memory, which it reads and writes."""
     numbers, count, filled, gram, targets, rows, above = given
     arrived, above_after, credits, outputs, shares = made
@@ -228,7 +228,7 @@ def _program(tiling: Tiling, learner: UnitRule, given: Any, made: Any) -> None:
     write_own(axes, above_after, work, number, own_units)
 
 
-def stack_of_units(rule: UnitRule, begin: Any, of_outputs: Any, of_credit: Any) -> Stack:
+def stack_of_units(rule: CreditRule, begin: Any, of_outputs: Any, of_credit: Any) -> Stack:
     """The arithmetic of a program that has some of the second layer's units, from `begin` on."""
     below, above = rule.network.layers()
     net = Slice(above, begin, of_outputs)
@@ -246,7 +246,7 @@ def _write(refs: Any, values: Any) -> None:
         ref[...] = value
 
 
-def _apart(rule: UnitRule, work: UnitMajorState) -> tuple[Layer, UnitMajorState]:
+def _apart(rule: CreditRule, work: UnitMajorState) -> tuple[Layer, UnitMajorState]:
     """The matrices that have a row for each example, and the rest."""
     first, has_matrices = work.layers[0], rule.by_layer()[0].shapes().matrices > 0
     rows = Layer(first.weights, first.memory if has_matrices else None, None, first.optimizer)
@@ -254,7 +254,7 @@ def _apart(rule: UnitRule, work: UnitMajorState) -> tuple[Layer, UnitMajorState]
     return rows, work.with_first(rest)
 
 
-def _together(rule: UnitRule, rows: Layer, above: UnitMajorState) -> UnitMajorState:
+def _together(rule: CreditRule, rows: Layer, above: UnitMajorState) -> UnitMajorState:
     rest = above.layers[0]
     memory = rows.memory if rule.by_layer()[0].shapes().matrices else rest.memory
     return above.with_first(replace(rows, memory=memory, signs=rest.signs))

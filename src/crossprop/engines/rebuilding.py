@@ -18,7 +18,7 @@ from crossprop.engines import parts, products
 from crossprop.engines.parts import Tiling
 from crossprop.engines.products import Change
 from crossprop.engines.segments import moves
-from crossprop.learners.base import Credit, UnitRule
+from crossprop.learners.base import Credit, CreditRule
 from crossprop.learners.layer_update import after, weigh_memories
 from crossprop.learners.unit_major import UnitMajorState
 from crossprop.optimizers.base import MOMENTUM
@@ -33,7 +33,7 @@ class Matrices(NamedTuple):
     memory: jax.Array | tuple[jax.Array, ...] | None
 
     @classmethod
-    def of(cls, learner: UnitRule, work: UnitMajorState) -> "Matrices":
+    def of(cls, learner: CreditRule, work: UnitMajorState) -> "Matrices":
         first = work.layers[0]
         optimizer = first.optimizer if moves(learner) else None
         return cls(first.weights, optimizer, first.memory if memory_matrices(learner) else None)
@@ -72,13 +72,13 @@ class Steps(NamedTuple):
         return factor[:, None] if self.units_first else factor[None, :]
 
 
-def memory_matrices(learner: UnitRule) -> int:
+def memory_matrices(learner: CreditRule) -> int:
     """The number of memory matrices of the first layer."""
     return learner.by_layer()[0].shapes().matrices
 
 
 def rebuild(
-    learner: UnitRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, tiling: Tiling | None
+    learner: CreditRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, tiling: Tiling | None
 ) -> Matrices:
     r"""The matrices after the first `count` of some steps with these coefficients.
 

@@ -15,7 +15,7 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.sliced import SlicedLoop
-from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.base import Learner, State, CreditRule
 from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
@@ -49,7 +49,7 @@ def start(batch: Batch, platform: str) -> Session:
 def loop_for(learner: Learner, stride: int | None = None, whole: bool = False) -> "AnyLoop | UnitLoop":
     """The loop for a learner. With a stride it goes a fixed number of examples at a time; `whole`, for one run on a
     CPU, makes it one compiled function where that can be."""
-    return UnitLoop(stride, whole) if isinstance(learner, UnitRule) else AnyLoop(stride, whole)
+    return UnitLoop(stride, whole) if isinstance(learner, CreditRule) else AnyLoop(stride, whole)
 
 
 def _stride(batch: Batch) -> int:
@@ -93,24 +93,24 @@ def _floats(weights: jax.Array) -> jax.Array:
 
 
 class UnitLoop(NamedTuple):
-    """The update of a unit rule, in the unit-major layout."""
+    """The update of a credit rule, in the unit-major layout."""
 
     stride: int | None
     whole: bool
 
-    def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
+    def enter(self, learner: CreditRule, state: State) -> UnitMajorState:
         return to_unit_major(state)
 
-    def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
+    def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
         return to_state(learner.network, work)
 
     def drifts(
-        self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+        self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
     ) -> dict[str, jax.Array]:
         return unit_drifts(learner, initial, work, inputs_axis=0)
 
     def advance(
-        self, learner: UnitRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
+        self, learner: CreditRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
     ) -> tuple[Any, Any]:
         stack, (x, y, at, until, start) = Stack.of(learner), rows
         move = move_layer_apart if self.whole else move_layer
@@ -132,7 +132,7 @@ def _loop(how: AnyLoop | UnitLoop, at: Any, until: Any, example: Callable[[Any, 
     return as_one_function(loop, at, until, carry) if how.whole else loop(at, until, carry)
 
 
-def move_layer_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
+def move_layer_apart(rule: CreditRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
     """`move_layer` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is
     called, and not again for every weight."""
     matrices = rule.shapes().matrices
@@ -143,7 +143,7 @@ def move_layer_apart(rule: UnitRule, layer: Layer, credit: Credit, inputs: jax.A
 
 
 def unit_drifts(
-    rule: UnitRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int, first: jax.Array | None = None
+    rule: CreditRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int, first: jax.Array | None = None
 ) -> dict[str, jax.Array]:
     """The drifts of the incoming weights of all hidden layers and of the outgoing weights, without biases. Inputs lie
     along `inputs_axis` of the first layer's weights, whose drift may be given in parts, as `first`."""

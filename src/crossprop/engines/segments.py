@@ -19,7 +19,7 @@ from crossprop._transfers import arrived, this_device
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
-from crossprop.learners.base import Learner, Outcome, UnitRule
+from crossprop.learners.base import Learner, Outcome, CreditRule
 from crossprop.learners.unit_major import Stack, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type
@@ -54,14 +54,14 @@ def batch_width(learner: Learner, platform: str, most: float) -> int:
 
 
 def state_size(learner: Learner) -> int:
-    """The number of weights into hidden layers, or of all numbers in the state of a learner that is no unit rule."""
-    if isinstance(learner, UnitRule) and learner.network.sizes:
+    """The number of weights into hidden layers, or of all numbers in the state of a learner that is no credit rule."""
+    if isinstance(learner, CreditRule) and learner.network.sizes:
         return sum(layer.fan_in * layer.units for layer in learner.network.layers())
     state = jax.eval_shape(learner.init, jax.random.key(0))
     return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
 
 
-def moves(learner: UnitRule) -> bool:
+def moves(learner: CreditRule) -> bool:
     """Whether the rule moves the first layer's weights at all."""
     return _moves(jax.tree.structure(learner), float_type())
 
@@ -74,7 +74,7 @@ def _moves(structure: Any, dtype: Any) -> bool:
     return jax.eval_shape(lambda work, z, y: respond(Stack.of(rule), work, z, y)[1], work, z, y).moves
 
 
-def add_block(sums: Sums, rule: UnitRule, observers: Observers, rows: Rows, outputs: jax.Array, y: jax.Array) -> Sums:
+def add_block(sums: Sums, rule: CreditRule, observers: Observers, rows: Rows, outputs: jax.Array, y: jax.Array) -> Sums:
     """`Sums.add` for a block of examples, of which the last ones may be padding."""
     network, at, real = rule.network, rows.start + rows.at, jnp.arange(len(y)) < rows.until - rows.at
     losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
@@ -91,7 +91,7 @@ def add_block(sums: Sums, rule: UnitRule, observers: Observers, rows: Rows, outp
 
 def seconds_per_step(learner: Learner) -> float:
     """About how long an example takes one core."""
-    if isinstance(learner, UnitRule):
+    if isinstance(learner, CreditRule):
         return _seconds_of(jax.tree.structure(learner))
     return 3e-6 + 2e-10 * state_size(learner)
 

@@ -23,7 +23,7 @@ from crossprop.engines.kernel_layout import in_pieces, input_pieces, out_of_piec
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
 from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
-from crossprop.learners.base import Learner, State, UnitRule
+from crossprop.learners.base import Learner, State, CreditRule
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -43,7 +43,7 @@ def programs_for(learner: Learner, platform: str, observers: Observers) -> int |
         return None
     if float_type() != np.float32 or observers.see_after:
         return None
-    if not isinstance(learner, UnitRule) or learner.replacement is not None:
+    if not isinstance(learner, CreditRule) or learner.replacement is not None:
         return None
     if learner.optimizer not in OPTIMIZERS or not moves(learner):
         return None
@@ -55,7 +55,7 @@ def programs_for(learner: Learner, platform: str, observers: Observers) -> int |
     return next((programs for programs in fitting if programs <= most), None)
 
 
-def _warps(learner: UnitRule, programs: int) -> int:
+def _warps(learner: CreditRule, programs: int) -> int:
     return min(power(-(-state_numbers(learner) // (32 * NUMBERS_PER_THREAD * programs))), 16)
 
 
@@ -66,14 +66,14 @@ class SlicedLoop(NamedTuple):
     programs: int
     interpret: bool = False
 
-    def enter(self, learner: UnitRule, state: State) -> UnitMajorState:
+    def enter(self, learner: CreditRule, state: State) -> UnitMajorState:
         return _turned(in_pieces(learner, state))
 
-    def leave(self, learner: UnitRule, work: UnitMajorState) -> State:
+    def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
         return out_of_pieces(learner, _turned(work))
 
     def drifts(
-        self, learner: UnitRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+        self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
     ) -> dict[str, jax.Array]:
         rows = len(input_pieces(learner))
         now, before = (each.layers[0].weights[:rows] for each in (work, initial))
@@ -81,7 +81,7 @@ class SlicedLoop(NamedTuple):
         return {"incoming": incoming, "outgoing": norm(work.outgoing[0] - initial.outgoing[0])}
 
     def advance(
-        self, learner: UnitRule, work: UnitMajorState, sums: Sums, rows: Rows, observers: Observers
+        self, learner: CreditRule, work: UnitMajorState, sums: Sums, rows: Rows, observers: Observers
     ) -> tuple[UnitMajorState, Sums]:
         x, y, at, until, _ = rows
         outputs = learner.network.outputs
@@ -95,7 +95,7 @@ class SlicedLoop(NamedTuple):
 
 
 def _launch(
-    loop: SlicedLoop, learner: UnitRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: UnitMajorState
+    loop: SlicedLoop, learner: CreditRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: UnitMajorState
 ) -> tuple[UnitMajorState, jax.Array]:
     """Learns from `stride` examples; the state and the outputs, each from before learning."""
     assert triton is not None
@@ -129,7 +129,7 @@ def _launch(
 
 def _program(
     loop: SlicedLoop,
-    learner: UnitRule,
+    learner: CreditRule,
     number: Any,
     given: Any,
     memory: UnitMajorState,

@@ -1,12 +1,12 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, CreditRule, Units, hyperparameter
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 
-class Backprop(UnitRule):
+class Backprop(CreditRule):
     r"""Gradient descent on half the squared error, or on the cross-entropy.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k w_{jk} \phi'_j x_i \qquad w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$

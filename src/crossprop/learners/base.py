@@ -70,7 +70,7 @@ class Learner(eqx.Module):
         return as_html(self)
 
 
-class UnitRule(Learner):
+class CreditRule(Learner):
     """A credit rule, which says per hidden unit who gets the credit. Every engine runs it.
 
     `credit` and `shapes` are written for one hidden layer. In a deep network every hidden layer follows the rule as if
@@ -113,7 +113,7 @@ class UnitRule(Learner):
         check_optimizer(self.optimizer)
         check_replacement(self.replacement, self.network)
 
-    def by_layer(self) -> "tuple[UnitRule, ...]":
+    def by_layer(self) -> "tuple[CreditRule, ...]":
         """The rule as it is to each hidden layer: in a network whose outputs are the layer above, with the step sizes
         of the two layers' weights. With an int for `network.hidden` it is the rule itself."""
         if not isinstance(self.network.hidden, tuple):
@@ -123,7 +123,7 @@ class UnitRule(Learner):
         own = self.incoming_step_size
         steps = own if isinstance(own, tuple) else [first_set(own, self.step_size)] * len(self.network.sizes)
         above = [*steps, self.step_size][1:]
-        rules: list[UnitRule] = [
+        rules: list[CreditRule] = [
             replace(self, network=network, step_size=after, incoming_step_size=step)
             if self.layers == "all" or at == len(steps) - 1
             else Backprop(network, after, self.optimizer, step)

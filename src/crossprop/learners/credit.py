@@ -14,7 +14,7 @@ class Outcome(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that a unit rule changes, and the fixed signs of projected crossprop.
+    """Everything that a credit rule changes, and the fixed signs of projected crossprop.
 
     With a tuple for `network.hidden`, `incoming`, `memory`, `signs` and `optimizer[0]` are tuples too, one entry per
     hidden layer, of the shapes below; `outputs` are then the units of the layer above. A layer that keeps no memory has

@@ -9,7 +9,7 @@ from crossprop.learners.base import (
     Credit,
     Hyperparameter,
     Shapes,
-    UnitRule,
+    CreditRule,
     Units,
     first_set,
     hyperparameter,
@@ -19,7 +19,7 @@ from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 
-class Crossprop(UnitRule):
+class Crossprop(CreditRule):
     r"""Crossprop: the incoming weights follow the gradient of the error through the past of the outgoing ones.
 
     The memory $h_{ijk}$ estimates $\partial w_{jk} / \partial u_{ij}$ over all the past of $u_{ij}$:

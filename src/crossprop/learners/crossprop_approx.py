@@ -7,7 +7,7 @@ from crossprop.learners.base import (
     Credit,
     Hyperparameter,
     Shapes,
-    UnitRule,
+    CreditRule,
     Units,
     first_set,
     hyperparameter,
@@ -17,7 +17,7 @@ from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 
-class CrosspropApprox(UnitRule):
+class CrosspropApprox(CreditRule):
     r"""Crossprop with the memory kept per outgoing weight instead of per incoming weight and output.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [(1-\eta) \phi_j h_{jk} + \eta w_{jk}] \phi'_j x_i$$

@@ -7,7 +7,7 @@ from crossprop.learners.base import (
     Credit,
     Hyperparameter,
     Shapes,
-    UnitRule,
+    CreditRule,
     Units,
     first_set,
     hyperparameter,
@@ -17,7 +17,7 @@ from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 
-class CrosspropSum(UnitRule):
+class CrosspropSum(CreditRule):
     r"""The paper's first form, before `eta`: crossprop's term and backprop's, added. Not a point on the `eta` line.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k [\phi_j h_{ijk} + w_{jk} \phi'_j x_i]$$

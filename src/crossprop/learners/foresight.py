@@ -3,13 +3,13 @@
 import equinox as eqx
 
 from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, CreditRule, Units, hyperparameter
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 
-class Foresight(UnitRule):
+class Foresight(CreditRule):
     r"""Backprop that credits a unit with where its outgoing weights are going, guessed from where they have been going.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k (w_{jk} + a v_{jk}) \phi'_j x_i \qquad

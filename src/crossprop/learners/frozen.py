@@ -1,12 +1,12 @@
 """Frozen: the control."""
 
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, UnitRule, Units, hyperparameter
+from crossprop.learners.base import Credit, Hyperparameter, Shapes, CreditRule, Units, hyperparameter
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 
-class Frozen(UnitRule):
+class Frozen(CreditRule):
     r"""The control: the features stay where they started, and only the outgoing weights learn.
 
     $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$

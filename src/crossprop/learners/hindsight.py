@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from crossprop import _checks as check
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, UnitRule, hyperparameter
+from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, CreditRule, hyperparameter
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Replaced
 from crossprop.learners.layer_update import answer
@@ -144,7 +144,7 @@ def _credited(rule: Backprop, state: State, x: Array, delta: Array) -> State:
     return state._replace(incoming=incoming, optimizer=(kept, outgoing_optimizer))
 
 
-def _stepped(rule: UnitRule, direction: Array, kept: Any, weights: Array) -> tuple[Array, Any]:
+def _stepped(rule: CreditRule, direction: Array, kept: Any, weights: Array) -> tuple[Array, Any]:
     step, kept = rule.incoming_optimizer().update(-direction, kept, weights)
     return weights + jnp.asarray(step), kept
 

@@ -16,7 +16,7 @@ from crossprop.network import Activation
 MOST_WRITTEN_OUT = 200
 
 if TYPE_CHECKING:
-    from crossprop.learners.base import UnitRule
+    from crossprop.learners.base import CreditRule
 
 
 def answer(stack: Stack, work: UnitMajorState, inputs: Any) -> Array:
@@ -94,7 +94,7 @@ def move_outgoing(
     return replace(work, outgoing=add(work.outgoing, step), optimizer=kept), step
 
 
-def remember(rule: "UnitRule", net: Arithmetic, layer: Layer, credit: Credit, step: Any) -> Layer:
+def remember(rule: "CreditRule", net: Arithmetic, layer: Layer, credit: Credit, step: Any) -> Layer:
     """The layer with a new memory at its units; `step` is that of its outgoing weights."""
     if rule.shapes().matrices:
         return layer
@@ -104,12 +104,12 @@ def remember(rule: "UnitRule", net: Arithmetic, layer: Layer, credit: Credit, st
     return replace(layer, memory=memory)
 
 
-def move_layer(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
+def move_layer(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
     """The second half of an update: a layer's weights and memory matrices."""
     return moved(rule, layer, credit, inputs, loss)[0]
 
 
-def move_layer_in_order(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
+def move_layer_in_order(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
     """`move_layer`, whose memory matrices change after the weights have used the old ones: XLA can then change them in
     place instead of copying."""
     moved = move_layer(rule, layer, credit, inputs, loss)
@@ -118,7 +118,7 @@ def move_layer_in_order(rule: "UnitRule", layer: Layer, credit: Credit, inputs: 
     return replace(moved, memory=move_layer(rule, layer, credit, after(moved.weights, inputs), loss).memory)
 
 
-def moved(rule: "UnitRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> tuple[Layer, Any]:
+def moved(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> tuple[Layer, Any]:
     """A layer with new weights and memory matrices, and the step of the weights."""
     if rule.optimizer == "sgd":  # scales the few coefficients instead of the whole direction
         credit = _scaled(credit, rule.own_step_size())

@@ -1,4 +1,4 @@
-"""The state of a unit rule laid out for speed: hidden units come last, so that neighbours in memory are treated alike.
+"""The state of a credit rule laid out for speed: hidden units come last, so that neighbours in memory are treated alike.
 
 A deep network is a stack of hidden layers. To its rule each is a network of its own, whose inputs are the layer below
 and whose outputs are the layer above.
@@ -16,7 +16,7 @@ from crossprop.learners.credit import Credit, Replaced, State
 from crossprop.network import Activation, Network
 
 if TYPE_CHECKING:
-    from crossprop.learners.base import UnitRule
+    from crossprop.learners.base import CreditRule
 
 
 class Layer(eqx.Module):
@@ -36,7 +36,7 @@ class Layer(eqx.Module):
 
 
 class UnitMajorState(eqx.Module):
-    """The state of a unit rule with hidden units last, from the first hidden layer up."""
+    """The state of a credit rule with hidden units last, from the first hidden layer up."""
 
     layers: tuple[Layer, ...]
     outgoing: Any
@@ -97,8 +97,8 @@ class Arithmetic(Protocol):
 class Stack(NamedTuple):
     """A rule as it is to each hidden layer, and the arithmetic there; `whole` is the rule itself."""
 
-    whole: "UnitRule"
-    rules: "tuple[UnitRule, ...]"
+    whole: "CreditRule"
+    rules: "tuple[CreditRule, ...]"
     nets: tuple[Arithmetic, ...]
     top: Arithmetic
     """The arithmetic of the outputs."""
@@ -106,7 +106,7 @@ class Stack(NamedTuple):
     """The first layer's credit, from that by the units of the layer above which are at hand."""
 
     @classmethod
-    def of(cls, rule: "UnitRule") -> "Stack":
+    def of(cls, rule: "CreditRule") -> "Stack":
         """The stack of a rule in this layout, whose arrays are whole."""
         nets = rule.network.layers()
         return cls(rule, rule.by_layer(), nets, nets[-1] if nets else rule.network)

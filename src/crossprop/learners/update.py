@@ -1,4 +1,4 @@
-"""The update of a unit rule, for `learner.update` and for all engines.
+"""The update of a credit rule, for `learner.update` and for all engines.
 
 An update has two halves. `respond` is all that happens above the first weights. `move_layer` moves these and their
 memory matrices by the coefficients that the first half gave; an engine may do it later, or for many examples at once.

@@ -14,7 +14,7 @@ from crossprop.learners.unit_major import Arithmetic, Layer, Stack, UnitMajorSta
 from crossprop.network import Activation
 
 if TYPE_CHECKING:
-    from crossprop.learners.base import UnitRule
+    from crossprop.learners.base import CreditRule
 
 
 def all_weights(stack: Stack, work: UnitMajorState) -> tuple[Any, ...]:
@@ -27,7 +27,7 @@ def all_weights(stack: Stack, work: UnitMajorState) -> tuple[Any, ...]:
     )
 
 
-def _moves(rule: "UnitRule", layer: Layer) -> bool:
+def _moves(rule: "CreditRule", layer: Layer) -> bool:
     """Whether a rule moves the incoming weights of its layer at all."""
     memory = None if rule.shapes().matrices else layer.memory
 

@@ -11,7 +11,7 @@ from crossprop import oracle
 from crossprop.configuration import configuration
 from crossprop.datasets import digits, mnist5k
 from crossprop.formats import minus_signs
-from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, UnitRule
+from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, CreditRule
 from crossprop.network import Network
 from crossprop.pages.comparisons import VERDICTS, Answer
 from crossprop.progress import Say
@@ -50,11 +50,11 @@ class Setting(NamedTuple):
     record_every: int
 
     @property
-    def learners(self) -> dict[str, UnitRule]:
+    def learners(self) -> dict[str, CreditRule]:
         """Every rule with the same step sizes."""
         net = self.network
         sizes: dict[str, Any] = {"step_size": self.step_size, "incoming_step_size": self.incoming_step_size}
-        learners: dict[str, UnitRule] = {
+        learners: dict[str, CreditRule] = {
             "backprop": Backprop(net, **sizes),
             "crossprop": Crossprop(net, **sizes),
             "crossprop-0.5": Crossprop(net, eta=0.5, **sizes),
@@ -121,7 +121,7 @@ def run_settings(version: str, seeds: int, folder: Path, say: Say) -> dict[str, 
 
 
 def _followed(
-    path: Path, setting: Setting, learners: Mapping[str, UnitRule], seeds: int, along: UnitRule | None
+    path: Path, setting: Setting, learners: Mapping[str, CreditRule], seeds: int, along: CreditRule | None
 ) -> "xarray.Dataset":
     described = experiment(learners, setting.stream, list(range(seeds)), setting.record_every)
     check_replaceable(path, described | {"along": json.dumps(along and configuration(along))})
