@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import crossprop as cp
-from crossprop.formats import minus_signs
+from crossprop._support.formats import minus_signs
 
 EXAMPLES, MOMENT, DELAY, AHEAD, HORIZON = 600, 690, 150, 2.0, 100.0
 COLOURS = {

@@ -38,7 +38,8 @@ import optax
 import xarray
 
 import crossprop as cp
-from crossprop import _memory, datasets, metrics, probes
+from crossprop import datasets, metrics, probes
+from crossprop._support import memory
 from crossprop.arena.listing import read_listing
 from crossprop.datasets.fetching import Archive, Origin, sha256, tar_members
 from crossprop.datasets.mnist_files import MNIST
@@ -324,11 +325,11 @@ def fuzz(part: str, count: int, seed: int) -> Outcome:
     """So many tries of a part, here and now."""
     warnings.simplefilter("ignore")
     parts = {"calls": fuzz_calls, "runs": fuzz_runs, "files": fuzz_files}
-    usual, _memory.free_memory = _memory.free_memory, lambda device=None: FREE
+    usual, memory.free_memory = memory.free_memory, lambda device=None: FREE
     try:
         return parts[part](count, random.Random(seed))
     finally:
-        _memory.free_memory = usual
+        memory.free_memory = usual
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from crossprop.costs import numbers_in_state
-from crossprop.learners import Backprop, Crossprop, CrosspropApprox, Learner, State, CreditRule
+from crossprop.learners import Backprop, CreditRule, Crossprop, CrosspropApprox, Learner, State
 
 RECORD_EVERY = 50
 """Steps per record in every timing."""

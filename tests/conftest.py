@@ -35,7 +35,7 @@ settings.load_profile("crossprop")
 
 install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
 
-from crossprop import _xla as xla  # noqa: E402
+from crossprop._support import xla  # noqa: E402
 from crossprop.engines import gpu_programs, segments  # noqa: E402
 from crossprop.learners import LEARNERS  # noqa: E402
 from crossprop.replacements import REPLACEMENTS  # noqa: E402

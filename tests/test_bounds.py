@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop import _memory
-from crossprop._files import why_not_private
+from crossprop._support import memory
+from crossprop._support.files import why_not_private
 from crossprop.execution import bound_compilation_cache, use_compilation_cache
 
 NET = cp.Network(inputs=3, hidden=4)
@@ -41,13 +41,13 @@ def limits(tmp_path, monkeypatch):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(contents)
         (tmp_path / "cgroup").write_text(of)
-        return _memory.free_memory()
+        return memory.free_memory()
 
-    monkeypatch.setattr(_memory, "_host_memory", lambda: 10_000)
-    monkeypatch.setattr(_memory, "PROCESS", tmp_path)
+    monkeypatch.setattr(memory, "_host_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "PROCESS", tmp_path)
     roots = (tmp_path / "v2", tmp_path / "v1")
     monkeypatch.setattr(
-        _memory, "CGROUPS", [(root, *files) for root, (_, *files) in zip(roots, _memory.CGROUPS, strict=True)]
+        memory, "CGROUPS", [(root, *files) for root, (_, *files) in zip(roots, memory.CGROUPS, strict=True)]
     )
     return limits
 

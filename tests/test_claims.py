@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray
 
-from crossprop.formats import ratio
+from crossprop._support.formats import ratio
 from crossprop.papers.veeriah2017 import PAPER
 from crossprop.papers.verdicts import Bounds, Number, to_json, verdict_of, verdict_on, verdicts_on
 

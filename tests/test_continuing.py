@@ -19,7 +19,7 @@ import pytest
 import xarray as xr
 
 import crossprop as cp
-from crossprop._files import write_json
+from crossprop._support.files import write_json
 from crossprop.arena.page import _charts, per_task
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, kernel, scan

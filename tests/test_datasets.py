@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop import _files
+from crossprop._support import files
 from crossprop.datasets import fetching, mnist_files
 
 FETCH = "crossprop data fetch mnist"
@@ -145,11 +145,11 @@ def test_the_cache_is_where_the_environment_says(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.delenv("CROSSPROP_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert _files.cache_folder() == tmp_path / ".cache" / "crossprop"
+    assert files.cache_folder() == tmp_path / ".cache" / "crossprop"
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert _files.cache_folder() == Path("/xdg/crossprop")
+    assert files.cache_folder() == Path("/xdg/crossprop")
     monkeypatch.setenv("CROSSPROP_CACHE", "/own")
-    assert _files.cache_folder() == Path("/own")
+    assert files.cache_folder() == Path("/own")
 
 
 def test_a_user_without_a_home_has_a_cache_for_as_long_as_the_process_and_is_told(monkeypatch):
@@ -157,10 +157,10 @@ def test_a_user_without_a_home_has_a_cache_for_as_long_as_the_process_and_is_tol
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", lambda _: {}["no such user"])
     with pytest.warns(UserWarning, match="there is no home folder: .* Set CROSSPROP_CACHE"):
-        folder = _files.cache_folder()
-    assert _files.why_not_private(folder) is None and _files.cache_folder() == folder
-    _files._temporary_cache().cleanup()
-    _files._temporary_cache.cache_clear()
+        folder = files.cache_folder()
+    assert files.why_not_private(folder) is None and files.cache_folder() == folder
+    files._temporary_cache().cleanup()
+    files._temporary_cache.cache_clear()
 
 
 @pytest.mark.parametrize(("split", "images", "labels"), [("train", TRAIN, TRAIN_LABELS), ("test", TEST, TEST_LABELS)])
@@ -532,7 +532,7 @@ def test_a_write_that_fails_midway_leaves_the_old_file_and_nothing_else(home, mo
 def test_a_whole_write_takes_the_place_of_what_was_there(tmp_path):
     path = tmp_path / "deep" / "kept"
     for content in (b"old", b"new"):
-        with _files.atomic_write(path) as scratch:
+        with files.atomic_write(path) as scratch:
             scratch.write_bytes(content)
             assert not path.exists() or content == b"new"
         assert path.read_bytes() == content
@@ -550,7 +550,7 @@ def test_a_write_that_fails_at_any_moment_keeps_what_was_there(tmp_path, monkeyp
 
     if moment == "while-moving":
         monkeypatch.setattr(Path, "replace", cannot_move)
-    with pytest.raises(OSError), _files.atomic_write(path) as scratch:  # noqa: PT012
+    with pytest.raises(OSError), files.atomic_write(path) as scratch:  # noqa: PT012
         if moment != "nothing-written":
             scratch.write_bytes(b"new")
         if moment == "while-writing":

@@ -15,7 +15,7 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
-from crossprop import _xla as xla
+from crossprop._support import xla
 from crossprop.engines import ENGINES, choose, chunked, gpu_programs, kernel, kernel_layout, scan, segments
 from crossprop.engines.feeding import BatchFeed, source_of
 from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten

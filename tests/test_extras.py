@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crossprop._extras import missing, require
+from crossprop._support.extras import missing, require
 
 PAPER = ["matplotlib", "plotly", "jinja2", "sklearn", "mlxtend", "openTSNE"]
 CLUSTER = ["dask", "distributed"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from crossprop import _files, _locks
+from crossprop._support import files, locks
 
 # A process that does not import JAX forks once for every line of the module: each child is killed before that line.
 KILLED_AT_EVERY_LINE = """
@@ -67,7 +67,7 @@ print(json.dumps(told))
 
 
 def test_a_file_is_old_or_new_wherever_its_writer_is_killed(tmp_path):
-    command = [sys.executable, "-c", KILLED_AT_EVERY_LINE, _files.__file__, str(tmp_path)]
+    command = [sys.executable, "-c", KILLED_AT_EVERY_LINE, files.__file__, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -80,7 +80,7 @@ def test_readers_never_make_a_starting_writer_fail(tmp_path):
 
     def read():
         while not stop.is_set():
-            _locks.lock_holder(path)
+            locks.lock_holder(path)
             asked.set()
 
     readers = [threading.Thread(target=read) for _ in range(2)]
@@ -91,7 +91,7 @@ def test_readers_never_make_a_starting_writer_fail(tmp_path):
             asked.clear()
             path.write_text("process 1 on a machine that lost its power")
             assert asked.wait(10)
-            with _locks.locked(path):
+            with locks.locked(path):
                 pass
     finally:
         stop.set()
@@ -101,21 +101,21 @@ def test_readers_never_make_a_starting_writer_fail(tmp_path):
 
 def test_a_writer_waits_for_a_reader_and_refuses_another_writer(tmp_path):
     path = tmp_path / "lock"
-    assert _locks.lock_holder(path) is None
+    assert locks.lock_holder(path) is None
     with path.open("w") as held:
-        assert _locks.try_lock(held, shared=True)
-        threading.Timer(0.1, _locks.unlock, [held]).start()
-        with _locks.locked(path):
-            assert (_locks.lock_holder(path) or "").startswith("process ")
-            with pytest.raises(BlockingIOError, match="is being written to by process"), _locks.locked(path):
+        assert locks.try_lock(held, shared=True)
+        threading.Timer(0.1, locks.unlock, [held]).start()
+        with locks.locked(path):
+            assert (locks.lock_holder(path) or "").startswith("process ")
+            with pytest.raises(BlockingIOError, match="is being written to by process"), locks.locked(path):
                 pass
-    assert _locks.lock_holder(path) is None
+    assert locks.lock_holder(path) is None
 
 
 def test_a_lock_that_is_a_symbolic_link_is_not_followed(tmp_path):
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "lock").symlink_to(tmp_path / "mine")
-    for use in (_locks.locked, lambda path: contextlib.nullcontext(_locks.lock_holder(path))):
+    for use in (locks.locked, lambda path: contextlib.nullcontext(locks.lock_holder(path))):
         with (
             pytest.raises(ValueError, match="lock must be a file of its own, got a symbolic link"),
             use(tmp_path / "lock"),
@@ -138,7 +138,7 @@ def test_without_locks_of_the_file_system_there_is_still_one_writer_whom_others_
     path, begun = tmp_path / "lock", []
 
     def write():
-        with contextlib.suppress(BlockingIOError), _locks.locked(path):
+        with contextlib.suppress(BlockingIOError), locks.locked(path):
             begun.append(1)
             time.sleep(0.2)
 
@@ -147,12 +147,12 @@ def test_without_locks_of_the_file_system_there_is_still_one_writer_whom_others_
         writer.start()
     for writer in writers:
         writer.join()
-    assert begun == [1] and _locks.lock_holder(path) is None
-    with _locks.locked(path):
+    assert begun == [1] and locks.lock_holder(path) is None
+    with locks.locked(path):
         me = f"process {os.getpid()} on {platform.node()}"
-        assert _locks.lock_holder(path) == me
-        refused = f"is being written to by {me}: .* If that process is gone, remove {_locks.lock_file(path)}"
-        with pytest.raises(BlockingIOError, match=refused), _locks.locked(path):
+        assert locks.lock_holder(path) == me
+        refused = f"is being written to by {me}: .* If that process is gone, remove {locks.lock_file(path)}"
+        with pytest.raises(BlockingIOError, match=refused), locks.locked(path):
             pass
     assert [each.name for each in tmp_path.iterdir()] == ["lock"]
 
@@ -165,7 +165,7 @@ from pathlib import Path
 package = types.ModuleType("crossprop")
 package.__path__ = [sys.argv[1]]
 sys.modules["crossprop"] = package
-from crossprop import _locks
+from crossprop._support import locks
 
 path, lines = Path(sys.argv[2]) / "lock", 0
 
@@ -179,7 +179,7 @@ def killed_before(line):
 
     def trace(frame, event, _):
         nonlocal count
-        if frame.f_code.co_filename != _locks.__file__:
+        if frame.f_code.co_filename != locks.__file__:
             return None
         count += event == "line"
         if count > line:
@@ -189,40 +189,40 @@ def killed_before(line):
     sys.settrace(trace)
 
 
-fcntl.flock, _locks.SECONDS_TO_WRITE = flock, 0.01
+fcntl.flock, locks.SECONDS_TO_WRITE = flock, 0.01
 while True:
     child = os.fork()
     if not child:
         killed_before(lines)
-        with _locks.locked(path):
+        with locks.locked(path):
             pass
         os._exit(0)
     if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
         break
     lines += 1
-    with _locks.locked(path):
+    with locks.locked(path):
         pass
 assert lines > 20, lines
 """
 
 
 def test_without_locks_of_the_file_system_a_killed_writer_hinders_no_other(tmp_path):
-    command = [sys.executable, "-c", LOCKS_AND_IS_KILLED, str(Path(_locks.__file__).parent), str(tmp_path)]
+    command = [sys.executable, "-c", LOCKS_AND_IS_KILLED, str(Path(locks.__file__).parent), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_lock_file_of_another_machine_is_left_and_named(tmp_path, no_flock):
     path = tmp_path / "lock"
-    held = _locks.lock_file(path)
+    held = locks.lock_file(path)
     path.touch()
     held.write_text("elsewhere\n1 12345")
-    assert _locks.lock_holder(path) == "process 1 on elsewhere"
-    with pytest.raises(BlockingIOError, match=f"process 1 on elsewhere: .* remove {held}"), _locks.locked(path):
+    assert locks.lock_holder(path) == "process 1 on elsewhere"
+    with pytest.raises(BlockingIOError, match=f"process 1 on elsewhere: .* remove {held}"), locks.locked(path):
         pass
     held.write_text(f"{platform.node()}\n{os.getpid()} an earlier process of this number")
-    assert _locks.lock_holder(path) is None
-    with _locks.locked(path):
+    assert locks.lock_holder(path) is None
+    with locks.locked(path):
         pass
 
 
@@ -234,19 +234,19 @@ def test_a_file_system_that_cannot_wait_for_the_disk_is_written_to_and_other_err
 
     monkeypatch.setattr(os, "fsync", refuse)
     for number in (errno.EINVAL, errno.ENOSYS):
-        _files.write_json(tmp_path / "store.json", {"a": number})
-        assert _files.read_json(tmp_path / "store.json") == {"a": number}
+        files.write_json(tmp_path / "store.json", {"a": number})
+        assert files.read_json(tmp_path / "store.json") == {"a": number}
     number = errno.EIO
     with pytest.raises(OSError, match=r"store\.json"):
-        _files.write_json(tmp_path / "store.json", {"a": 1})
+        files.write_json(tmp_path / "store.json", {"a": 1})
 
 
 def test_a_check_that_a_folder_can_be_written_to_creates_nothing(tmp_path):
-    _files.check_writable("out", tmp_path / "deep" / "out")
+    files.check_writable("out", tmp_path / "deep" / "out")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ValueError, match="out must be a folder that can be written to"):
-        _files.check_writable("out", tmp_path / "file" / "out")
+        files.check_writable("out", tmp_path / "file" / "out")
 
 
 def test_a_disk_that_is_full_is_found_before_work(tmp_path):
@@ -256,37 +256,37 @@ def test_a_disk_that_is_full_is_found_before_work(tmp_path):
         with pytest.raises(
             ValueError, match=f"out must be a folder that can be written to, .*{tmp_path}: File too large"
         ):
-            _files.check_writable("out", tmp_path / "out")
+            files.check_writable("out", tmp_path / "out")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_cannot_be_written_is_named_and_not_its_scratch(tmp_path):
-    with pytest.raises(PermissionError) as caught, _files.atomic_write(tmp_path / "mine.cp") as scratch:
+    with pytest.raises(PermissionError) as caught, files.atomic_write(tmp_path / "mine.cp") as scratch:
         raise PermissionError(errno.EACCES, "Permission denied", str(scratch))  # as open does
     assert caught.value.filename == str(tmp_path / "mine.cp") and caught.value.errno == errno.EACCES
 
 
 def test_every_byte_of_a_json_file_with_a_checksum_counts(tmp_path):
     path = tmp_path / "store.json"
-    _files.write_json(path, contents := {"schema": 2, "learners": {"größer": [1, 0.5]}})
+    files.write_json(path, contents := {"schema": 2, "learners": {"größer": [1, 0.5]}})
     whole = path.read_bytes()
-    assert _files.read_json(path) == contents
+    assert files.read_json(path) == contents
     for place in range(len(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(ValueError, match=f"{path} is damaged"):
-            _files.read_json(path)
+            files.read_json(path)
     for content in (b"", b"{", b"[]", b'{"schema":1}', b"\xff\xfe", b"[" * 100_000):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"{path} is damaged, or crossprop did not write it"):
-            _files.read_json(path)
+            files.read_json(path)
 
 
 def test_a_file_that_is_put_aside_never_replaces_another(tmp_path):
     for content in ("one", "two", "three"):
         (tmp_path / "x.nc").write_text(content)
-        _files.put_aside(tmp_path / "x.nc", tmp_path / "damaged")
+        files.put_aside(tmp_path / "x.nc", tmp_path / "damaged")
     assert {each.name: each.read_text() for each in (tmp_path / "damaged").iterdir()} == {
         "x.nc": "one",
         "x.nc.1": "two",

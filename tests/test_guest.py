@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop import _programs as programs
-from crossprop import _xla as xla
+from crossprop._support import programs, xla
 from crossprop.engines import segments
 from crossprop.engines.feeding import is_traceable
 from own_streams import Noise, Waves

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop import _programs as programs
+from crossprop._support import programs
 from crossprop.engines import segments
 from own_streams import Noise
 

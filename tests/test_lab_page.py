@@ -11,7 +11,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from browser import shot, watched
-from crossprop import _programs
+from crossprop._support import programs
 from crossprop.lab import server
 from crossprop.learners import LEARNERS
 from crossprop.streams import STREAMS, Geoff
@@ -41,7 +41,7 @@ def lab():
     thread = threading.Thread(target=lab.serve)
     thread.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_programs, "MOST", 10**6)  # none are freed, and compiled again, in the middle of a test
+        patch.setattr(programs, "MOST", 10**6)  # none are freed, and compiled again, in the middle of a test
         yield lab
     lab.stop()
     thread.join(60)

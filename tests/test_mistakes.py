@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop._files import atomic_write
-from crossprop._warning import warn
+from crossprop._support.files import atomic_write
+from crossprop._support.warning import warn
 from crossprop.learners import LEARNERS
 from crossprop.specification import build_learner
 from own_streams import Noise

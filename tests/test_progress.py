@@ -10,7 +10,7 @@ import optax
 import pytest
 
 import crossprop as cp
-from crossprop.formats import as_html
+from crossprop._support.formats import as_html
 from crossprop.progress import bar
 
 

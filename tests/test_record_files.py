@@ -150,8 +150,8 @@ def test_a_large_file_is_read_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("crossprop.record_files.MOST_HEADER", 2000)
     write_records(tmp_path / "records.nc", records)
     assert read_records(tmp_path / "records.nc").identical(records)
-    monkeypatch.setattr("crossprop._memory.free_memory", lambda device: 2**16)
-    monkeypatch.setattr("crossprop._memory.SMALL", 2**16)
+    monkeypatch.setattr("crossprop._support.memory.free_memory", lambda device: 2**16)
+    monkeypatch.setattr("crossprop._support.memory.SMALL", 2**16)
     with pytest.raises(ValueError, match=rf"^{tmp_path}/records.nc would take .* MiB of memory"):
         read_records(tmp_path / "records.nc")
 

@@ -20,7 +20,7 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
-from crossprop import _files
+from crossprop._support import files
 from crossprop.engines.protocol import RunResult
 from crossprop.execution import CellResult
 from crossprop.record_files import DamagedFile, read_arrays, write_arrays
@@ -429,12 +429,12 @@ def test_a_damaged_store_json_is_named_and_kept(copied, content):
 )
 def test_a_store_json_of_any_content_is_read_or_named(copied, place, value):
     path = copied[0] / "store.json"
-    stored = _files.read_json(path)
+    stored = files.read_json(path)
     inner = stored
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
-    _files.write_json(path, stored)
+    files.write_json(path, stored)
     complaints = []
     for use in (cp.open_sweep, status):
         with warnings.catch_warnings():
@@ -469,10 +469,10 @@ def test_status_tells_what_is_done_missing_and_diverged_and_the_time_left(tmp_pa
     over = {"step_size": [0.01, 1e4]}
     sweep(tmp_path, over=over)
     assert status(tmp_path) == ([("backprop", 4, 0, 2, 0)], None)
-    asked = _files.read_json(tmp_path / "store.json")
+    asked = files.read_json(tmp_path / "store.json")
     asked["learners"]["backprop"]["seeds"] = [1, 2, 3, 4]
     asked["learners"]["new"] = asked["learners"]["backprop"] | {"over": {}}
-    _files.write_json(tmp_path / "store.json", asked)
+    files.write_json(tmp_path / "store.json", asked)
     (backprop, new), writer = status(tmp_path)
     seconds = sum(block.seconds for block in read_store(tmp_path)[1]) / 4
     assert backprop[:4] == ("backprop", 2, 6, 1) and backprop.seconds_left == pytest.approx(6 * seconds)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop import _transfers
-from crossprop._transfers import sent
+from crossprop._support import transfers
+from crossprop._support.transfers import sent
 from crossprop.engines.feeding import BatchFeed, PoolSource, source_of
 from crossprop.engines.protocol import Batch, Run
 from crossprop.engines.scan import loop_for
@@ -28,17 +28,17 @@ def test_batches_share_a_table_that_nobody_can_write_to():
     np.testing.assert_array_equal(first.array, table)
     writeable = table.copy()
     assert sent(writeable) is not sent(writeable)
-    before = len(_transfers._sent)
+    before = len(transfers._sent)
     del first
     gc.collect()
-    assert len(_transfers._sent) < before, "a table that no batch uses is freed"
+    assert len(transfers._sent) < before, "a table that no batch uses is freed"
 
 
 def test_a_table_that_is_not_there_yet_is_waited_for(monkeypatch):
     """Its last rows arrive after two looks; one that never arrives is an error."""
     table, looks = read_only(5000, 3), []
     part = jax.numpy.asarray(np.concatenate([table[:4000], np.zeros((1000, 3), np.float32)]))
-    monkeypatch.setattr(_transfers, "SECONDS_BETWEEN_LOOKS", (0, 0, 0))
+    monkeypatch.setattr(transfers, "SECONDS_BETWEEN_LOOKS", (0, 0, 0))
 
     class Arriving:
         dtype = part.dtype
@@ -48,11 +48,11 @@ def test_a_table_that_is_not_there_yet_is_waited_for(monkeypatch):
             return (part if len(looks) < late else jax.numpy.asarray(table))[rows]
 
     late = 3
-    _transfers._check_arrived(table, Arriving())
-    assert looks == [_transfers.ROWS_COMPARED] * 3
+    transfers._check_arrived(table, Arriving())
+    assert looks == [transfers.ROWS_COMPARED] * 3
     late = 99
     with pytest.raises(RuntimeError, match=r"\(5000, 3\) examples and inputs did not arrive"):
-        _transfers._check_arrived(table, Arriving())
+        transfers._check_arrived(table, Arriving())
 
 
 def test_a_table_of_the_device_is_used_as_it_is():

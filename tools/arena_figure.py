@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from crossprop.formats import minus_signs
+from crossprop._support.formats import minus_signs
 from crossprop.sweeps.evaluate import LEVEL
 
 LIMIT = 40

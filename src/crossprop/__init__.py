@@ -15,6 +15,7 @@ from crossprop.execution import keys as keys
 from crossprop.execution import use_compilation_cache as use_compilation_cache
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
+from crossprop.learners import CreditRule as CreditRule
 from crossprop.learners import Crossprop as Crossprop
 from crossprop.learners import CrosspropApprox as CrosspropApprox
 from crossprop.learners import CrosspropSum as CrosspropSum
@@ -23,7 +24,6 @@ from crossprop.learners import Frozen as Frozen
 from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Outcome as Outcome
-from crossprop.learners import CreditRule as CreditRule
 from crossprop.network import Network as Network
 from crossprop.passes import live as live
 from crossprop.passes import predict as predict

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop import _checks as check
-from crossprop._memory import check_memory
+from crossprop._support import checks as check
+from crossprop._support.memory import check_memory
 from crossprop.engines import chunked
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, RunOptions, devices
-from crossprop.learners.base import Learner, Outcome, CreditRule, state_bytes
+from crossprop.learners.base import CreditRule, Learner, Outcome, state_bytes
 from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after
 from crossprop.network import float_type

@@ -17,13 +17,13 @@ import jax
 import numpy as np
 from typing_extensions import Doc
 
-from crossprop import _checks as check
-from crossprop._files import atomic_write, check_writable
-from crossprop._flags import QUIET, Unset
+from crossprop._support import checks as check
+from crossprop._support.files import atomic_write, check_writable
+from crossprop._support.flags import QUIET, Unset
+from crossprop._support.formats import plural
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import cores, keys
-from crossprop.formats import plural
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.running import run

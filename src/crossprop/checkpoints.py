@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from crossprop._archives import read_arrays, write_arrays
-from crossprop._files import DAMAGED, PART, check_writable, put_aside, read_json, write_json
-from crossprop._locks import locked
-from crossprop._warning import warn
+from crossprop._support.archives import read_arrays, write_arrays
+from crossprop._support.files import DAMAGED, PART, check_writable, put_aside, read_json, write_json
+from crossprop._support.locks import locked
+from crossprop._support.warning import warn
 from crossprop.engines.protocol import Session
 
 SECONDS = 10.0

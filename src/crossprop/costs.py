@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from crossprop._files import read_json, write_json
+from crossprop._support.files import read_json, write_json
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import source_of

@@ -15,18 +15,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop import _checks as check
-from crossprop import _forks
-from crossprop import _interrupts as interrupts
-from crossprop import _xla as xla
-from crossprop._files import bound_folder, cache_folder, why_not_private
-from crossprop._programs import make_room
-from crossprop._transfers import arrived
+from crossprop._support import checks as check
+from crossprop._support import forks, interrupts, xla
+from crossprop._support.files import bound_folder, cache_folder, why_not_private
+from crossprop._support.formats import about, plural
+from crossprop._support.programs import make_room
+from crossprop._support.transfers import arrived
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
 from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
 from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
-from crossprop.formats import about, plural
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
@@ -283,7 +281,7 @@ def _stop_of(stream: Stream, options: RunOptions) -> int | None:
 
 def devices() -> list[Any]:
     """The devices for runs: the one that the user chose, or all local ones."""
-    _forks.check()
+    forks.check()
     chosen = xla.setting("jax_default_device")
     if chosen is None:
         return jax.local_devices()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop import records as schema
-from crossprop.formats import plural
+from crossprop._support.formats import plural
 from crossprop.records import LearnerInfo, Mark
 from crossprop.statistics import Estimate, mean_interval
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 from jax import Array
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 Hyperparameter = float | Array
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 
 def foresight_dense(x: Any, weights: Any, moves: Any, ahead: float | Array = 1.0) -> Array:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from crossprop import _checks as check
-from crossprop._memory import bytes_of, check_memory
-from crossprop._programs import program
-from crossprop.formats import as_html
+from crossprop._support import checks as check
+from crossprop._support.formats import as_html
+from crossprop._support.memory import bytes_of, check_memory
+from crossprop._support.programs import program
 from crossprop.hyperparameters import Name
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")

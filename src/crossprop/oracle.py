@@ -34,13 +34,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from crossprop import _checks as check
-from crossprop._programs import program
+from crossprop._support import checks as check
+from crossprop._support.programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.execution import keys
-from crossprop.learners.base import State, CreditRule
+from crossprop.learners.base import CreditRule, State
 from crossprop.learners.calling import check_state
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples

@@ -9,10 +9,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from crossprop import _checks as check
-from crossprop import _forks
-from crossprop._programs import make_room, program
-from crossprop._transfers import arrived, this_device
+from crossprop._support import checks as check
+from crossprop._support import forks
+from crossprop._support.programs import make_room, program
+from crossprop._support.transfers import arrived, this_device
 from crossprop.engines.protocol import Observers, Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
@@ -62,7 +62,7 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     _check_learner(learner)
     x = _rows("x", x, learner.network.inputs)
     check_leaves(state)
-    _forks.check()
+    forks.check()
     drop_outdated_programs(learner)
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))

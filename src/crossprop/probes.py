@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.learners import State
 from crossprop.network import Network, float_type
 

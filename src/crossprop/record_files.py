@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop._files import atomic_write
-from crossprop._memory import check_memory
+from crossprop._support.files import atomic_write
+from crossprop._support.memory import check_memory
 from crossprop.running import SCHEMA
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 if TYPE_CHECKING:
     import xarray

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 T = TypeVar("T")
 

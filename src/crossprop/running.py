@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import jax
 import numpy as np
 
-from crossprop import _checks as check
-from crossprop._interrupts import interruptible
+from crossprop._support import checks as check
+from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.arguments import (
     MOST_STEPS,

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop import _checks as check
-from crossprop._archives import read_arrays, write_arrays
+from crossprop._support import checks as check
+from crossprop._support.archives import read_arrays, write_arrays
 from crossprop.hyperparameters import unwrapped
 from crossprop.learners import LEARNERS, Learner
 from crossprop.learners.calling import check_state

@@ -8,7 +8,7 @@ import warnings
 from inspect import signature
 from typing import Any, Self
 
-from crossprop._extras import require
+from crossprop._support.extras import require
 
 require("crossprop.sklearn", "sklearn", extra="sklearn")
 
@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets, unique_labels  # noqa: E402
 from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
-from crossprop import _checks as check  # noqa: E402
+from crossprop._support import checks as check  # noqa: E402
 from crossprop.execution import keys  # noqa: E402
 from crossprop.learners import LEARNERS, Learner  # noqa: E402
 from crossprop.passes import live, predict  # noqa: E402

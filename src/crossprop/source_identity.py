@@ -33,7 +33,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop._warning import warn
+from crossprop._support.warning import warn
 from crossprop.configuration import configuration
 from crossprop.hyperparameters import unwrapped
 

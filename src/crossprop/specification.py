@@ -11,7 +11,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.registry import arguments_of, import_modules

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 EQUAL = 1e-9
 """Differences whose spread is at most this share of their mean are equal but for rounding."""

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from crossprop import _checks as check
-from crossprop._extras import require
-from crossprop._files import check_writable
-from crossprop._flags import QUIET, Unset
-from crossprop._interrupts import interruptible
+from crossprop._support import checks as check
+from crossprop._support.extras import require
+from crossprop._support.files import check_writable
+from crossprop._support.flags import QUIET, Unset
+from crossprop._support.formats import duration, plural
+from crossprop._support.interrupts import interruptible
 from crossprop.arena.answers import answers, conclusions
 from crossprop.arena.listing import Contest, read_listing
 from crossprop.arena.page import write_arena
@@ -19,7 +20,6 @@ from crossprop.arena.standing import Results, results_of
 from crossprop.arena.tables import write_arena_table
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
-from crossprop.formats import duration, plural
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
 from crossprop.progress import Say

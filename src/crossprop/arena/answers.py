@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from crossprop._support.formats import listed, plural, span, upper_first
 from crossprop.arena.standing import CONTROLS, QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
-from crossprop.formats import listed, plural, span, upper_first
 from crossprop.pages.comparisons import Answer
 from crossprop.sweeps.evaluate import Comparison, compare
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop import _checks as check
 from crossprop import metrics, probes
+from crossprop._support import checks as check
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.learners import State
 from crossprop.network import Network

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
+from crossprop._support.formats import interval
 from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.arena.tables import mean_cost, mean_rank, short_difference
 from crossprop.figures import looks
-from crossprop.formats import interval
 from crossprop.pages import charts
 from crossprop.pages.comparisons import NOTHING, QUICK, Answer, TableCell, forest_mark, table_cell
 from crossprop.pages.writing import write_page

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from crossprop._support.formats import fixed, minus_signs
 from crossprop.arena.standing import QUESTIONS, Results
-from crossprop.formats import fixed, minus_signs
 from crossprop.pages.writing import write_table
 from crossprop.sweeps.evaluate import LEVEL, Comparison
 from crossprop.sweeps.results import SweepResults

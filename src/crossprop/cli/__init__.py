@@ -19,8 +19,8 @@ from tyro.conf import (
     subcommand,
 )
 
-from crossprop import _checks as check
-from crossprop._interrupts import interruptible
+from crossprop._support import checks as check
+from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.arena import Arena
 from crossprop.bench import Benchmark

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import arg, subcommand
 
-from crossprop._extras import missing
-from crossprop._flags import Unset
+from crossprop._support.extras import missing
+from crossprop._support.flags import Unset
 from crossprop.datasets import ARCHIVES
 
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
-from crossprop import _checks as check
-from crossprop._flags import Unset
+from crossprop._support import checks as check
+from crossprop._support.flags import Unset
 from crossprop.engines import ENGINES
 from crossprop.learners import LEARNERS
 from crossprop.network import ACTIVATIONS

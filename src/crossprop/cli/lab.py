@@ -14,10 +14,10 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
-from crossprop import _checks as check
-from crossprop import _interrupts as interrupts
-from crossprop._extras import require
-from crossprop._flags import Unset
+from crossprop._support import checks as check
+from crossprop._support import interrupts
+from crossprop._support.extras import require
+from crossprop._support.flags import Unset
 from crossprop.registry import import_modules
 
 

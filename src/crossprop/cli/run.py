@@ -10,9 +10,10 @@ from rich.console import Console
 from tyro.conf import arg
 
 from crossprop import records as schema
-from crossprop._extras import missing, needs
-from crossprop._files import check_writable
-from crossprop._flags import Unset
+from crossprop._support.extras import missing, needs
+from crossprop._support.files import check_writable
+from crossprop._support.flags import Unset
+from crossprop._support.formats import listed, upper_first
 from crossprop.arguments import checked_steps
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
@@ -20,7 +21,6 @@ from crossprop.configuration import configuration
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.figures import curves
-from crossprop.formats import listed, upper_first
 from crossprop.learners import Learner
 from crossprop.optimizers.base import as_optimizer
 from crossprop.progress import bar

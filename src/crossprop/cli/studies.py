@@ -8,9 +8,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from crossprop._support.formats import upper_first
 from crossprop.arena import Arena
 from crossprop.bench import Benchmark
-from crossprop.formats import upper_first
 from crossprop.pages.comparisons import Answer
 from crossprop.papers import veeriah2017
 from crossprop.reproduce import PAPERS, Reproduction, Rerun

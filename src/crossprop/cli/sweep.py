@@ -8,11 +8,11 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
-from crossprop._flags import Unset
+from crossprop._support.flags import Unset
+from crossprop._support.formats import plural
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import print_status
 from crossprop.execution import expected_time
-from crossprop.formats import plural
 from crossprop.plot import plot
 from crossprop.sweeps import fill
 from crossprop.sweeps.toml import read_spec

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossprop import records as schema
-from crossprop.formats import about, interval, listed, plural
+from crossprop._support.formats import about, interval, listed, plural
 from crossprop.running import ProgressEvent
 from crossprop.statistics import finite_mean_interval, mean_interval
 from crossprop.sweeps.grid import value_label

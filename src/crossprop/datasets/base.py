@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 
 @dataclass(frozen=True, eq=False)

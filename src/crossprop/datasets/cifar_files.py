@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.datasets.base import DataSet
 from crossprop.datasets.fetching import Archive, Files, Origin, download, npm, tar_members
 from crossprop.datasets.png import read_png

@@ -5,7 +5,7 @@ from importlib.resources import as_file, files
 
 import numpy as np
 
-from crossprop._extras import require
+from crossprop._support.extras import require
 from crossprop.datasets.base import DataSet
 
 

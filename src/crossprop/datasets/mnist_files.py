@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.datasets.base import DataSet
 from crossprop.datasets.fetching import Archive, debian, mirror, npm
 

@@ -24,7 +24,7 @@ from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import unit_drifts
 from crossprop.engines.segments import LoopSession, add_block, batch_width, moves
-from crossprop.learners.base import Credit, Learner, State, CreditRule
+from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.layer_update import move_layer_in_order
 from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import respond

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop import _checks as check
-from crossprop._files import release_pages
-from crossprop._programs import program
-from crossprop._transfers import SentTable, arrived, sent
+from crossprop._support import checks as check
+from crossprop._support.files import release_pages
+from crossprop._support.programs import program
+from crossprop._support.transfers import SentTable, arrived, sent
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Stream
 

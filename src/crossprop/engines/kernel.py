@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop._programs import program
+from crossprop._support.programs import program
 from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
 from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
@@ -21,7 +21,7 @@ from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack, state_
 from crossprop.engines.protocol import Batch, Observers, Session
 from crossprop.engines.segments import most_windows, summed_names
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
-from crossprop.learners.base import Learner, State, CreditRule
+from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.unit_major import UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop._programs import program
-from crossprop._transfers import arrived
+from crossprop._support.programs import program
+from crossprop._support.transfers import arrived
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
 from crossprop.engines.session import Progress
-from crossprop.learners.base import State, CreditRule
+from crossprop.learners.base import CreditRule, State
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.network import Activation, Network, float_type
 

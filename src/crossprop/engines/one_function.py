@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from crossprop import _xla as xla
+from crossprop._support import xla
 
 IS_NEEDED = jax.__version_info__ < (0, 12)
 MOST_NUMBERS = 2**16

@@ -34,7 +34,7 @@ from crossprop.engines.kernel_layout import (
 from crossprop.engines.segments import moves
 from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import Credit, Learner, CreditRule
+from crossprop.learners.base import Credit, CreditRule, Learner
 from crossprop.learners.crossprop_approx import CrosspropApprox
 from crossprop.learners.foresight import Foresight
 from crossprop.learners.layer_update import move_layer

@@ -15,7 +15,7 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
 from crossprop.engines.sliced import SlicedLoop
-from crossprop.learners.base import Learner, State, CreditRule
+from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major

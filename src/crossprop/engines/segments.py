@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop import _xla as xla
-from crossprop._programs import program as own_program
-from crossprop._transfers import arrived, this_device
+from crossprop._support import xla
+from crossprop._support.programs import program as own_program
+from crossprop._support.transfers import arrived, this_device
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
 from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
-from crossprop.learners.base import Learner, Outcome, CreditRule
+from crossprop.learners.base import CreditRule, Learner, Outcome
 from crossprop.learners.unit_major import Stack, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type

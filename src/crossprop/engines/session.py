@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop._transfers import arrived
+from crossprop._support.transfers import arrived
 from crossprop.engines.protocol import Batch, RunResult
 from crossprop.engines.recorder import Recorder
 

@@ -23,7 +23,7 @@ from crossprop.engines.kernel_layout import in_pieces, input_pieces, out_of_piec
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
 from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
-from crossprop.learners.base import Learner, State, CreditRule
+from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type

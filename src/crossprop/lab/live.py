@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop import _interrupts as interrupts
-from crossprop import _xla as xla
 from crossprop import records as schema
-from crossprop._memory import in_words
-from crossprop._programs import make_room
+from crossprop._support import interrupts, xla
+from crossprop._support.memory import in_words
+from crossprop._support.programs import make_room
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import PoolSource, Source, source_of

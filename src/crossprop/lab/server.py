@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from crossprop._interrupts import Stopped
+from crossprop._support.interrupts import Stopped
 from crossprop.lab.catalogue import catalogue
 from crossprop.lab.live import Closing, Watched, Workshop, encoded
 from crossprop.lab.settings import read_setting

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from crossprop import _checks as check
 from crossprop import specification
+from crossprop._support import checks as check
 from crossprop.arguments import check_fit, checked_learners
 from crossprop.learners import Learner
 from crossprop.learners.base import state_bytes

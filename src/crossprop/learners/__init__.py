@@ -4,11 +4,11 @@ from functools import partial
 
 from crossprop.learners.backprop import Backprop as Backprop
 from crossprop.learners.base import Credit as Credit
+from crossprop.learners.base import CreditRule as CreditRule
 from crossprop.learners.base import Learner as Learner
 from crossprop.learners.base import Outcome as Outcome
 from crossprop.learners.base import Shapes as Shapes
 from crossprop.learners.base import State as State
-from crossprop.learners.base import CreditRule as CreditRule
 from crossprop.learners.base import Units as Units
 from crossprop.learners.calling import compiled_method as compiled_method
 from crossprop.learners.crossprop import Crossprop as Crossprop

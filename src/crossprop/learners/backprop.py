@@ -1,6 +1,6 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, CreditRule, Units, hyperparameter
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, hyperparameter
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field

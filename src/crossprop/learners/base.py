@@ -16,9 +16,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from crossprop import _checks as check
-from crossprop._memory import bytes_of, check_memory
-from crossprop.formats import as_html
+from crossprop._support import checks as check
+from crossprop._support.formats import as_html
+from crossprop._support.memory import bytes_of, check_memory
 from crossprop.hyperparameters import (
     Hyperparameter,
     hyperparameter,  # noqa: F401  # pyright: ignore[reportUnusedImport]

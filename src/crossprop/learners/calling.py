@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from crossprop import _checks as check
-from crossprop import _forks
+from crossprop._support import checks as check
+from crossprop._support import forks
 from crossprop.network import float_type
 from crossprop.source_identity import Bindings, are_bound, drop_outdated_programs
 
@@ -45,7 +45,7 @@ class _CompiledMethod:
 
     def _bound(self, learner: Any) -> Callable[..., Any]:
         """The method of a learner, kept as long as the learner is."""
-        _forks.check()
+        forks.check()
         leaves, structure = jax.tree.flatten(learner)
         if any(isinstance(leaf, Tracer) for leaf in leaves) or any(np.ndim(leaf) for leaf in leaves):
             return partial(_checked_call, self.function, learner)

@@ -4,12 +4,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.learners.base import (
     Credit,
+    CreditRule,
     Hyperparameter,
     Shapes,
-    CreditRule,
     Units,
     first_set,
     hyperparameter,

@@ -2,12 +2,12 @@
 
 import equinox as eqx
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.learners.base import (
     Credit,
+    CreditRule,
     Hyperparameter,
     Shapes,
-    CreditRule,
     Units,
     first_set,
     hyperparameter,

@@ -2,8 +2,8 @@
 
 import equinox as eqx
 
-from crossprop import _checks as check
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, CreditRule, Units, hyperparameter
+from crossprop._support import checks as check
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, hyperparameter
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field

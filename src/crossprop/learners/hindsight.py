@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import Hyperparameter, Learner, Outcome, State, CreditRule, hyperparameter
+from crossprop.learners.base import CreditRule, Hyperparameter, Learner, Outcome, State, hyperparameter
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Replaced
 from crossprop.learners.layer_update import answer

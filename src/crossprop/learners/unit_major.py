@@ -1,4 +1,4 @@
-"""The state of a credit rule laid out for speed: hidden units come last, so that neighbours in memory are treated alike.
+"""The state of a credit rule laid out for speed: hidden units come last, so neighbours in memory are treated alike.
 
 A deep network is a stack of hidden layers. To its rule each is a network of its own, whose inputs are the layer below
 and whose outputs are the layer above.

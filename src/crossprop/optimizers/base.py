@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.hyperparameters import Function, Name, unwrapped
 
 MOMENTUM = 0.9

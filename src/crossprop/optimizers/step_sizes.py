@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import NetworkOptimizer, full_like, required, with_extra_arguments
 

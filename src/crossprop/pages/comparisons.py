@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossprop._files import atomic_write
+from crossprop._support.files import atomic_write
+from crossprop._support.formats import p_text, percent, upper_first
 from crossprop.figures import Look
-from crossprop.formats import p_text, percent, upper_first
 from crossprop.pages import charts
 from crossprop.sweeps.evaluate import Comparison
 

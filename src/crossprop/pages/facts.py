@@ -7,9 +7,9 @@ from typing import Any
 
 import jax
 
+from crossprop._support.formats import listed
 from crossprop._version import __version__
 from crossprop.execution import cores
-from crossprop.formats import listed
 
 
 def engine_words(engine: str) -> str:

@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from crossprop._files import atomic_write
-from crossprop.formats import duration, interval, unbroken, upper_first
+from crossprop._support.files import atomic_write
+from crossprop._support.formats import duration, interval, unbroken, upper_first
 
 
 def write_page(path: Path, template: str, *, data: Any, **context: Any) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crossprop._support.formats import points
 from crossprop.datasets import DataSet
-from crossprop.formats import points
 from crossprop.learners import Learner
 from crossprop.papers import rules
 from crossprop.papers.measures import Runs

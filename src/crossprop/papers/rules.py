@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crossprop.formats import span
+from crossprop._support.formats import span
 from crossprop.papers.verdicts import Bounds, Finding, Number
 from crossprop.statistics import paired_difference
 

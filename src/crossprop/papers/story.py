@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crossprop.formats import listed, plural
+from crossprop._support.formats import listed, plural
 from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 
 Leads = Mapping[str, Mapping[str | None, str]]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from crossprop.formats import plural
+from crossprop._support.formats import plural
 
 if TYPE_CHECKING:
     import xarray

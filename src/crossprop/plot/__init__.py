@@ -3,8 +3,8 @@
 import shlex
 from pathlib import Path
 
-from crossprop._extras import require
-from crossprop._files import check_writable
+from crossprop._support.extras import require
+from crossprop._support.files import check_writable
 from crossprop.plot import drawings, page
 from crossprop.sweeps.results import read_results
 

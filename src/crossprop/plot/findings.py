@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from crossprop.formats import duration, interval, listed, plural, upper_first
+from crossprop._support.formats import duration, interval, listed, plural, upper_first
 from crossprop.pages.facts import described, machine
 from crossprop.statistics import mean_interval
 from crossprop.sweeps.evaluate import compare

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crossprop._support.formats import interval
 from crossprop.figures import Look, is_control, looks, score_limits
-from crossprop.formats import interval
 from crossprop.pages import charts
 from crossprop.pages.writing import write_page
 from crossprop.plot.drawings import SHADES

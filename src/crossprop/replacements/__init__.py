@@ -5,7 +5,7 @@ from typing import Any
 
 import equinox as eqx
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.registry import Registry, arguments_of
 from crossprop.replacements.base import Choice as Choice
 from crossprop.replacements.base import Replacement as Replacement

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
 from crossprop.replacements.base import Choice, Replacement, Turnover, Watched

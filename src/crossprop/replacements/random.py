@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network
 from crossprop.replacements.base import Choice, Replacement, Turnover, Watched, first

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
 from crossprop.replacements.base import Choice, Replacement, Watched, first

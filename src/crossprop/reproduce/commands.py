@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from crossprop import _checks as check
-from crossprop._flags import QUIET, Unset
-from crossprop._interrupts import interruptible
+from crossprop._support import checks as check
+from crossprop._support.flags import QUIET, Unset
+from crossprop._support.interrupts import interruptible
 from crossprop.engines import ENGINES
 from crossprop.papers import dohare2024, elsayed2024, sutton1992, veeriah2017
 from crossprop.papers.paper import Paper, Size, Version

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossprop._files import check_writable
+from crossprop._support.files import check_writable
 from crossprop.papers.plans import Plan
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records

@@ -6,11 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from crossprop import datasets
-from crossprop._extras import require
-from crossprop._files import atomic_write
+from crossprop._support.extras import require
+from crossprop._support.files import atomic_write
+from crossprop._support.formats import listed, plural
 from crossprop._version import __version__
 from crossprop.datasets import DataSet
-from crossprop.formats import listed, plural
 from crossprop.pages.facts import engine_words, machine
 from crossprop.papers.paper import Paper, Size, Version
 from crossprop.papers.plans import Plan

@@ -1,6 +1,6 @@
 """For River: `Classifier` and `Regressor`, estimators of any learner, and `stream`, River's data sets as streams."""
 
-from crossprop._extras import require
+from crossprop._support.extras import require
 
 require("crossprop.river", "river", extra="river")
 

@@ -20,7 +20,7 @@ from river import base
 from river.utils import dataframe
 from scipy.special import softmax
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.execution import keys
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import float_type

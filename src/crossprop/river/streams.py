@@ -8,8 +8,8 @@ from typing import Any
 from river import base
 from river.datasets.base import BINARY_CLF, Dataset
 
-from crossprop import _checks as check
 from crossprop import streams
+from crossprop._support import checks as check
 from crossprop.river.values import ENCODE, check_features, finite_number
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from river.utils import dataframe
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 LARGEST = 1e38
 """The largest number that a feature or a target may be."""

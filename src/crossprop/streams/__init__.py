@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Literal, get_args
 
-from crossprop import _checks as check
 from crossprop import datasets
+from crossprop._support import checks as check
 from crossprop.registry import Registry
 from crossprop.streams.arrays import Arrays as Arrays
 from crossprop.streams.base import Pool as Pool

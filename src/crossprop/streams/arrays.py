@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Key
 
-from crossprop import _checks as check
-from crossprop import _files as files
-from crossprop._memory import check_memory
+from crossprop._support import checks as check
+from crossprop._support import files
+from crossprop._support.memory import check_memory
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, set_fields
 

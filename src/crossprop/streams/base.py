@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from crossprop import _checks as check
-from crossprop._memory import bytes_of, check_memory
-from crossprop._transfers import arrived
-from crossprop.formats import as_html
+from crossprop._support import checks as check
+from crossprop._support.formats import as_html
+from crossprop._support.memory import bytes_of, check_memory
+from crossprop._support.transfers import arrived
 from crossprop.network import float_type
 
 Tasks = str | Sequence[int] | np.ndarray

@@ -14,10 +14,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from crossprop import _checks as check
-from crossprop import _interrupts as interrupts
-from crossprop._memory import check_memory
-from crossprop._programs import program
+from crossprop._support import checks as check
+from crossprop._support import interrupts
+from crossprop._support.memory import check_memory
+from crossprop._support.programs import program
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 

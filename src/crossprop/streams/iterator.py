@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, set_fields
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.datasets import DataSet
 from crossprop.streams.arrays import one_hot_table
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers

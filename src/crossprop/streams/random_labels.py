@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from crossprop import _checks as check
-from crossprop._transfers import arrived
+from crossprop._support import checks as check
+from crossprop._support.transfers import arrived
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
 from crossprop.streams.base import Tasks, set_fields

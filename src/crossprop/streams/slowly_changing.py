@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from crossprop import _checks as check
-from crossprop._memory import check_memory
-from crossprop._programs import program
+from crossprop._support import checks as check
+from crossprop._support.memory import check_memory
+from crossprop._support.programs import program
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from crossprop import _checks as check
-from crossprop._programs import program
+from crossprop._support import checks as check
+from crossprop._support.programs import program
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 

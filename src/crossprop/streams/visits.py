@@ -16,9 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int, Key
 
-from crossprop import _checks as check
-from crossprop._memory import check_memory
-from crossprop._transfers import SentTable, this_device
+from crossprop._support import checks as check
+from crossprop._support.memory import check_memory
+from crossprop._support.transfers import SentTable, this_device
 from crossprop.datasets import DataSet
 from crossprop.streams.base import MOST_TASKS, Tasks, check_left, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import OverData

@@ -7,14 +7,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Literal
 
-from crossprop import _checks as check
-from crossprop._extras import require
-from crossprop._files import check_writable
-from crossprop._flags import Unset
-from crossprop._interrupts import interruptible
+from crossprop._support import checks as check
+from crossprop._support.extras import require
+from crossprop._support.files import check_writable
+from crossprop._support.flags import Unset
+from crossprop._support.formats import duration, plural
+from crossprop._support.interrupts import interruptible
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
-from crossprop.formats import duration, plural
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from crossprop._support.formats import listed, upper_first
 from crossprop.costs import Cost
-from crossprop.formats import listed, upper_first
 from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence_list
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import oracle
+from crossprop._support.formats import minus_signs
 from crossprop.configuration import configuration
 from crossprop.datasets import digits, mnist5k
-from crossprop.formats import minus_signs
-from crossprop.learners import Backprop, Crossprop, CrosspropApprox, CrosspropSum, Foresight, CreditRule
+from crossprop.learners import Backprop, CreditRule, Crossprop, CrosspropApprox, CrosspropSum, Foresight
 from crossprop.network import Network
 from crossprop.pages.comparisons import VERDICTS, Answer
 from crossprop.progress import Say

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossprop import records as schema
+from crossprop._support.formats import duration, interval, minus_signs
 from crossprop.figures import looks
-from crossprop.formats import duration, interval, minus_signs
 from crossprop.pages.charts import estimate_line, switch_marks
 from crossprop.pages.comparisons import PILLS, QUICK, Answer, write_answers
 from crossprop.pages.facts import machine

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crossprop._support.formats import minus_signs
 from crossprop.figures import LOOKS
-from crossprop.formats import minus_signs
 from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, FROZEN, Row
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crossprop._support.formats import interval, upper_first
 from crossprop.costs import Cost
 from crossprop.figures import CONTROLS, LOOKS
-from crossprop.formats import interval, upper_first
 from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, Answer, TableCell, forest_mark, table_cell
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings, pictures_of, write

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop import _interrupts as interrupts
-from crossprop._interrupts import interruptible
+from crossprop._support import interrupts as interrupts
+from crossprop._support.interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.learners.base import Learner

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from crossprop import _checks as check
-from crossprop.formats import p_text, ratio
+from crossprop._support import checks as check
+from crossprop._support.formats import p_text, ratio
 from crossprop.records import measure, phase_weights, window_lengths
 from crossprop.statistics import Estimate, Paired, finite_mean_interval, holm, paired_difference, paired_p
 from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.arguments import LABELS, TAKEN, check_count, check_fit
 from crossprop.configuration import configuration
 from crossprop.learners import Learner

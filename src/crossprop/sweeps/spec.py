@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 from crossprop.arguments import (
     MOST_STEPS,
     check_count,

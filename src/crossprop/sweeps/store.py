@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from secrets import token_hex
 
-from crossprop._files import (
+from crossprop._support.files import (
     DAMAGED,
     PART,
     atomic_write,
@@ -27,9 +27,9 @@ from crossprop._files import (
     to_disk,
     write_json,
 )
-from crossprop._locks import lock_holder, locked
+from crossprop._support.locks import lock_holder, locked
+from crossprop._support.warning import warn
 from crossprop._version import __version__
-from crossprop._warning import warn
 from crossprop.arguments import check_count
 from crossprop.record_files import DamagedFile
 from crossprop.records import learner_info

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crossprop import _checks as check
-from crossprop._archives import read_file
+from crossprop._support import checks as check
+from crossprop._support.archives import read_file
 from crossprop.registry import import_modules
 from crossprop.specification import as_table, build, check_keys, learner_tables
 from crossprop.sweeps.grid import logspace

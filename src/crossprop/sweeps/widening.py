@@ -7,8 +7,8 @@ from functools import partial
 from itertools import chain, pairwise, repeat
 from typing import Any
 
+from crossprop._support.formats import plural
 from crossprop.execution import expected_time
-from crossprop.formats import plural
 from crossprop.progress import Say
 from crossprop.sweeps import SweepSpec, fill, opened
 from crossprop.sweeps.blocks import StoredBlock

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from crossprop._warning import warn
+from crossprop._support.warning import warn
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -1,6 +1,6 @@
 """For PyTorch: `foresight` on a network of yours, and `Crossprop` as its last hidden layer and head."""
 
-from crossprop._extras import require
+from crossprop._support.extras import require
 
 require("crossprop.torch", "torch", extra="torch")
 

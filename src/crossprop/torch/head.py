@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crossprop import _checks as check
+from crossprop._support import checks as check
 
 RULES = ("exact", "projected", "approx")
 ACTIVATIONS = ("tanh", "sigmoid", "relu")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop.formats import span
+from crossprop._support.formats import span
 from crossprop.papers import permuted, rules
 from crossprop.papers.dohare2024.plans import (
     ENDS,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop.formats import fixed, listed, points, share
+from crossprop._support.formats import fixed, listed, points, share
 from crossprop.papers.rules import mean_of
 from crossprop.papers.texts import INTERVALS
 from crossprop.papers.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level

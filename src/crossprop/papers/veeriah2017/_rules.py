@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from crossprop.formats import points, share
+from crossprop._support.formats import points, share
 from crossprop.papers.measures import Quantity, Runs
 from crossprop.papers.rules import mean_of
 from crossprop.papers.verdicts import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop._extras import require
+from crossprop._support.extras import require
 from crossprop.datasets import DataSet
 from crossprop.execution import cores
 from crossprop.figures import paper_maps

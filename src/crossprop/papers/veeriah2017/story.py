@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from crossprop.formats import upper_first
+from crossprop._support.formats import upper_first
 from crossprop.papers.story import Headline, Leads
 from crossprop.papers.verdicts import DOES_NOT, HOLDS, Verdict
 

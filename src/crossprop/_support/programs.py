@@ -16,8 +16,7 @@ from typing import Any
 
 import jax
 
-from crossprop import _forks
-from crossprop import _xla as xla
+from crossprop._support import forks, xla
 
 MOST = 384
 """Programs that are kept. A learner needs about four."""
@@ -27,7 +26,7 @@ _own: weakref.WeakSet[Any] = weakref.WeakSet()
 _compiled: list[None] = []
 """An entry for each program since they were last freed: a list, to which all threads can append."""
 
-xla.listen(xla.COMPILED, _forks.note_use)
+xla.listen(xla.COMPILED, forks.note_use)
 
 
 def program(function: Callable[..., Any], **options: Any) -> Any:
@@ -46,7 +45,7 @@ def program(function: Callable[..., Any], **options: Any) -> Any:
 def make_room() -> bool:
     """Frees the package's compiled programs if there are many, and says whether it did. Those that run in other threads
     stay until they are done."""
-    _forks.check()
+    forks.check()
     if len(_compiled) < MOST or not _lock.acquire(blocking=False):
         return False
     try:

@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from crossprop._files import atomic_write
+from crossprop._support.files import atomic_write
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

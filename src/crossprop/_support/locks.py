@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from crossprop._files import PART, UNSUPPORTED
+from crossprop._support.files import PART, UNSUPPORTED
 
 SECONDS_TO_WRITE = 1.0
 """Seconds after which a lock file that is still empty belongs to nobody."""

@@ -1,0 +1,1 @@
+"""What the rest of the package stands on: checks of arguments, files, memory, interrupts, words for numbers."""
