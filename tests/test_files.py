@@ -207,7 +207,7 @@ assert lines > 20, lines
 
 
 def test_without_locks_of_the_file_system_a_killed_writer_hinders_no_other(tmp_path):
-    command = [sys.executable, "-c", LOCKS_AND_IS_KILLED, str(Path(locks.__file__).parent), str(tmp_path)]
+    command = [sys.executable, "-c", LOCKS_AND_IS_KILLED, str(Path(locks.__file__).parents[1]), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
