@@ -13,11 +13,11 @@ import xarray
 
 import crossprop as cp
 from crossprop.learners import Learner
-from crossprop.papers.paper import Version
-from crossprop.papers.plans import Plan
-from crossprop.papers.veeriah2017 import PAPER
-from crossprop.papers.veeriah2017.plans import geoff_plan
-from crossprop.papers.verdicts import verdicts_on
+from crossprop.library.paper import Version
+from crossprop.library.plans import Plan
+from crossprop.library.veeriah2017 import PAPER
+from crossprop.library.veeriah2017.plans import geoff_plan
+from crossprop.library.verdicts import verdicts_on
 
 VARIABLES = ("loss", "incoming_drift", "outgoing_drift")
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import jax
 import tyro
 
-from crossprop.papers.paper import Version
-from crossprop.papers.plans import Plan
-from crossprop.papers.verdicts import verdicts_on
+from crossprop.library.paper import Version
+from crossprop.library.plans import Plan
+from crossprop.library.verdicts import verdicts_on
 from crossprop.record_files import write_records
 from crossprop.reproduce import PAPERS
 from crossprop.reproduce.runner import mnist_for

@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_work(tmp_path, cap
 
 
 def test_bench_imports_neither_the_paper_nor_what_only_its_output_needs():
-    heavy = "{'rich', 'matplotlib', 'torch', 'xarray', 'crossprop.papers'}"
+    heavy = "{'rich', 'matplotlib', 'torch', 'xarray', 'crossprop.library'}"
     script = (
         f"import sys; sys.modules['tyro'] = None; import crossprop.bench; print(sorted({heavy} & set(sys.modules)))"
     )

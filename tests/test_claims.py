@@ -9,8 +9,8 @@ import pytest
 import xarray
 
 from crossprop._support.formats import ratio
-from crossprop.papers.veeriah2017 import PAPER
-from crossprop.papers.verdicts import Bounds, Number, to_json, verdict_of, verdict_on, verdicts_on
+from crossprop.library.veeriah2017 import PAPER
+from crossprop.library.verdicts import Bounds, Number, to_json, verdict_of, verdict_on, verdicts_on
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"

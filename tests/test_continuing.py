@@ -27,8 +27,8 @@ from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import key_data
+from crossprop.library.measures import Runs
 from crossprop.pages import charts
-from crossprop.papers.measures import Runs
 from own_learners import Replay
 from own_streams import Noise
 from same import assert_same_records, assert_same_states

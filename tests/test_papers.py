@@ -11,9 +11,9 @@ import xarray
 from browser import Opened
 from crossprop import Backprop, Network, datasets, optimizers
 from crossprop.cli import main
-from crossprop.papers import dohare2024, elsayed2024, sutton1992
-from crossprop.papers.paper import Version
-from crossprop.papers.verdicts import verdicts_on
+from crossprop.library import dohare2024, elsayed2024, sutton1992
+from crossprop.library.paper import Version
+from crossprop.library.verdicts import verdicts_on
 from crossprop.reproduce import PAPERS, Rerun
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
@@ -83,8 +83,8 @@ def test_what_is_done_is_not_run_again_and_other_settings_are_refused(quick, tmp
     name, part, folder = quick
     out = tmp_path / name
     shutil.copytree(folder, out)
-    monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
-    monkeypatch.setattr("crossprop.papers.plans.Plan.draw", lambda *args: None)
+    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.library.plans.Plan.draw", lambda *args: None)
     main(["reproduce", name, part, "--quick", "--out", str(out)])
     assert "done before" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:
@@ -112,7 +112,7 @@ def test_only_full_runs_are_saved_from_time_to_time(tmp_path, monkeypatch):
         asked.append(further.get("checkpoint"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crossprop.papers.plans.run", stop)
+    monkeypatch.setattr("crossprop.library.plans.run", stop)
     for words in (["--quick"], ["--full"]):
         with pytest.raises(SystemExit):
             main(["reproduce", "sutton1992", "fixed", *words, "--out", str(tmp_path)])
@@ -145,7 +145,7 @@ def test_list_names_every_paper(capsys):
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
 def test_bad_input_ends_with_2_before_any_work(words, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *words, "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2 and said in capsys.readouterr().err

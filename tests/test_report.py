@@ -14,12 +14,12 @@ import xarray
 from browser import LINES, Opened, data_of, violations
 from crossprop.datasets import mnist5k
 from crossprop.figures import LOOKS, OTHERS, panel
+from crossprop.library.paper import Version
+from crossprop.library.plans import Plan, Setting
+from crossprop.library.veeriah2017.plans import geoff_plan
+from crossprop.library.verdicts import Number, Verdict
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
-from crossprop.papers.paper import Version
-from crossprop.papers.plans import Plan, Setting
-from crossprop.papers.veeriah2017.plans import geoff_plan
-from crossprop.papers.verdicts import Number, Verdict
 from crossprop.report import Headline, Story, write_report
 from crossprop.report.sections import PILLS
 from crossprop.streams import Geoff

@@ -15,9 +15,9 @@ from crossprop.cli import main
 from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
 from crossprop.figures import panel, paper_curves
-from crossprop.papers.paper import Version
-from crossprop.papers.veeriah2017 import PAPER, features
-from crossprop.papers.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
+from crossprop.library.paper import Version
+from crossprop.library.veeriah2017 import PAPER, features
+from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
 from crossprop.reproduce.runner import mnist_for
 from crossprop.running import States
 from same import files_in
@@ -31,7 +31,7 @@ def quick(made_once, quick_compilation):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("openTSNE.TSNE", partial(openTSNE.TSNE, early_exaggeration_iter=40, n_iter=40))
         few = lambda data, tasks, examples: cp.LabelShift(data, tasks=tasks, examples=500)
-        patch.setattr("crossprop.papers.veeriah2017.plans.LabelShift", few)
+        patch.setattr("crossprop.library.veeriah2017.plans.LabelShift", few)
         made = made_once("quick-reproduction", lambda folder: main([*QUICK, "--out", str(folder / "reproduction")]))
         yield made / "reproduction"
 
@@ -47,7 +47,7 @@ def copied(quick, tmp_path):
 @pytest.fixture
 def records_alone(monkeypatch):
     """No figures, verdicts or page are made of the records."""
-    monkeypatch.setattr("crossprop.papers.plans.Plan.draw", lambda *_: None)
+    monkeypatch.setattr("crossprop.library.plans.Plan.draw", lambda *_: None)
     monkeypatch.setattr("crossprop.reproduce.runner.verdicts_on", lambda *_: [])
     monkeypatch.setattr("crossprop.reproduce.runner.write_report", lambda *_, **__: None)
 
@@ -102,7 +102,7 @@ def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_pa
             raise KeyboardInterrupt
         return xr.Dataset()
 
-    monkeypatch.setattr("crossprop.papers.plans.run", stop_after_two)
+    monkeypatch.setattr("crossprop.library.plans.run", stop_after_two)
     monkeypatch.setattr("crossprop.reproduce.commands.mnist_for", lambda *_: cp.datasets.mnist5k)
     with pytest.raises(SystemExit):
         main(["reproduce", *words, "--out", str(tmp_path)])
@@ -140,7 +140,7 @@ def test_maps_do_not_depend_on_the_threads_of_blas(monkeypatch):
 
 def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch, records_alone):
     out, command = copied
-    monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
     stores = {name: content for name, content in files_in(out).items() if name.endswith(".nc")}
     main(command)
     assert capsys.readouterr().out.count("done before") == 3
@@ -163,13 +163,13 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(copied, monkeypatch, r
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("crossprop.papers.plans.run", interrupted)
+        patch.setattr("crossprop.library.plans.run", interrupted)
         with pytest.raises(SystemExit) as stopped:
             main(command)
         assert stopped.value.code == 130
     assert not (out / "mnist.nc").exists() and not list(out.glob(".*"))
     made = []
-    monkeypatch.setattr("crossprop.papers.plans.run", lambda *args, **_: made.append(args) or stand_in)
+    monkeypatch.setattr("crossprop.library.plans.run", lambda *args, **_: made.append(args) or stand_in)
     stand_in = xr.load_dataset(out / "geoff.nc")
     main(command)
     assert len(made) == 1 and (out / "mnist.nc").exists()
@@ -199,7 +199,7 @@ def test_half_a_file_of_records_is_named_and_kept(tmp_path, capsys):
     "arguments", [["--preset", "poster"], ["--seeds", "0"], ["--mnist-seeds", "-1"], ["music"]], ids=lambda a: a[-1]
 )
 def test_bad_input_ends_with_2_before_any_work(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossprop.papers.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2

@@ -11,8 +11,8 @@ from rich.table import Table
 from crossprop._support.formats import upper_first
 from crossprop.arena import Arena
 from crossprop.bench import Benchmark
+from crossprop.library import veeriah2017
 from crossprop.pages.comparisons import Answer
-from crossprop.papers import veeriah2017
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
 

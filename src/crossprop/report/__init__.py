@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crossprop.library.plans import Plan
+from crossprop.library.verdicts import Verdict
 from crossprop.pages.writing import write_page
-from crossprop.papers.plans import Plan
-from crossprop.papers.verdicts import Verdict
 from crossprop.report.sections import MEASURES, Headline, Story, sections_of
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from crossprop.library.plans import Charts, Plan
+from crossprop.library.story import Headline
+from crossprop.library.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.pages.charts import along, curves, examples_per_point, headline
-from crossprop.papers.plans import Charts, Plan
-from crossprop.papers.story import Headline
-from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:

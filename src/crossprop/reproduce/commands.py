@@ -11,10 +11,10 @@ from crossprop._support import checks as check
 from crossprop._support.flags import QUIET, Unset
 from crossprop._support.interrupts import interruptible
 from crossprop.engines import ENGINES
-from crossprop.papers import dohare2024, elsayed2024, sutton1992, veeriah2017
-from crossprop.papers.paper import Paper, Size, Version
-from crossprop.papers.veeriah2017.plans import PRESETS
-from crossprop.papers.verdicts import Verdict
+from crossprop.library import dohare2024, elsayed2024, sutton1992, veeriah2017
+from crossprop.library.paper import Paper, Size, Version
+from crossprop.library.veeriah2017.plans import PRESETS
+from crossprop.library.verdicts import Verdict
 from crossprop.progress import Say
 from crossprop.reproduce.folder import Folder
 from crossprop.reproduce.runner import mnist_for, rerun

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossprop._support.files import check_writable
-from crossprop.papers.plans import Plan
+from crossprop.library.plans import Plan
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
 

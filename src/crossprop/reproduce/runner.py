@@ -11,11 +11,11 @@ from crossprop._support.files import atomic_write
 from crossprop._support.formats import listed, plural
 from crossprop._version import __version__
 from crossprop.datasets import DataSet
+from crossprop.library.paper import Paper, Size, Version
+from crossprop.library.plans import Plan
+from crossprop.library.story import conclusions
+from crossprop.library.verdicts import Verdict, to_json, verdicts_on
 from crossprop.pages.facts import engine_words, machine
-from crossprop.papers.paper import Paper, Size, Version
-from crossprop.papers.plans import Plan
-from crossprop.papers.story import conclusions
-from crossprop.papers.verdicts import Verdict, to_json, verdicts_on
 from crossprop.progress import Say
 from crossprop.report import Story, write_report
 from crossprop.reproduce.folder import Folder

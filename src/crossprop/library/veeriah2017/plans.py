@@ -7,9 +7,9 @@ import jax
 from crossprop.datasets import DataSet
 from crossprop.figures import paper_curves
 from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
+from crossprop.library.paper import Version
+from crossprop.library.plans import Plan, Setting
 from crossprop.network import Network
-from crossprop.papers.paper import Version
-from crossprop.papers.plans import Plan, Setting
 from crossprop.streams import Geoff, LabelShift
 
 PRESETS = ("paper", "scripts")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crossprop._support.formats import span
-from crossprop.papers.verdicts import Bounds, Finding, Number
+from crossprop.library.verdicts import Bounds, Finding, Number
 from crossprop.statistics import paired_difference
 
 

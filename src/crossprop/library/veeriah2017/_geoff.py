@@ -1,11 +1,11 @@
 """The claims about GEOFF."""
 
-from crossprop.papers.measures import Runs
-from crossprop.papers.texts import INTERVALS, STRICT
-from crossprop.papers.veeriah2017 import _rules as rules
-from crossprop.papers.veeriah2017 import _texts as texts
-from crossprop.papers.veeriah2017._rules import BACKPROP, CROSSPROP, LOSS, MUCH, OUTGOING
-from crossprop.papers.verdicts import Claim
+from crossprop.library.measures import Runs
+from crossprop.library.texts import INTERVALS, STRICT
+from crossprop.library.veeriah2017 import _rules as rules
+from crossprop.library.veeriah2017 import _texts as texts
+from crossprop.library.veeriah2017._rules import BACKPROP, CROSSPROP, LOSS, MUCH, OUTGOING
+from crossprop.library.verdicts import Claim
 
 BOTH = "For crossprop and for crossprop-approx (eta 0), "
 

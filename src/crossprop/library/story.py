@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from crossprop._support.formats import listed, plural
-from crossprop.papers.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
+from crossprop.library.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 
 Leads = Mapping[str, Mapping[str | None, str]]
 """For each claim that a conclusion quotes, the sentence around the quote by verdict; None is for all other verdicts."""

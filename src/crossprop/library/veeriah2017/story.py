@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from crossprop._support.formats import upper_first
-from crossprop.papers.story import Headline, Leads
-from crossprop.papers.verdicts import DOES_NOT, HOLDS, Verdict
+from crossprop.library.story import Headline, Leads
+from crossprop.library.verdicts import DOES_NOT, HOLDS, Verdict
 
 INTRO = (
     "Crossprop learns features online, one example at a time: it credits the incoming weights U of hidden units by "

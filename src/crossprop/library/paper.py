@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from crossprop.datasets import DataSet
-from crossprop.papers.plans import Plan
-from crossprop.papers.story import Headline, Leads
-from crossprop.papers.verdicts import Claim, Verdict
+from crossprop.library.plans import Plan
+from crossprop.library.story import Headline, Leads
+from crossprop.library.verdicts import Claim, Verdict
 
 Size = Literal["quick", "small", "full"]
 T = TypeVar("T")

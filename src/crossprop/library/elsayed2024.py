@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 from crossprop.datasets import DataSet
 from crossprop.learners import Backprop, Learner
-from crossprop.network import Network
-from crossprop.optimizers import clip_weights
-from crossprop.papers import permuted, rules
-from crossprop.papers.measures import Runs
-from crossprop.papers.paper import Paper, Version
-from crossprop.papers.permuted import TASK_ERRORS, smaller
-from crossprop.papers.plans import Plan, Setting
-from crossprop.papers.story import Headline, Leads
-from crossprop.papers.texts import INTERVALS
-from crossprop.papers.verdicts import (
+from crossprop.library import permuted, rules
+from crossprop.library.measures import Runs
+from crossprop.library.paper import Paper, Version
+from crossprop.library.permuted import TASK_ERRORS, smaller
+from crossprop.library.plans import Plan, Setting
+from crossprop.library.story import Headline, Leads
+from crossprop.library.texts import INTERVALS
+from crossprop.library.verdicts import (
     DOES_NOT,
     HOLDS,
     Bounds,
@@ -26,6 +24,8 @@ from crossprop.papers.verdicts import (
     Verdict,
     joint_level,
 )
+from crossprop.network import Network
+from crossprop.optimizers import clip_weights
 from crossprop.streams import PermutedInputs
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from crossprop.datasets import DataSet
 from crossprop.execution import cores
 from crossprop.figures import paper_maps
 from crossprop.learners import Learner
-from crossprop.papers.paper import Version
-from crossprop.papers.plans import Plan
-from crossprop.papers.veeriah2017.plans import feature_learners, mnist_network, mnist_stream
+from crossprop.library.paper import Version
+from crossprop.library.plans import Plan
+from crossprop.library.veeriah2017.plans import feature_learners, mnist_network, mnist_stream
 from crossprop.progress import bar
 from crossprop.running import SCHEMA, States
 

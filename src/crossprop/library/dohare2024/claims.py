@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crossprop._support.formats import span
-from crossprop.papers import permuted, rules
-from crossprop.papers.dohare2024.plans import (
+from crossprop.library import permuted, rules
+from crossprop.library.dohare2024.plans import (
     ENDS,
     LINEAR,
     LOWEST,
@@ -18,11 +18,11 @@ from crossprop.papers.dohare2024.plans import (
     continual_name,
     name_of,
 )
-from crossprop.papers.measures import Quantity, Runs
-from crossprop.papers.permuted import TASK_ERRORS
-from crossprop.papers.story import Headline, Leads
-from crossprop.papers.texts import INTERVALS, STRICT
-from crossprop.papers.verdicts import (
+from crossprop.library.measures import Quantity, Runs
+from crossprop.library.permuted import TASK_ERRORS
+from crossprop.library.story import Headline, Leads
+from crossprop.library.texts import INTERVALS, STRICT
+from crossprop.library.verdicts import (
     DOES_NOT,
     HOLDS,
     IN_PART,

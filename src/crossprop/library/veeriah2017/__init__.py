@@ -1,11 +1,11 @@
 """Veeriah, Zhang and Sutton (2017), "Crossprop: Learning Representations by Stochastic Meta-Gradient Descent in Neural
 Networks": its experiments and its claims."""
 
-from crossprop.papers.paper import Paper
-from crossprop.papers.veeriah2017 import _clusters, _geoff, _mnist
-from crossprop.papers.veeriah2017.features import features_plan
-from crossprop.papers.veeriah2017.plans import geoff_plan, mnist_plan
-from crossprop.papers.veeriah2017.story import INTRO, LEADS, TERMS, headline
+from crossprop.library.paper import Paper
+from crossprop.library.veeriah2017 import _clusters, _geoff, _mnist
+from crossprop.library.veeriah2017.features import features_plan
+from crossprop.library.veeriah2017.plans import geoff_plan, mnist_plan
+from crossprop.library.veeriah2017.story import INTRO, LEADS, TERMS, headline
 
 OWN = (*_geoff.OWN_CLAIMS, *_mnist.OWN_CLAIMS)
 PAPER = Paper(

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from crossprop._support.formats import points, share
-from crossprop.papers.measures import Quantity, Runs
-from crossprop.papers.rules import mean_of
-from crossprop.papers.verdicts import (
+from crossprop.library.measures import Quantity, Runs
+from crossprop.library.rules import mean_of
+from crossprop.library.verdicts import (
     LESS_TIMES,
     MORE,
     MORE_TIMES,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crossprop._support.formats import ratio
-from crossprop.papers.verdicts import EQUAL, Bounds, CannotDecide, Finding, Number
+from crossprop.library.verdicts import EQUAL, Bounds, CannotDecide, Finding, Number
 from crossprop.records import phase_windows, visits, window_lengths
 from crossprop.statistics import paired_difference, paired_ratio
 

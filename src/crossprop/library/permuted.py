@@ -9,10 +9,10 @@ import numpy as np
 from crossprop._support.formats import points
 from crossprop.datasets import DataSet
 from crossprop.learners import Learner
-from crossprop.papers import rules
-from crossprop.papers.measures import Runs
-from crossprop.papers.plans import Charts, Plan, Setting
-from crossprop.papers.verdicts import Bounds, CannotDecide, Finding
+from crossprop.library import rules
+from crossprop.library.measures import Runs
+from crossprop.library.plans import Charts, Plan, Setting
+from crossprop.library.verdicts import Bounds, CannotDecide, Finding
 from crossprop.streams import PermutedInputs
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from crossprop.papers.measures import Runs
-from crossprop.papers.texts import INTERVALS, STRICT
-from crossprop.papers.veeriah2017 import _rules as rules
-from crossprop.papers.veeriah2017 import _texts as texts
-from crossprop.papers.veeriah2017._rules import CROSSPROP, ERROR, INCOMING, LOSS, MIXTURES, OUTGOING
-from crossprop.papers.verdicts import Claim, Judgement
+from crossprop.library.measures import Runs
+from crossprop.library.texts import INTERVALS, STRICT
+from crossprop.library.veeriah2017 import _rules as rules
+from crossprop.library.veeriah2017 import _texts as texts
+from crossprop.library.veeriah2017._rules import CROSSPROP, ERROR, INCOMING, LOSS, MIXTURES, OUTGOING
+from crossprop.library.verdicts import Claim, Judgement
 
 if TYPE_CHECKING:
     import xarray

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crossprop._support.formats import fixed, listed, points, share
-from crossprop.papers.rules import mean_of
-from crossprop.papers.texts import INTERVALS
-from crossprop.papers.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
+from crossprop.library.rules import mean_of
+from crossprop.library.texts import INTERVALS
+from crossprop.library.verdicts import Bounds, CannotDecide, Claim, Finding, Judgement, Number, Part, joint_level
 from crossprop.statistics import paired_difference
 
 if TYPE_CHECKING:

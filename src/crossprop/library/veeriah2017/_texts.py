@@ -1,7 +1,7 @@
 """Wording that the rules of several claims of this paper share."""
 
-from crossprop.papers.texts import STRICT
-from crossprop.papers.veeriah2017._rules import MUCH
+from crossprop.library.texts import STRICT
+from crossprop.library.veeriah2017._rules import MUCH
 
 ASYMPTOTIC = "Asymptotic: the last fifth of each task visit, mean over visits. "
 AFTER_SWITCH = "the first tenth of every visit but the first"

@@ -2,10 +2,10 @@
 
 from crossprop.figures import Published
 from crossprop.learners import Backprop, Learner
+from crossprop.library import permuted
+from crossprop.library.paper import Version
+from crossprop.library.plans import Charts, Plan, Setting
 from crossprop.network import Network
-from crossprop.papers import permuted
-from crossprop.papers.paper import Version
-from crossprop.papers.plans import Charts, Plan, Setting
 from crossprop.replacements import ContinualReplacement
 from crossprop.streams import PermutedInputs, SlowlyChanging
 

@@ -1,6 +1,6 @@
 """Wording that the rules of all claims share."""
 
-from crossprop.papers.verdicts import EQUAL
+from crossprop.library.verdicts import EQUAL
 
 TOGETHER = (
     "Student's t intervals of paired values, widened (Bonferroni) to hold for all comparisons of the claim together at"

@@ -12,16 +12,13 @@ import numpy as np
 
 from crossprop.figures import Along
 from crossprop.learners import Backprop
-from crossprop.network import Network
-from crossprop.optimizers import idbd
-from crossprop.optimizers.step_sizes import IDBDState
-from crossprop.papers import rules
-from crossprop.papers.measures import Quantity, Runs
-from crossprop.papers.paper import Paper, Version
-from crossprop.papers.plans import Charts, Plan, Setting
-from crossprop.papers.story import Headline, Leads
-from crossprop.papers.texts import INTERVALS, STRICT
-from crossprop.papers.verdicts import (
+from crossprop.library import rules
+from crossprop.library.measures import Quantity, Runs
+from crossprop.library.paper import Paper, Version
+from crossprop.library.plans import Charts, Plan, Setting
+from crossprop.library.story import Headline, Leads
+from crossprop.library.texts import INTERVALS, STRICT
+from crossprop.library.verdicts import (
     DOES_NOT,
     HOLDS,
     LESS_TIMES,
@@ -33,6 +30,9 @@ from crossprop.papers.verdicts import (
     Verdict,
     joint_level,
 )
+from crossprop.network import Network
+from crossprop.optimizers import idbd
+from crossprop.optimizers.step_sizes import IDBDState
 from crossprop.records import window_lengths
 from crossprop.streams import Tracking
 

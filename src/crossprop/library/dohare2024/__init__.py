@@ -1,8 +1,8 @@
 """Dohare et al. (2024), "Loss of plasticity in deep continual learning": slowly-changing regression, permuted MNIST."""
 
-from crossprop.papers.dohare2024.claims import CLAIMS, LEADS, headline
-from crossprop.papers.dohare2024.plans import continual_plan, mnist_plan, regression_plan
-from crossprop.papers.paper import Paper
+from crossprop.library.dohare2024.claims import CLAIMS, LEADS, headline
+from crossprop.library.dohare2024.plans import continual_plan, mnist_plan, regression_plan
+from crossprop.library.paper import Paper
 
 PAPER = Paper(
     source='Dohare et al. (2024), "Loss of plasticity in deep continual learning", Nature',
