@@ -20,8 +20,8 @@ import jax
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines import kernel
 from crossprop.engines.feeding import source_of
+from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Batch, Run
 from crossprop.execution import key_data
 

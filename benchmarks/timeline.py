@@ -15,7 +15,8 @@ import wide
 
 import crossprop as cp
 from crossprop import execution, running
-from crossprop.engines import feeding, kernel, kernel_layout, recorder, segments, session
+from crossprop.engines import feeding, recorder, segments, session
+from crossprop.engines.gpu import kernel, layout
 
 SHORTEST = 3e-4
 WATCHED = {
@@ -28,7 +29,7 @@ WATCHED = {
     recorder.Recorder: ("add", "results"),
     feeding.BatchFeed: ("__init__", "take"),
     feeding: ("sent",),
-    kernel_layout: ("gather", "begin"),
+    layout: ("gather", "begin"),
 }
 STEPS = 600 if wide.QUICK else 30_000
 

@@ -28,7 +28,7 @@ from jax import lax
 from turns import least, take_turns
 
 import crossprop as cp
-from crossprop.engines import gpu_programs
+from crossprop.engines.gpu import support
 from crossprop.learners import LEARNERS
 
 QUICK = "--quick" in sys.argv
@@ -64,7 +64,7 @@ CASES = {
 
 
 def use_programs(on: bool) -> None:
-    gpu_programs.FOR_WIDE_NETWORKS = on
+    support.FOR_WIDE_NETWORKS = on
 
 
 CONTENDERS = {"programs": True, "without": False}

@@ -36,12 +36,13 @@ settings.load_profile("crossprop")
 install_import_hook("crossprop", "shapes.checked")  # for what is imported from here on
 
 from crossprop._support import xla  # noqa: E402
-from crossprop.engines import gpu_programs, segments  # noqa: E402
+from crossprop.engines import segments  # noqa: E402
+from crossprop.engines.gpu import support  # noqa: E402
 from crossprop.learners import LEARNERS  # noqa: E402
 from crossprop.replacements import REPLACEMENTS  # noqa: E402
 from crossprop.streams import STREAMS  # noqa: E402
 
-gpu_programs.FOR_WIDE_NETWORKS = False  # a CPU runs GPU programs in the interpreter alone
+support.FOR_WIDE_NETWORKS = False  # a CPU runs GPU programs in the interpreter alone
 segments.MOST_SIDE_BY_SIDE = 64  # tests that lay runs out as on a GPU do so on a CPU, where thousands take long
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop.engines import choose, chunked, kernel, scan
+from crossprop.engines import choose, chunked, scan
 from crossprop.engines.feeding import source_of
+from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Batch, Observers, Run
 from crossprop.execution import key_data
 from own_learners import Replay, Sizes

@@ -22,8 +22,9 @@ import crossprop as cp
 from crossprop._support.files import write_json
 from crossprop.arena.page import _charts, per_task
 from crossprop.checkpoints import Checkpoints
-from crossprop.engines import chunked, kernel, scan
+from crossprop.engines import chunked, scan
 from crossprop.engines.feeding import source_of
+from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import key_data

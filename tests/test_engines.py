@@ -16,9 +16,10 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import crossprop as cp
 from crossprop._support import xla
-from crossprop.engines import ENGINES, choose, chunked, gpu_programs, kernel, kernel_layout, scan, segments
+from crossprop.engines import ENGINES, choose, chunked, scan, segments
 from crossprop.engines.feeding import BatchFeed, source_of
-from crossprop.engines.fma_rewrite import PLAIN, fma_rewritten
+from crossprop.engines.gpu import kernel, layout, support
+from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Observers, Run
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
@@ -222,8 +223,8 @@ def test_a_call_of_the_kernel_has_about_twice_the_runs_that_fit_on_chip(monkeypa
 def test_inputs_are_distributed_one_by_one_where_much_is_kept_on_chip(optimizer, matrices, sizes):
     network = cp.Network(20, 500, bias=True)
     learner = (cp.Crossprop if matrices else cp.Backprop)(network, 0.1, optimizer=optimizer)
-    assert [piece.stop - piece.start for piece in kernel_layout.pieces(learner)] == [*sizes, 1]
-    assert [piece.stop - piece.start for piece in kernel_layout.input_pieces(learner)] == sizes
+    assert [piece.stop - piece.start for piece in layout.pieces(learner)] == [*sizes, 1]
+    assert [piece.stop - piece.start for piece in layout.input_pieces(learner)] == sizes
 
 
 @pytest.mark.parametrize(
@@ -239,9 +240,9 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     learner = cp.Crossprop(network, 0.01, eta=0.5)
     sample = random_examples(network, 12).sample(cp.keys(0)[0])
     state = learner.init(cp.keys(0)[1])
-    pieces, whole = kernel_layout.in_pieces(learner, state), to_unit_major(state)
-    rows = [piece for piece in kernel_layout.pieces(learner) if piece.start < inputs]
-    step = jax.jit(fma_rewritten(partial(learn, kernel_layout.padded_stack(learner)), PLAIN))
+    pieces, whole = layout.in_pieces(learner, state), to_unit_major(state)
+    rows = [piece for piece in layout.pieces(learner) if piece.start < inputs]
+    step = jax.jit(fma_rewritten(partial(learn, layout.padded_stack(learner)), PLAIN))
     plain = jax.jit(partial(learn, Stack.of(learner)))
     for x, y in zip(sample.x, sample.y, strict=True):
         parts = tuple(jnp.asarray(x[row]) for row in rows) + (jnp.ones(1),) * network.bias
@@ -254,7 +255,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     assert not incoming[:, hidden:].any()
     assert not pieces.outgoing[0][3:].any() and not pieces.outgoing[0][:, hidden:].any()
     assert not any(piece[..., hidden:].any() or piece[3:].any() for piece in pieces.layers[0].memory)
-    joined = kernel_layout.out_of_pieces(learner, pieces)
+    joined = layout.out_of_pieces(learner, pieces)
     assert_close_states(joined, to_state(network, whole), rtol=1e-3, atol=1e-5)
 
 
@@ -272,7 +273,7 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
     state = jax.tree.map(lambda leaf: leaf + next(filled), learner.init(cp.keys(0)[1]))
     if rule == "frozen":  # what its optimizer keeps for the incoming weights never changes, and is left out
         state = state._replace(optimizer=(learner.init(cp.keys(0)[1]).optimizer[0], state.optimizer[1]))
-    back = kernel_layout.out_of_pieces(learner, kernel_layout.in_pieces(learner, state))
+    back = layout.out_of_pieces(learner, layout.in_pieces(learner, state))
     assert jax.tree.structure(back) == jax.tree.structure(state)
     jax.tree.map(np.testing.assert_array_equal, back, state)
 
@@ -282,15 +283,15 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
 
 def traced_kernel(learner, steps=4):
     """The kernel of one segment, traced for a GPU."""
-    runs, outputs = runs_of(learner, steps), kernel_layout.power(learner.network.outputs)
+    runs, outputs = runs_of(learner, steps), layout.power(learner.network.outputs)
     feed = BatchFeed([run.source for run in runs], steps, 0, outputs)
-    initial, own = kernel_layout.gather(runs, np.asarray(feed.place))
+    initial, own = layout.gather(runs, np.asarray(feed.place))
     examples = feed.take(0, steps)
-    shared = kernel_layout.Shared(
+    shared = layout.Shared(
         examples.pool.astype(jnp.float32), examples.rows, examples.y, *kernel.initial_weights(initial)
     )
     sums = {name: jnp.zeros(1) for name in segments.summed_names(learner, Observers())}
-    progress = jax.eval_shape(kernel_layout.begin, initial, own)
+    progress = jax.eval_shape(layout.begin, initial, own)
     bounds = np.array([0, steps, 2], np.int32)
     return kernel._segment.trace(learner, False, 3, shared, own, progress, sums, bounds)
 
@@ -460,13 +461,13 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
         "the kernel engine keeps a run's state on chip, at most 45,000 numbers with their padding; "
         "this learner has 344,064"
     )
-    monkeypatch.setattr(gpu_programs, "triton", None)
+    monkeypatch.setattr(support, "triton", None)
     assert "needs Pallas's Triton backend" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
     assert choose(cp.Backprop(GEOFF, 1e-3), "gpu") == "scan"
     monkeypatch.undo()
     for capability in ("7.5", "gfx942"):
         with monkeypatch.context() as patched:
-            patched.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
+            patched.setattr(support, "FOR_WIDE_NETWORKS", True)
             patched.setattr(jax, "local_devices", lambda: [SimpleNamespace(compute_capability=capability)])  # noqa: B023
             assert f"this one has {capability}" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
             assert chunked.tiling_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None

@@ -10,11 +10,12 @@ import optax
 import pytest
 
 import crossprop as cp
-from crossprop.engines import chunked, gpu_programs, parts, products, scan, segments
-from crossprop.engines.kernel_layout import padded_stack, split_work
-from crossprop.engines.parts import stack_of_units
+from crossprop.engines import chunked, scan, segments
+from crossprop.engines.gpu import parts, products, support
+from crossprop.engines.gpu.layout import padded_stack, split_work
+from crossprop.engines.gpu.parts import stack_of_units
+from crossprop.engines.gpu.shares import axes_of_units
 from crossprop.engines.protocol import Batch, Rows, Run
-from crossprop.engines.shares import axes_of_units
 from crossprop.learners.unit_major import to_unit_major
 from crossprop.learners.update import respond
 from for_cuda import Gathered, joined, lower_for_cuda, split
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @pytest.fixture
 def programs(monkeypatch):
     """Runs of the chunked engine as on a GPU, in the interpreter, four side by side."""
-    monkeypatch.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
+    monkeypatch.setattr(support, "FOR_WIDE_NETWORKS", True)
     monkeypatch.setattr(chunked, "PART_OF_PROGRAM", 8)
     monkeypatch.setattr(chunked, "batch_width", lambda learner, platform, most: 4)
     monkeypatch.setattr(parts, "MOST_ROWS", 4)
@@ -215,7 +216,7 @@ def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):
     network = cp.Network(784, (256, 256), 10, loss="softmax")
     backprop = cp.Backprop(network, 1e-3)
     assert tiling(backprop).programs == 1, "no GPU is here"
-    monkeypatch.setattr(gpu_programs, "multiprocessors", lambda: 132)
+    monkeypatch.setattr(support, "multiprocessors", lambda: 132)
     assert tiling(backprop) == parts.Tiling(rows=8, warps=8, programs=2)
     assert tiling(cp.Foresight(network, 1e-3)) == parts.Tiling(rows=8, warps=8, programs=4)
     assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 32
@@ -229,7 +230,7 @@ def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):
         cp.Backprop(cp.Network(784, (256, 256, 8), 10), 1e-3),
     ):
         assert getattr(tiling(other), "programs", 1) == 1
-    monkeypatch.setattr(gpu_programs, "multiprocessors", lambda: 20)
+    monkeypatch.setattr(support, "multiprocessors", lambda: 20)
     assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 16
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "there")
     assert tiling(backprop).programs == 1

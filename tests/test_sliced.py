@@ -12,11 +12,12 @@ import pytest
 from jax import lax
 
 import crossprop as cp
-from crossprop.engines import gpu_programs, scan, sliced
-from crossprop.engines.kernel_layout import in_pieces, input_pieces, out_of_pieces
+from crossprop.engines import scan
+from crossprop.engines.gpu import sliced, support
+from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces
+from crossprop.engines.gpu.sliced import Slice, SlicedLoop
 from crossprop.engines.protocol import Batch, Observers, Rows, Run, Sums
 from crossprop.engines.segments import LoopSession
-from crossprop.engines.sliced import Slice, SlicedLoop
 from crossprop.learners.unit_major import Stack
 from crossprop.learners.update import learn
 from crossprop.metrics import plasticity
@@ -43,8 +44,8 @@ def by_programs(runs):
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(gpu_programs, "FOR_WIDE_NETWORKS", True)
-    monkeypatch.setattr(gpu_programs, "multiprocessors", lambda: 132)
+    monkeypatch.setattr(support, "FOR_WIDE_NETWORKS", True)
+    monkeypatch.setattr(support, "multiprocessors", lambda: 132)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatc
     assert programs(cp.Frozen(network, 1e-3, optimizer="adam")) is None
     with jax.enable_x64(True):
         assert programs(adam) is None
-    monkeypatch.setattr(gpu_programs, "multiprocessors", lambda: 100)
+    monkeypatch.setattr(support, "multiprocessors", lambda: 100)
     assert programs(adam) == 64  # twice as many numbers each
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "there")
     assert programs(adam) is None

@@ -3,9 +3,9 @@
 - `set_xla_metadata`, with `inlineable` and `xla_cpu_small_call`: loops as one compiled function, 1.2 to 3.7x with JAX
   0.10 and 0.11. Without it a loop is a list of functions. Tested in `test_one_function`.
 - The equations of `jax.make_jaxpr`: whether a loop consists of simple operations. Without them it does not count as
-  one. The kernel engine evaluates them, too, for shorter GPU instructions (`engines/fma_rewrite.py`); it would fail,
-  and `engine="scan"` would not. Tested in `test_one_function` and `test_engines`.
-- Pallas's Triton backend: programs on GPUs. Without it all engines are XLA's loops (`engines/gpu_programs.py`). Tested
+  one. The kernel engine evaluates them, too, for shorter GPU instructions (`engines/gpu/fma_rewrite.py`); it would
+  fail, and `engine="scan"` would not. Tested in `test_one_function` and `test_engines`.
+- Pallas's Triton backend: programs on GPUs. Without it all engines are XLA's loops (`engines/gpu/support.py`). Tested
   in `test_engines`.
 - Compiler options (`known_options`): on a GPU the same bits in every process. Unknown ones are left out. Tested in
   `test_engines`.

@@ -1,6 +1,7 @@
 """Ways to execute runs: they differ in speed, never in meaning."""
 
-from crossprop.engines import chunked, kernel, scan
+from crossprop.engines import chunked, scan
+from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Engine, Observers
 from crossprop.learners.base import Learner
 

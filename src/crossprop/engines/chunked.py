@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from crossprop.engines import gpu_programs, parts, products
-from crossprop.engines.kernel_layout import power
-from crossprop.engines.parts import Tiling
+from crossprop.engines.gpu import parts, products, support
+from crossprop.engines.gpu.layout import power
+from crossprop.engines.gpu.parts import Tiling
 from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import unit_drifts
@@ -71,7 +71,7 @@ def width(learner: Learner, platform: str) -> int:
 
 def tiling_for(learner: Learner, platform: str, interpret: bool = False) -> Tiling | None:
     """How parts become programs on this kind of device, or None where they are loops: by device, sizes and rule."""
-    if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
+    if not support.FOR_WIDE_NETWORKS or support.why_no_programs(platform) is not None:
         return None
     return parts.tiling_for(learner, interpret)
 

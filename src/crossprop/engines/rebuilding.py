@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from crossprop.engines import parts, products
-from crossprop.engines.parts import Tiling
-from crossprop.engines.products import Change
+from crossprop.engines.gpu import parts, products
+from crossprop.engines.gpu.parts import Tiling
+from crossprop.engines.gpu.products import Change
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, CreditRule
 from crossprop.learners.layer_update import after, weigh_memories

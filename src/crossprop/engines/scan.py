@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from crossprop.engines import sliced
+from crossprop.engines.gpu import sliced
+from crossprop.engines.gpu.sliced import SlicedLoop
 from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width, norm
-from crossprop.engines.sliced import SlicedLoop
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order

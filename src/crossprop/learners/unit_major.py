@@ -54,7 +54,7 @@ class UnitMajorState(eqx.Module):
 
 @runtime_checkable
 class Arithmetic(Protocol):
-    """How a layout multiplies, in one layer: `Network` for whole arrays, `kernel_layout.PaddedNetwork` for padded
+    """How a layout multiplies, in one layer: `Network` for whole arrays, `gpu.layout.PaddedNetwork` for padded
     pieces."""
 
     def with_constant(self, values: Any, /) -> Any:

@@ -16,13 +16,13 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines import gpu_programs
-from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
-from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import in_pieces, input_pieces, out_of_pieces, power, state_numbers, with_numbers
+from crossprop.engines.gpu import support
+from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces, power, state_numbers, with_numbers
+from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
+from crossprop.engines.gpu.support import triton
 from crossprop.engines.protocol import Observers, Rows, Sums
 from crossprop.engines.segments import add_block, moves, norm
-from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import learn
@@ -37,9 +37,9 @@ OPTIMIZERS = ("adam", "rmsprop")
 
 def programs_for(learner: Learner, platform: str, observers: Observers) -> int | None:
     """How many programs a run is split into, or None if it is not split; it depends on device, sizes and rule alone."""
-    if not gpu_programs.FOR_WIDE_NETWORKS or gpu_programs.why_no_programs(platform) is not None:
+    if not support.FOR_WIDE_NETWORKS or support.why_no_programs(platform) is not None:
         return None
-    if not gpu_programs.may_wait():
+    if not support.may_wait():
         return None
     if float_type() != np.float32 or observers.see_after:
         return None
@@ -50,7 +50,7 @@ def programs_for(learner: Learner, platform: str, observers: Observers) -> int |
     network = learner.network
     if len(network.sizes) != 1 or network.layer_norm or network.inputs < FEWEST_INPUTS:
         return None
-    numbers, most = state_numbers(learner), min(gpu_programs.multiprocessors(), power(network.units))
+    numbers, most = state_numbers(learner), min(support.multiprocessors(), power(network.units))
     fitting = (power(-(-numbers // each)) for each in (NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM))
     return next((programs for programs in fitting if programs <= most), None)
 

@@ -13,11 +13,11 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from crossprop._support.programs import program
-from crossprop.engines import kernel_layout
 from crossprop.engines.feeding import BatchFeed
-from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
-from crossprop.engines.gpu_programs import multiprocessors, triton, why_no_programs
-from crossprop.engines.kernel_layout import OfRuns, Shared, padded_stack, state_numbers
+from crossprop.engines.gpu import layout
+from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu.layout import OfRuns, Shared, padded_stack, state_numbers
+from crossprop.engines.gpu.support import multiprocessors, triton, why_no_programs
 from crossprop.engines.protocol import Batch, Observers, Session
 from crossprop.engines.segments import most_windows, summed_names
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
@@ -84,15 +84,15 @@ class KernelSession(SegmentedSession):
         super().__init__(batch, whole_windows(STEPS, batch.record_every))
         self.interpret, rule = interpret, batch.runs[0].learner
         assert isinstance(rule, CreditRule)
-        self.rule, outputs = rule, kernel_layout.power(rule.network.outputs)
+        self.rule, outputs = rule, layout.power(rule.network.outputs)
         self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs, batch.steps)
-        self.initial, self.own = kernel_layout.gather(batch.runs, np.asarray(self.feed.place))
-        self.progress = kernel_layout.begin(self.initial, self.own)
+        self.initial, self.own = layout.gather(batch.runs, np.asarray(self.feed.place))
+        self.progress = layout.begin(self.initial, self.own)
         if batch.runs[0].start is not None:
             states = [run.start for run in batch.runs]
             states += [states[0]] * (len(self.own.place) - len(states))
             stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-            self.progress = self.progress._replace(work=kernel_layout.entered(rule, self.own.numbers, stacked))
+            self.progress = self.progress._replace(work=layout.entered(rule, self.own.numbers, stacked))
 
     def examples(self, count: int) -> Shared:
         """What the runs share in the next `count` steps, on the device."""
@@ -110,7 +110,7 @@ class KernelSession(SegmentedSession):
         return records
 
     def states(self) -> list[State]:
-        states = kernel_layout.left(self.rule, self.own.numbers, self.progress.work)
+        states = layout.left(self.rule, self.own.numbers, self.progress.work)
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
 
@@ -126,7 +126,7 @@ def _warps(rule: CreditRule) -> int:
     """How many groups of 32 threads share a run: few wait less for each other, many have more registers, which a deep
     network needs for both layers at once."""
     threads = state_numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.sizes) == 1 else NUMBERS_PER_THREAD_DEEP)
-    return int(np.clip(kernel_layout.power(int(np.ceil(threads / 32))), 1, 16))
+    return int(np.clip(layout.power(int(np.ceil(threads / 32))), 1, 16))
 
 
 # The program.
@@ -172,14 +172,14 @@ def _run_one(
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     run = pl.program_id(0)
     network, count = rule.network, own.numbers.shape[1]
-    rule = kernel_layout.with_numbers(rule, [own.numbers[run, i] for i in range(count)])
+    rule = layout.with_numbers(rule, [own.numbers[run, i] for i in range(count)])
     update = fma_rewritten(partial(learn, padded_stack(rule)), PLAIN if interpret else GPU)
     source, value, alive = own.place[run, 0], own.place[run, 1], own.place[run, 2]
     start, record_every = bounds[0], bounds[2]
     stop = jnp.where(alive > 0, bounds[1], start)
     first_window = start // record_every
     final = shared.rows.shape[1] - 1
-    rows = kernel_layout.input_pieces(rule)
+    rows = layout.input_pieces(rule)
 
     def example(at: Any) -> Any:
         row, y = shared.rows[source, at], shared.y[source, at]

@@ -20,10 +20,9 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines import gpu_programs
-from crossprop.engines.fma_rewrite import GPU, PLAIN, fma_rewritten
-from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import (
+from crossprop.engines.gpu import support
+from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
+from crossprop.engines.gpu.layout import (
     PaddedNetwork,
     joined_work,
     padded_stack,
@@ -31,8 +30,9 @@ from crossprop.engines.kernel_layout import (
     split_work,
     with_numbers,
 )
+from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
+from crossprop.engines.gpu.support import triton
 from crossprop.engines.segments import moves
-from crossprop.engines.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Credit, CreditRule, Learner
 from crossprop.learners.crossprop_approx import CrosspropApprox
@@ -92,11 +92,11 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
 def _programs(learner: CreditRule, numbers: int) -> int:
     """How many programs share a run with so many numbers above the first layer's rows."""
     network = learner.network
-    if len(network.sizes) != 2 or network.layer_norm or not gpu_programs.may_wait():
+    if len(network.sizes) != 2 or network.layer_norm or not support.may_wait():
         return 1
     if not all(type(rule) in ADD_UP for rule in learner.by_layer()):
         return 1
-    most = min(gpu_programs.multiprocessors(), power(network.sizes[1]) // FEWEST_UNITS)
+    most = min(support.multiprocessors(), power(network.sizes[1]) // FEWEST_UNITS)
     programs = min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
     return programs if programs * power(network.sizes[0]) <= MOST_EXCHANGED else 1
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import PaddedNetwork
+from crossprop.engines.gpu.layout import PaddedNetwork
+from crossprop.engines.gpu.support import triton
 from crossprop.learners.unit_major import UnitMajorState
 
 

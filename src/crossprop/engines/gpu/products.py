@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines.gpu_programs import triton
-from crossprop.engines.kernel_layout import power
+from crossprop.engines.gpu.layout import power
+from crossprop.engines.gpu.support import triton
 
 
 class Tile(NamedTuple):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crossprop.engines.gpu_programs import triton
+from crossprop.engines.gpu.support import triton
 
 
 class Instructions(NamedTuple):
