@@ -41,8 +41,9 @@ LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox",
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
 INSTALLED = {"site-packages", "dist-packages"}
 MAIN = "__main__"
-UNSEEN = {"open", "eval", "exec", "globals", "__import__", "import_module", "environ", "getenv"}
-"""Names that code uses to reach other code or values; a warning tells of them."""
+UNSEEN = {"eval", "exec", "globals", "__import__", "import_module", "environ", "getenv"}
+"""Names by which code reaches other code or settings; a warning tells of them. Files that it reads are data: a warning
+for them would come with every sweep over a data set, and see `open` but not `np.load`."""
 MOST_PARTS = 100_000
 """Values with more parts than this are not hashed completely."""
 WRAPPERS = {
@@ -301,11 +302,11 @@ class _Walk:
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
         array = np.asarray(value)
-        self.say("array", array.shape, array.dtype.str)
+        self.say("array", array.shape, array.dtype.str, array.dtype.name)
         if array.dtype.hasobject:
             self.visit(array.tolist())
         else:
-            self.digest.update(hashlib.sha256(np.ascontiguousarray(array).data).digest())
+            self.digest.update(hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).digest())
 
     def _module(self, name: str) -> None:
         """The source of a module, and of all modules of the user's own that it imports."""
