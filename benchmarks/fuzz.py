@@ -43,12 +43,12 @@ from crossprop._support import memory
 from crossprop.arena.listing import read_listing
 from crossprop.datasets.fetching import Archive, Origin, sha256, tar_members
 from crossprop.datasets.mnist_files import MNIST
+from crossprop.experiments import SweepSpec
+from crossprop.experiments.toml import read_spec
 from crossprop.learners import LEARNERS
 from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.record_files import read_records, write_records
 from crossprop.replacements import REPLACEMENTS
-from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.toml import read_spec
 
 FREE = 2**29
 NAMED = (ValueError, TypeError, OSError)

@@ -113,7 +113,7 @@ def compare(store: Path, expected: dict[str, bytes]) -> bool:
     child = os.fork()
     if not child:
         warnings.simplefilter("error")
-        from crossprop.sweeps.store import read_store
+        from crossprop.experiments.store import read_store
 
         blocks = read_store(store)[1]
         runs = [(block.identity, seed) for block in blocks for seed in block.seeds.tolist()]

@@ -20,8 +20,8 @@ import numpy as np
 import crossprop as cp
 from crossprop.engines.protocol import RunResult
 from crossprop.execution import CellResult
-from crossprop.sweeps.status import status
-BLOCKS, SWEEP = sys.modules["crossprop.sweeps.blocks"], sys.modules["crossprop.sweeps"]
+from crossprop.experiments.status import status
+BLOCKS, SWEEP = sys.modules["crossprop.experiments.blocks"], sys.modules["crossprop.experiments"]
 numbers = np.random.default_rng(0).normal(size=(3, 200)).astype(np.float32)
 
 class Instant:

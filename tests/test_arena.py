@@ -23,11 +23,11 @@ from crossprop.arena.page import _group, per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
+from crossprop.experiments.evaluate import Choice, compare
 from crossprop.learners import LEARNERS
 from crossprop.pages.comparisons import forest_mark
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
-from crossprop.sweeps.evaluate import Choice, compare
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 QUICK = ["backprop", "foresight", "adam", "foresight-adam"]
@@ -95,7 +95,7 @@ def test_features_and_weights_are_recorded_over_time(arena):
 
 @pytest.mark.long
 def test_an_arena_that_is_done_is_written_again_without_a_run(arena, monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
+    monkeypatch.setattr(sys.modules["crossprop.experiments.blocks"], "Executor", None)
     monkeypatch.setattr("crossprop.costs.measure_costs", None)
     main(["arena", "--quick", "--out", str(arena)])
     assert "proves nothing" in " ".join(capsys.readouterr().out.split())

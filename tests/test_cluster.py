@@ -21,8 +21,8 @@ from distributed import Client, LocalCluster, get_worker
 import crossprop as cp
 import crossprop.cli
 from crossprop.execution import RunOptions
-from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.workers import OtherCode, Workers
+from crossprop.experiments import SweepSpec
+from crossprop.experiments.workers import OtherCode, Workers
 from same import assert_same_sweeps
 from slow import Slow, most_at_a_time, told
 from waiting import until
@@ -30,8 +30,8 @@ from waiting import until
 NET = cp.Network(inputs=6, hidden=8)
 LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
 NOWHERE = "tcp://127.0.0.1:9"
-BLOCKS = sys.modules["crossprop.sweeps.blocks"]
-CLUSTER = sys.modules["crossprop.sweeps.cluster"]
+BLOCKS = sys.modules["crossprop.experiments.blocks"]
+CLUSTER = sys.modules["crossprop.experiments.cluster"]
 
 # Compiled as the workers compile, for the numbers are to be the same bits.
 pytestmark = pytest.mark.usefixtures("unoptimized")

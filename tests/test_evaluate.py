@@ -11,9 +11,9 @@ import xarray
 
 import crossprop as cp
 import crossprop.cli
+from crossprop.experiments.evaluate import choose, edges, scores
+from crossprop.experiments.store import read_header, read_store
 from crossprop.records import phase_weights
-from crossprop.sweeps.evaluate import choose, edges, scores
-from crossprop.sweeps.store import read_header, read_store
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -91,7 +91,7 @@ def test_fresh_seeds_are_told_in_the_store_and_never_shown_among_the_sweeps(stor
 
 
 def test_what_is_evaluated_is_not_run_again(store, monkeypatch):
-    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
+    monkeypatch.setattr(sys.modules["crossprop.experiments.blocks"], "Executor", None)
     records = swept(store)
     assert all(each.seed.values.tolist() == [0, 1] for each in records.values())
 

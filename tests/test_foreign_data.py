@@ -11,8 +11,8 @@ import pytest
 
 import crossprop as cp
 from crossprop.datasets.mnist_files import MNIST
-from crossprop.sweeps.blocks import build_blocks
-from crossprop.sweeps.toml import read_spec
+from crossprop.experiments.blocks import build_blocks
+from crossprop.experiments.toml import read_spec
 
 NET = cp.Network(inputs=3, hidden=4)
 X = np.arange(18.0).reshape(6, 3)

@@ -16,11 +16,11 @@ import reference
 import reference_optimizers as judges
 from crossprop.engines import scan
 from crossprop.engines.session import plain_numbers
+from crossprop.experiments.toml import read_spec
 from crossprop.network import LOSSES
 from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.optimizers.noise import normal
 from crossprop.specification import build
-from crossprop.sweeps.toml import read_spec
 from same import assert_same_states
 from test_continuing import advanced, session
 from test_equations import RULES, covering, distance, live

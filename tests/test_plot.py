@@ -10,10 +10,10 @@ from matplotlib.image import imread
 import crossprop as cp
 from browser import Opened, data_of, violations
 from crossprop.cli import main
+from crossprop.experiments.results import read_results, value_text
 from crossprop.plot import plot
 from crossprop.plot.findings import conclusions
 from crossprop.plot.numbers import groups, thinned
-from crossprop.sweeps.results import read_results, value_text
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -16,9 +16,9 @@ import reference_replacements
 from crossprop import specification
 from crossprop.configuration import configuration
 from crossprop.engines import ENGINES, choose
+from crossprop.experiments.results import reference_of
 from crossprop.records import LearnerInfo, learner_info
 from crossprop.replacements import REPLACEMENTS
-from crossprop.sweeps.results import reference_of
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")
 STEPS = 200

@@ -16,16 +16,16 @@ from browser import Opened, violations
 from crossprop import datasets
 from crossprop.cli import main
 from crossprop.datasets import DataSet
+from crossprop.experiments import SweepSpec, netcdf
+from crossprop.experiments.evaluate import Choice, Comparison
+from crossprop.experiments.results import read_results
+from crossprop.experiments.toml import read_spec
+from crossprop.experiments.widening import fill_widening, next_value, refined, widened
 from crossprop.pages.comparisons import Answer
 from crossprop.statistics import Estimate, Paired
 from crossprop.study import Study
 from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
 from crossprop.study.columns import columns_of, spec_of
-from crossprop.sweeps import SweepSpec, netcdf
-from crossprop.sweeps.evaluate import Choice, Comparison
-from crossprop.sweeps.results import read_results
-from crossprop.sweeps.toml import read_spec
-from crossprop.sweeps.widening import fill_widening, next_value, refined, widened
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -186,7 +186,7 @@ def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path, monkeypatc
         store=tmp_path / "store",
         evaluate=2,
     )
-    monkeypatch.setattr("crossprop.sweeps.widening.MOST_REFINEMENTS", 1)
+    monkeypatch.setattr("crossprop.experiments.widening.MOST_REFINEMENTS", 1)
     fill_widening(spec, rounds=0, resolution=2)
     (found,) = read_results(tmp_path / "store").learners.values()
     assert found.choice.edges == ("step_size",) and found.grid.over["step_size"] == [2**-7, 2**-6]
@@ -242,7 +242,7 @@ def test_percent_and_verdict_follow_the_difference(study):
 
 @pytest.mark.long
 def test_a_study_that_is_done_is_written_again_without_a_run(study, monkeypatch, capsys):
-    monkeypatch.setattr(sys.modules["crossprop.sweeps.blocks"], "Executor", None)
+    monkeypatch.setattr(sys.modules["crossprop.experiments.blocks"], "Executor", None)
     main(["study", "geoff", "--quick", "--out", str(study)])
     said = " ".join(capsys.readouterr().out.split())
     assert "The page is" in said and "This was the quick version" in said and "proves nothing" in said

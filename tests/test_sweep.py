@@ -14,9 +14,9 @@ import pytest
 import crossprop as cp
 from crossprop.cli import main
 from crossprop.engines import segments
+from crossprop.experiments.grid import checked_grids
+from crossprop.experiments.toml import read_spec
 from crossprop.learners import LEARNERS
-from crossprop.sweeps.grid import checked_grids
-from crossprop.sweeps.toml import read_spec
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

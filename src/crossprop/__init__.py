@@ -13,6 +13,11 @@ from crossprop import replacements as replacements
 from crossprop._version import __version__ as __version__
 from crossprop.execution import keys as keys
 from crossprop.execution import use_compilation_cache as use_compilation_cache
+from crossprop.experiments import compare as compare
+from crossprop.experiments import logspace as logspace
+from crossprop.experiments import open_evaluation as open_evaluation
+from crossprop.experiments import open_sweep as open_sweep
+from crossprop.experiments import sweep as sweep
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
 from crossprop.learners import CreditRule as CreditRule
@@ -44,8 +49,3 @@ from crossprop.streams import RandomLabels as RandomLabels
 from crossprop.streams import SlowlyChanging as SlowlyChanging
 from crossprop.streams import Stream as Stream
 from crossprop.streams import Tracking as Tracking
-from crossprop.sweeps import compare as compare
-from crossprop.sweeps import logspace as logspace
-from crossprop.sweeps import open_evaluation as open_evaluation
-from crossprop.sweeps import open_sweep as open_sweep
-from crossprop.sweeps import sweep as sweep

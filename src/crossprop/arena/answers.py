@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from crossprop._support.formats import listed, plural, span, upper_first
 from crossprop.arena.standing import CONTROLS, QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
+from crossprop.experiments.evaluate import Comparison, compare
 from crossprop.pages.comparisons import Answer
-from crossprop.sweeps.evaluate import Comparison, compare
 
 if TYPE_CHECKING:
     import xarray

@@ -12,13 +12,13 @@ import numpy as np
 from crossprop import metrics, probes
 from crossprop._support import checks as check
 from crossprop.engines.protocol import Metric, Probe
+from crossprop.experiments import SweepSpec
+from crossprop.experiments.toml import read_toml, spec_of_table
 from crossprop.learners import State
 from crossprop.network import Network
 from crossprop.registry import import_modules
 from crossprop.specification import as_table, build_network, build_stream, check_keys, learner_tables
 from crossprop.streams import Stream
-from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.toml import read_toml, spec_of_table
 
 OF_ALL = (
     *("import", "reference", "settings", "seeds", "evaluate", "plasticity"),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crossprop.costs import Cost
+from crossprop.experiments.evaluate import Choice, Comparison, compare
+from crossprop.experiments.results import SweepResults
 from crossprop.figures import is_control
 from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
-from crossprop.sweeps.evaluate import Choice, Comparison, compare
-from crossprop.sweeps.results import SweepResults
 
 if TYPE_CHECKING:
     import xarray

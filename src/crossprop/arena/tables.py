@@ -6,9 +6,9 @@ from pathlib import Path
 
 from crossprop._support.formats import fixed, minus_signs
 from crossprop.arena.standing import QUESTIONS, Results
+from crossprop.experiments.evaluate import LEVEL, Comparison
+from crossprop.experiments.results import SweepResults
 from crossprop.pages.writing import write_table
-from crossprop.sweeps.evaluate import LEVEL, Comparison
-from crossprop.sweeps.results import SweepResults
 
 HEAD = (
     *("stream", "title", "learner", *QUESTIONS, "rank", "rank low", "rank high", "mean"),

@@ -8,13 +8,13 @@ from tyro.conf import UseAppendAction, arg
 from crossprop._support import checks as check
 from crossprop._support.flags import Unset
 from crossprop.engines import ENGINES
+from crossprop.experiments.toml import parse_value
 from crossprop.learners import LEARNERS
 from crossprop.network import ACTIVATIONS
 from crossprop.optimizers import NAMES
 from crossprop.replacements import replacement_names
 from crossprop.specification import LEARNER_FLAGS
 from crossprop.streams import STREAMS
-from crossprop.sweeps.toml import parse_value
 
 STREAM_HELP = (
     f"One of {', '.join(STREAMS)} (crossprop data list tells which data sets are here), or a stream that an imported "

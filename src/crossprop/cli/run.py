@@ -20,6 +20,8 @@ from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
+from crossprop.experiments.evaluate import compare
+from crossprop.experiments.results import backprop_at
 from crossprop.figures import curves
 from crossprop.learners import Learner
 from crossprop.optimizers.base import as_optimizer
@@ -29,8 +31,6 @@ from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build
 from crossprop.streams import Stream
-from crossprop.sweeps.evaluate import compare
-from crossprop.sweeps.results import backprop_at
 
 BACKPROP = "backprop"
 LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]

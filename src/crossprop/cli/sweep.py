@@ -13,9 +13,9 @@ from crossprop._support.formats import plural
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import print_status
 from crossprop.execution import expected_time
+from crossprop.experiments import fill
+from crossprop.experiments.toml import read_spec
 from crossprop.plot import plot
-from crossprop.sweeps import fill
-from crossprop.sweeps.toml import read_spec
 
 OVER_HELP = (
     "An axis of the grid and its values. The axis is a hyperparameter, or network. or stream. and one of their fields. "

@@ -13,11 +13,11 @@ from rich.text import Text
 
 from crossprop import records as schema
 from crossprop._support.formats import about, interval, listed, plural
+from crossprop.experiments.grid import value_label
+from crossprop.experiments.results import SweepResults, TunedLearner, read_results
+from crossprop.experiments.status import status
 from crossprop.running import ProgressEvent
 from crossprop.statistics import finite_mean_interval, mean_interval
-from crossprop.sweeps.grid import value_label
-from crossprop.sweeps.results import SweepResults, TunedLearner, read_results
-from crossprop.sweeps.status import status
 
 if TYPE_CHECKING:
     import xarray

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossprop import optimizers, specification
+from crossprop.experiments.toml import parse_value
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.registry import arguments_of
 from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
-from crossprop.sweeps.toml import parse_value
 
 NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
 FLAGS = (

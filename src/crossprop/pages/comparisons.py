@@ -9,9 +9,9 @@ import numpy as np
 
 from crossprop._support.files import atomic_write
 from crossprop._support.formats import p_text, percent, upper_first
+from crossprop.experiments.evaluate import Comparison
 from crossprop.figures import Look
 from crossprop.pages import charts
-from crossprop.sweeps.evaluate import Comparison
 
 VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}

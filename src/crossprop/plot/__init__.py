@@ -5,8 +5,8 @@ from pathlib import Path
 
 from crossprop._support.extras import require
 from crossprop._support.files import check_writable
+from crossprop.experiments.results import read_results
 from crossprop.plot import drawings, page
-from crossprop.sweeps.results import read_results
 
 
 def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:

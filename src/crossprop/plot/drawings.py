@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from crossprop.experiments.results import SweepResults, TunedLearner, value_text
 from crossprop.figures import curves, line_style, looks, score_limits
 from crossprop.plot.numbers import LINES, color_limits, groups, is_log, thinned
-from crossprop.sweeps.results import SweepResults, TunedLearner, value_text
 
 SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
 """The colours of one learner's lines, in the order of their values."""

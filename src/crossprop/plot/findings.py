@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from crossprop._support.formats import duration, interval, listed, plural, upper_first
+from crossprop.experiments.evaluate import compare
+from crossprop.experiments.results import SweepResults, value_text
 from crossprop.pages.facts import described, machine
 from crossprop.statistics import mean_interval
-from crossprop.sweeps.evaluate import compare
-from crossprop.sweeps.results import SweepResults, value_text
 
 OTHERS = 6
 """Most learners that the best one is compared with in words."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from crossprop.sweeps.results import Profile, SweepResults
+from crossprop.experiments.results import Profile, SweepResults
 
 LINES = "eta"
 MOST_TICKS = 6

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crossprop._support.formats import interval
+from crossprop.experiments.results import SweepResults, TunedLearner, value_text
 from crossprop.figures import Look, is_control, looks, score_limits
 from crossprop.pages import charts
 from crossprop.pages.writing import write_page
@@ -15,7 +16,6 @@ from crossprop.plot.drawings import SHADES
 from crossprop.plot.findings import conclusions, facts
 from crossprop.plot.numbers import LINES, color_limits, groups, is_log, thinned
 from crossprop.statistics import mean_interval
-from crossprop.sweeps.results import SweepResults, TunedLearner, value_text
 
 HEADLINE = "headline"
 FEW = 5

@@ -15,6 +15,9 @@ from crossprop._support.formats import duration, plural
 from crossprop._support.interrupts import interruptible
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
+from crossprop.experiments import SweepSpec
+from crossprop.experiments.results import read_results
+from crossprop.experiments.widening import announcements, fill_widening
 from crossprop.pages.comparisons import Answer, write_answers
 from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw
@@ -26,9 +29,6 @@ from crossprop.study.credit_page import publish_credit
 from crossprop.study.drawings import draw_differences
 from crossprop.study.page import write_study
 from crossprop.study.tables import write_study_table
-from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.results import read_results
-from crossprop.sweeps.widening import announcements, fill_widening
 
 STUDIES = {
     "geoff": "Does crossprop credit help? GEOFF with six tasks",

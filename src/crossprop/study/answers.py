@@ -7,12 +7,12 @@ import numpy as np
 
 from crossprop._support.formats import listed, upper_first
 from crossprop.costs import Cost
+from crossprop.experiments.evaluate import Comparison, compare
+from crossprop.experiments.results import SweepResults, TunedLearner
 from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence_list
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval
 from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
-from crossprop.sweeps.evaluate import Comparison, compare
-from crossprop.sweeps.results import SweepResults, TunedLearner
 
 if TYPE_CHECKING:
     import xarray

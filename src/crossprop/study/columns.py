@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crossprop.experiments import SweepSpec
+from crossprop.experiments.toml import read_spec
 from crossprop.records import optimizer_of
-from crossprop.sweeps import SweepSpec
-from crossprop.sweeps.toml import read_spec
 
 MAIN, RELU, SHALLOW, ONE_TASK = "main", "relu", "shallow", "one-task"
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from crossprop.costs import Cost
+from crossprop.experiments.evaluate import Comparison
 from crossprop.pages.writing import write_table
 from crossprop.records import PHASES
 from crossprop.statistics import Estimate, Paired
 from crossprop.study.answers import BACKPROP, FROZEN, Result, Row
-from crossprop.sweeps.evaluate import Comparison
 
 COLUMNS: dict[str, Callable[[Row], Any]] = {
     "learner": lambda row: row.learner,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.grid import Grid, plain_value, value_labels
+from crossprop.experiments.netcdf import MADE_WITH
 from crossprop.records import learner_info
 from crossprop.running import further_dims
-from crossprop.sweeps.blocks import StoredBlock
-from crossprop.sweeps.grid import Grid, plain_value, value_labels
-from crossprop.sweeps.netcdf import MADE_WITH
 
 if TYPE_CHECKING:
     import xarray

@@ -13,20 +13,20 @@ from crossprop._support import interrupts as interrupts
 from crossprop._support.interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import seconds_per_step
+from crossprop.experiments.blocks import Block, StoredBlock, build_blocks, missing, run_blocks, steps_of
+from crossprop.experiments.cluster import connected, run_blocks_on_cluster
+from crossprop.experiments.evaluate import compare as compare
+from crossprop.experiments.evaluate import evaluation_blocks
+from crossprop.experiments.evaluate import open_evaluation as open_evaluation
+from crossprop.experiments.grid import logspace as logspace
+from crossprop.experiments.labelled import extended, labelled
+from crossprop.experiments.spec import SweepSpec as SweepSpec
+from crossprop.experiments.store import CONTINUES, Folder, Memory, open_for_writing, read_store
+from crossprop.experiments.workers import Workers
 from crossprop.learners.base import Learner
 from crossprop.progress import bar
 from crossprop.source_identity import warn_unknown
 from crossprop.streams.base import Stream
-from crossprop.sweeps.blocks import Block, StoredBlock, build_blocks, missing, run_blocks, steps_of
-from crossprop.sweeps.cluster import connected, run_blocks_on_cluster
-from crossprop.sweeps.evaluate import compare as compare
-from crossprop.sweeps.evaluate import evaluation_blocks
-from crossprop.sweeps.evaluate import open_evaluation as open_evaluation
-from crossprop.sweeps.grid import logspace as logspace
-from crossprop.sweeps.labelled import extended, labelled
-from crossprop.sweeps.spec import SweepSpec as SweepSpec
-from crossprop.sweeps.store import CONTINUES, Folder, Memory, open_for_writing, read_store
-from crossprop.sweeps.workers import Workers
 
 if TYPE_CHECKING:
     import distributed

@@ -9,11 +9,11 @@ from typing import Any
 
 from crossprop._support.formats import plural
 from crossprop.execution import expected_time
+from crossprop.experiments import SweepSpec, fill, opened
+from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.evaluate import LIMITS, Choice, choose
+from crossprop.experiments.grid import build
 from crossprop.progress import Say
-from crossprop.sweeps import SweepSpec, fill, opened
-from crossprop.sweeps.blocks import StoredBlock
-from crossprop.sweeps.evaluate import LIMITS, Choice, choose
-from crossprop.sweeps.grid import build
 
 STEP_SIZES = ("step_size", "incoming_step_size")
 MOST_REFINEMENTS = 12

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from crossprop.sweeps.store import read_store, writer
+from crossprop.experiments.store import read_store, writer
 
 
 class LearnerStatus(NamedTuple):

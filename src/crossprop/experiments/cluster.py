@@ -17,13 +17,13 @@ import jax
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.execution import DevicePool, RunOptions
+from crossprop.experiments.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
+from crossprop.experiments.spec import SweepSpec
+from crossprop.experiments.workers import VERSIONS, OtherCode, Workers, difference
 from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.source_identity import code_identity
 from crossprop.streams.base import Stream
-from crossprop.sweeps.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
-from crossprop.sweeps.spec import SweepSpec
-from crossprop.sweeps.workers import VERSIONS, OtherCode, Workers, difference
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from crossprop.experiments.blocks import Block, BlockResult, StoredBlock, scores_of
+from crossprop.experiments.grid import SCHEMA, identity, value_label
 from crossprop.record_files import Contents, DamagedFile, read_arrays, write_arrays
 from crossprop.running import further_dims
-from crossprop.sweeps.blocks import Block, BlockResult, StoredBlock, scores_of
-from crossprop.sweeps.grid import SCHEMA, identity, value_label
 
 HEADER = {"seed": "seed", "step": "step", "window": "step", "task": "step", "diverged_at": "seed"}
 """What a block has besides its records, with the dim of each."""

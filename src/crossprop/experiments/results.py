@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
+from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.evaluate import Choice, Comparison, Evaluation, choose, compare, evaluated, scores
+from crossprop.experiments.grid import Grid, build, value_label
+from crossprop.experiments.labelled import labelled_at
+from crossprop.experiments.spec import SweepSpec
+from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
 from crossprop.records import NONE, LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
-from crossprop.sweeps.blocks import StoredBlock
-from crossprop.sweeps.evaluate import Choice, Comparison, Evaluation, choose, compare, evaluated, scores
-from crossprop.sweeps.grid import Grid, build, value_label
-from crossprop.sweeps.labelled import labelled_at
-from crossprop.sweeps.spec import SweepSpec
-from crossprop.sweeps.store import read_header, read_store
 
 if TYPE_CHECKING:
     import xarray

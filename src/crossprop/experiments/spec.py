@@ -20,12 +20,12 @@ from crossprop.arguments import (
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Observers, Probe
 from crossprop.execution import RunOptions, compiler_flags
+from crossprop.experiments.grid import Grid, checked_grids
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import CodeIdentity, code_identity
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
-from crossprop.sweeps.grid import Grid, checked_grids
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 
 from crossprop._support import checks as check
 from crossprop._support.formats import p_text, ratio
+from crossprop.experiments.blocks import Block, StoredBlock, weighted_mean
+from crossprop.experiments.grid import Grid, value_labels
+from crossprop.experiments.labelled import NOT_RUN, labelled_at
+from crossprop.experiments.store import read_store
 from crossprop.records import measure, phase_weights, window_lengths
 from crossprop.statistics import Estimate, Paired, finite_mean_interval, holm, paired_difference, paired_p
-from crossprop.sweeps.blocks import Block, StoredBlock, weighted_mean
-from crossprop.sweeps.grid import Grid, value_labels
-from crossprop.sweeps.labelled import NOT_RUN, labelled_at
-from crossprop.sweeps.store import read_store
 
 if TYPE_CHECKING:
     import xarray

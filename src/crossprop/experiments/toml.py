@@ -8,10 +8,10 @@ from typing import Any
 
 from crossprop._support import checks as check
 from crossprop._support.archives import read_file
+from crossprop.experiments.grid import logspace
+from crossprop.experiments.spec import SweepSpec
 from crossprop.registry import import_modules
 from crossprop.specification import as_table, build, check_keys, learner_tables
-from crossprop.sweeps.grid import logspace
-from crossprop.sweeps.spec import SweepSpec
 
 VALUES = ("record_every", "engine", "store", "evaluate", "steps")
 KEYS = ("import", "learners", "network", "stream", "over", "seeds", *VALUES)

@@ -13,12 +13,12 @@ from crossprop.engines.protocol import Observers
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import Cell, CellResult, DevicePool, Executor, RunOptions, engine_for
+from crossprop.experiments.grid import Grid, build
+from crossprop.experiments.spec import SweepSpec
 from crossprop.learners.base import Learner
 from crossprop.records import measure, phase_weights
 from crossprop.running import provenance
 from crossprop.streams.base import Stream
-from crossprop.sweeps.grid import Grid, build
-from crossprop.sweeps.spec import SweepSpec
 
 MOST_SEEDS = 32
 SECONDS = 60
