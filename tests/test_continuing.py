@@ -335,7 +335,7 @@ def test_a_finished_call_is_taken_from_its_checkpoint(tmp_path):
         ({"steps": 150}, "steps"),
         ({"learners": {"crossprop": cp.Crossprop(NET, 0.02)}}, "learners"),
         ({"stream": cp.Geoff(inputs=6)}, "stream"),
-        ({"metrics": {"m": loss_of}}, "observers"),
+        ({"metrics": {"m": loss_of}}, "variables"),
     ],
 )
 def test_the_folder_of_another_call_is_refused_and_kept(changed, named, tmp_path):

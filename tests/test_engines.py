@@ -20,11 +20,12 @@ from crossprop.engines import ENGINES, choose, chunked, scan, segments
 from crossprop.engines.feeding import BatchFeed, source_of
 from crossprop.engines.gpu import kernel, layout, support
 from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
-from crossprop.engines.protocol import Batch, Observers, Run
+from crossprop.engines.protocol import Batch, Run
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
 from crossprop.learners.unit_major import Stack, to_state, to_unit_major
 from crossprop.learners.update import learn
+from crossprop.variables import Variable
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),
@@ -290,7 +291,7 @@ def traced_kernel(learner, steps=4):
     shared = layout.Shared(
         examples.pool.astype(jnp.float32), examples.rows, examples.y, *kernel.initial_weights(initial)
     )
-    sums = {name: jnp.zeros(1) for name in segments.summed_names(learner, Observers())}
+    sums = {name: jnp.zeros(1) for name in ("loss", "error")[: 1 + (learner.network.loss == "softmax")]}
     progress = jax.eval_shape(layout.begin, initial, own)
     bounds = np.array([0, steps, 2], np.int32)
     return kernel._segment.trace(learner, False, 3, shared, own, progress, sums, bounds)
@@ -420,7 +421,7 @@ def test_auto_chooses_by_device_sizes_and_rule(case):
 
 
 def test_a_probe_needs_an_engine_that_sees_states():
-    probes = Observers(probes=(("norm", lambda initial, state: jnp.linalg.norm(state.incoming)),))
+    probes = (Variable("norm", lambda initial, state: jnp.linalg.norm(state.incoming), "state"),)
     assert choose(cp.Crossprop(GEOFF, 1e-3), "gpu", probes) == "scan"
     assert choose(cp.CrosspropApprox(MNIST, 1e-3), "gpu", probes) == "chunked"
     with jax.enable_x64(True):

@@ -315,7 +315,9 @@ def test_curves_are_those_of_run_and_a_link_needs_no_more_than_the_setting(clien
 
 
 def test_first_variable_is_the_one_that_learners_are_compared_by():
-    names = [variable.name for variable in live.variables({"incoming_drift": 0, "loss": 0, "error": 0, "drift_w": 0})]
+    names = [
+        variable["name"] for variable in live.variables({"incoming_drift": 0, "loss": 0, "error": 0, "drift_w": 0})
+    ]
     assert names == ["error", "loss", "incoming_drift", "drift_w"]
 
 

@@ -10,14 +10,16 @@ from jax import lax
 
 import crossprop as cp
 from crossprop.engines import one_function
+from crossprop.engines.fold import Fold, Window
 from crossprop.engines.one_function import as_one_function, as_own_function
-from crossprop.engines.protocol import Observers, Rows, Sums
+from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.session import plain_numbers
 from crossprop.learners.base import Credit, Hyperparameter, Shapes, hyperparameter
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 from crossprop.replacements.base import first, least
+from crossprop.variables import of_examples
 
 MARK = "xla_cpu_small_call"
 
@@ -130,9 +132,9 @@ def test_a_step_of_a_deep_network_changes_its_weights_in_place():
     learner = cp.Foresight(cp.Network(4, (6, 5), 2), 1e-3)
     loop = loop_for(learner, whole=True)
     work = loop.enter(learner, learner.init(jax.random.key(0)))
-    zero = jnp.zeros(())
+    window, fold = Window({"loss": jnp.zeros(())}, jnp.int32(0)), Fold("squared", of_examples("squared"))
     rows = Rows(jnp.zeros((8, 4)), jnp.zeros((8, 2)), 0, 8, 0)
-    advance = lambda work, rows: loop.advance(learner, work, Sums(zero, zero, {}, jnp.int32(0)), rows, Observers())
+    advance = lambda work, rows: loop.advance(learner, work, window, rows, fold)
     program = jax.jit(advance, donate_argnums=0).lower(work, rows).compile().as_text()
     copied = re.findall(r"= (f32\[\d+,\d+\])\S* copy\(%(?!transpose)", program)
     assert "f32[6,5]" in program and not copied

@@ -184,7 +184,7 @@ def assert_lower(rule, hidden, verified, layer_norm=True):
     def block(learner, key, x, y, alive):
         work = loop.enter(learner, learner.init(key))
         after = chunked._advance(32, loop.tiling, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
-        return loop.drifts(learner, work, after, alive)
+        return loop.changes(learner, work, after, alive)
 
     lower_for_cuda(block, learner)
     expected = {"rows", "part", "distances"}

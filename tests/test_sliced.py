@@ -13,14 +13,16 @@ from jax import lax
 
 import crossprop as cp
 from crossprop.engines import scan
+from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import sliced, support
 from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces
 from crossprop.engines.gpu.sliced import Slice, SlicedLoop
-from crossprop.engines.protocol import Batch, Observers, Rows, Run, Sums
+from crossprop.engines.protocol import Batch, Rows, Run
 from crossprop.engines.segments import LoopSession
 from crossprop.learners.unit_major import Stack
 from crossprop.learners.update import learn
 from crossprop.metrics import plasticity
+from crossprop.variables import Variable, of_examples
 from for_cuda import Gathered, joined, lower_for_cuda, split
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
 
@@ -111,11 +113,9 @@ def test_programs_lower_for_cuda(rule, verified):
     loop = SlicedLoop(10, 4)
 
     def stretch(learner, key, x, y, alive):
-        zero = jnp.zeros(())
-        sums = Sums(zero, zero, {}, jnp.full((), -1))
-        return loop.advance(
-            learner, loop.enter(learner, learner.init(key)), sums, Rows(x, y, 0, alive * 10, 0), Observers()
-        )
+        window, fold = Window({"loss": jnp.zeros(())}, jnp.full((), -1)), Fold("squared", of_examples("squared"))
+        rows = Rows(x, y, 0, alive * 10, 0)
+        return loop.advance(learner, loop.enter(learner, learner.init(key)), window, rows, fold)
 
     lower_for_cuda(stretch, RULES[rule](network, 1e-3))
     assert verified == ["slices"]
@@ -124,12 +124,12 @@ def test_programs_lower_for_cuda(rule, verified):
 def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatch):
     network, small = cp.Network(784, 1024, 10, loss="softmax"), cp.Network(784, 256, 10, loss="softmax")
     adam = cp.Backprop(network, 1e-3, optimizer="adam")
-    programs = partial(sliced.programs_for, platform="gpu", observers=Observers())
+    programs = partial(sliced.programs_for, platform="gpu", observed=())
     assert programs(adam) == 128 and programs(cp.Backprop(small, 1e-3, optimizer="adam")) == 32
     assert programs(cp.Crossprop(small, 1e-3, optimizer="rmsprop")) == 128
     assert programs(cp.Crossprop(network, 1e-3, optimizer="rmsprop")) is None
-    assert sliced.programs_for(adam, "cpu", Observers()) is None
-    assert sliced.programs_for(adam, "gpu", Observers(metrics=(("plasticity", plasticity),))) is None
+    assert sliced.programs_for(adam, "cpu", ()) is None
+    assert sliced.programs_for(adam, "gpu", (Variable("plasticity", plasticity, after=True),)) is None
     assert programs(cp.Backprop(cp.Network(784, (256, 256), 10), 1e-3, optimizer="adam")) is None
     assert programs(cp.Backprop(cp.Network(100, 1024, 10), 1e-3, optimizer="adam")) is None
     assert programs(cp.Frozen(network, 1e-3, optimizer="adam")) is None

@@ -12,7 +12,7 @@ import numpy as np
 from crossprop._support import checks as check
 from crossprop._support.memory import check_memory
 from crossprop.engines import chunked
-from crossprop.engines.protocol import Metric, Observers, Probe
+from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, RunOptions, devices
 from crossprop.learners.base import CreditRule, Learner, Outcome, state_bytes
@@ -20,6 +20,7 @@ from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after
 from crossprop.network import float_type
 from crossprop.streams.base import Stream
+from crossprop.variables import DRIFT, VARIABLES, Variable, of_examples
 
 MOST_STEPS = 2**31 - 1
 LONGEST_WINDOW = 1_000_000
@@ -30,7 +31,7 @@ BYTES_PER_RUN = 2048
 LABELS = {"rule", "optimizer", "replacement"}
 """Coordinates of `learner`; as axes of a sweep they are dims of their own."""
 COORDINATES = {"learner", "seed", "step", "task", "window"}
-TAKEN = LABELS | COORDINATES | {"loss", "error", "incoming_drift", "outgoing_drift", "diverged_at"}
+TAKEN = LABELS | COORDINATES | {*VARIABLES, "diverged_at"}
 """Names in the records that probes and metrics cannot have."""
 
 
@@ -158,8 +159,8 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
         side_by_side = min(seeds, threads * chunked.width(learner, place.platform))
         states = state_bytes(learner) * max(2 * side_by_side, seeds if options.return_states else 0)
         check_memory(f"the states of learners[{names[0]!r}]", states, place)
-        probes = sum(math.prod(_probe_shape(*probe, learner)) for probe in options.observers.probes)
-        numbers = 2 + _drifts(structure, float_type()) + len(options.observers.metrics) + probes
+        numbers = len(of_examples(learner.network.loss)) + _drifts(structure, float_type())
+        numbers += sum(math.prod(_shape(variable, learner)) for variable in options.observed)
         records += len(names) * 2 * seeds * windows * numbers * size
         rows = min(steps, steps_per_call(learner, 1))
         examples = max(examples, side_by_side * rows * (stream.inputs + stream.outputs) * size)
@@ -217,27 +218,34 @@ def _drifts(structure: Any, dtype: np.dtype) -> int:
     return len(jax.eval_shape(learner.weights, jax.eval_shape(learner.init, jax.random.key(0))))
 
 
-def checked_observers(probes: Any, metrics: Any, learners: dict[str, Learner]) -> Observers:
+def checked_variables(probes: Any, metrics: Any, learners: dict[str, Learner]) -> tuple[Variable, ...]:
     """Probes and metrics by name, each tried on the shapes of every learner."""
     for kind, functions in (("probes", probes), ("metrics", metrics)):
         if functions is not None and not isinstance(functions, Mapping):
             raise TypeError(f"{kind} must be a dict of functions by name, got {check.shown(functions)}")
         for name, function in (functions or {}).items():
-            if not isinstance(name, str) or not name or name in TAKEN or name.startswith("drift_"):
+            if not isinstance(name, str) or not name or name in TAKEN or name.startswith(DRIFT):
                 raise ValueError(f"{kind} must have names that the records do not use, got {check.shown(name)}")
             if not callable(function):
                 call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
                 raise TypeError(f"{kind}[{name!r}] must be a function {call}, got {check.shown(function)}")
     if both := sorted({*(probes or {})} & {*(metrics or {})}):
         raise ValueError(f"probes and metrics must have different names, got {both[0]!r} in both")
-    for name, probe in (probes or {}).items():
-        shapes = {which: _probe_shape(name, probe, learner) for which, learner in learners.items()}
+    observed = [Variable(name, probe, "state") for name, probe in (probes or {}).items()]
+    observed += [Variable(name, metric, after=sees_after(metric)) for name, metric in (metrics or {}).items()]
+    for variable in observed:
+        shapes = {which: _shape(variable, learner) for which, learner in learners.items()}
         if len(set(shapes.values())) > 1:
-            raise ValueError(f"probes[{name!r}] must return one shape for all learners, got {shapes}")
-    for name, metric in (metrics or {}).items():
-        for outputs in {learner.network.outputs for learner in learners.values()}:
-            _check_metric(name, metric, outputs)
-    return Observers(tuple((probes or {}).items()), tuple((metrics or {}).items()))
+            raise ValueError(f"probes[{variable.name!r}] must return one shape for all learners, got {shapes}")
+    return tuple(observed)
+
+
+def _shape(variable: Variable, learner: Learner) -> tuple[int, ...]:
+    """The shape of a probe's or a metric's values; an error if they are no numbers."""
+    if variable.reads == "state":
+        return _probe_shape(variable.name, variable.of, learner)
+    _check_metric(variable.name, variable.of, learner.network.outputs)
+    return ()
 
 
 def _check_metric(name: str, metric: Metric, outputs: int) -> None:

@@ -24,12 +24,13 @@ from crossprop._support.transfers import arrived
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
 from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
-from crossprop.engines.protocol import Batch, Observers, Run, RunResult, Session
+from crossprop.engines.protocol import Batch, Run, RunResult, Session
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
+from crossprop.variables import Variable
 
 SECONDS_TO_INTERRUPT = 0.2
 """Seconds between checks for an interrupt that Python lost."""
@@ -87,7 +88,7 @@ class RunOptions(NamedTuple):
     steps: int | None = None
     """The step to stop at; None is the end of each cell's stream."""
     first: int = 0
-    observers: Observers = Observers()
+    observed: tuple[Variable, ...] = ()
     return_states: bool = False
 
 
@@ -113,15 +114,15 @@ class DevicePool:
 def engine_for(
     engine: str,
     learner: Learner,
-    observers: Observers = Observers(),  # noqa: B008
+    observed: tuple[Variable, ...] = (),
     what: str = "the learner",
 ) -> str:
     """The name of the engine that runs this learner here. An error says why one cannot."""
     check.choice("engine", engine, ("auto", *ENGINES))
     platform = devices()[0].platform
     if engine == "auto":
-        return choose(learner, platform, observers)
-    reason = ENGINES[engine].why_unsupported(learner, platform, observers)
+        return choose(learner, platform, observed)
+    reason = ENGINES[engine].why_unsupported(learner, platform, observed)
     if reason is not None:
         raise ValueError(f"engine={engine!r} cannot run {what}: {reason}")
     return engine
@@ -154,7 +155,7 @@ class Executor:
         self.cells, self.engines, self.options = cells, engines, options
         self.on_progress, self.checkpoints = on_progress, checkpoints
         drop_outdated_programs(*{id(each): each for cell in cells for each in (cell.learner, cell.stream)}.values())
-        drop_outdated_programs(*options.observers)
+        drop_outdated_programs(*(variable.of for variable in options.observed))
         self.keys = key_data({cell.seed for cell in cells})
         self.pool = pool or DevicePool()
         self.stop = threading.Event()
@@ -246,7 +247,7 @@ class Executor:
         ]
         options = self.options
         steps = _stop_of(first.stream, options)
-        job = Batch(runs, options.record_every, options.first, steps, options.observers, segment)
+        job = Batch(runs, options.record_every, options.first, steps, options.observed, segment)
         return ENGINES[self.engines[batch[0]]].start(job, devices()[0].platform)
 
     def _advance(self, session: Session, batch: list[int], count: int) -> None:

@@ -1,7 +1,7 @@
 """Metrics: numbers about every example, for `run(..., metrics={"plasticity": metrics.plasticity})`.
 
-A metric is any function `f(outcome, y)` that returns a number; the numbers of a window are converted to the float type
-of the loss and added up. One that is marked by `after_learning` is called as `f(outcome, y, after)`, where `after` is
+A metric is any function `f(outcome, y)` that returns a number; its record is the mean over the window, in the float
+type of the loss. One that is marked by `after_learning` is called as `f(outcome, y, after)`, where `after` is
 what the learner makes of the same example when it has learned from it. That is one more forward pass per example, on
 the scan engine.
 """
@@ -34,8 +34,7 @@ def plasticity(outcome: Outcome, y: Float[Array, " outputs"], after: Outcome) ->
     """How much of an example's loss is gone when it has been learned from: 1 minus the loss after learning divided by
     that before, between 0 and 1.
 
-    A window's sum divided by the coordinate `window` of the records, its number of examples, is the mean. Elsayed and
-    Mahmood (2024), "Addressing Loss of Plasticity and Catastrophic Forgetting in Continual Learning".
+    Elsayed and Mahmood (2024), "Addressing Loss of Plasticity and Catastrophic Forgetting in Continual Learning".
     """
     del y
     return jnp.clip(1 - after.loss / jnp.maximum(outcome.loss, LEAST_LOSS), 0, 1)

@@ -1,7 +1,7 @@
 """One pass over arrays of examples: `live` learns from them, `predict` only answers."""
 
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from crossprop._support import checks as check
 from crossprop._support import forks
 from crossprop._support.programs import make_room, program
 from crossprop._support.transfers import arrived, this_device
-from crossprop.engines.protocol import Observers, Rows
+from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import compiler_options
 from crossprop.learners.base import Learner, Outcome
@@ -46,8 +46,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     check_leaves(state)
     make_room()
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
-        state, outcomes = _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
-        return state, Outcome(*outcomes)
+        return _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
     drop_outdated_programs(learner)
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
@@ -75,17 +74,13 @@ def _predicted(learner: Learner, state: Any, x: Array) -> Array:
     return jax.vmap(partial(learner.predict, state))(x)
 
 
-class _Outcomes(NamedTuple):
-    """Keeps every outcome, in the place of the sums that a run keeps."""
+class _Every:
+    """Keeps every outcome, in the place of the fold of a run, which adds them up."""
 
-    loss: Array
-    outputs: Array
-
-    def add(
-        self, learner: Learner, observers: Observers, at: Any, outcome: Outcome, y: Array, after: Outcome | None = None
-    ) -> "_Outcomes":
+    @staticmethod
+    def example(outcomes: Outcome, at: Any, outcome: Outcome, y: Array, answer: Any) -> Outcome:
         put = partial(lax.dynamic_update_index_in_dim, index=at, axis=0)
-        return _Outcomes(put(self.loss, outcome.loss), put(self.outputs, outcome.outputs))
+        return Outcome(put(outcomes.loss, outcome.loss), put(outcomes.outputs, outcome.outputs))
 
 
 @cache
@@ -93,12 +88,12 @@ def _compiled_pass(platform: str) -> Any:
     return program(_pass, static_argnames="whole", compiler_options=compiler_options(platform))
 
 
-def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, _Outcomes]:
+def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, Outcome]:
     check_state(learner, state)
-    loop: Any = loop_for(learner, whole=whole)  # takes the outcomes in the place of sums
-    outcomes = _Outcomes(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
+    loop: Any = loop_for(learner, whole=whole)
+    outcomes = Outcome(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
     rows = Rows(x, y, jnp.zeros((), int), count, 0)
-    work, outcomes = loop.advance(learner, loop.enter(learner, state), outcomes, rows, Observers())
+    work, outcomes = loop.advance(learner, loop.enter(learner, state), outcomes, rows, _Every)
     return loop.leave(learner, work), outcomes
 
 

@@ -1,4 +1,4 @@
-"""The schema of records: variables and their titles, tasks and visits, phases of a run, and the fields of a learner.
+"""The schema of records: their variables, tasks and visits, phases of a run, and the fields of a learner.
 
 `crossprop.run` returns one value per window of `record_every` steps for each variable. A *visit* is a stretch of
 consecutive windows on one task, and a *switch* is where one visit ends and the next begins.
@@ -7,12 +7,13 @@ consecutive windows on one task, and a *switch* is where one visit ends and the 
 import json
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from crossprop._support import checks as check
+from crossprop.variables import DRIFT, LOSS, VARIABLES, Variable, drift
 
 if TYPE_CHECKING:
     import xarray
@@ -25,39 +26,13 @@ PHASES = {"all": "over all steps", "end": "at the end of tasks", "switch": "just
 """The phases of a run, with their titles."""
 
 
-@dataclass(frozen=True)
-class Variable:
-    """A variable of the records: its title for axes, its unit, how a window is summarised, and its usual axis."""
-
-    name: str
-    title: str
-    unit: str = ""
-    averaged: bool = False
-    """Whether a value is the mean over its window; otherwise it is the value at the window's end."""
-    log: bool = False
-    """Whether charts show it on a logarithmic axis unless told otherwise."""
-
-
-VARIABLES = {
-    variable.name: variable
-    for variable in (
-        Variable("loss", "squared error", averaged=True, log=True),
-        Variable("error", "share misclassified", "fraction of examples", averaged=True),
-        Variable("incoming_drift", "change of incoming weights, |U − U₀|", log=True),
-        Variable("outgoing_drift", "change of outgoing weights, |W − W₀|", log=True),
-    )
-}
-DRIFT = "drift_"
-"""Prefix of the drift of weights other than U and W."""
-
-
 def describe(records: Container[str], name: str) -> Variable:
     """A variable of these records. With classes, which is when there is an `error`, the loss is a cross-entropy."""
     if name == "loss" and "error" in records:
-        return replace(VARIABLES["loss"], title="cross-entropy", unit="nats")
+        return replace(LOSS, title="cross-entropy", unit="nats")
     if name.startswith(DRIFT):
-        return Variable(name, f"change of {name.removeprefix(DRIFT).replace('_', ' ')}", log=True)
-    return VARIABLES.get(name) or Variable(name, name.replace("_", " "))
+        return drift(name.removeprefix(DRIFT))
+    return VARIABLES.get(name) or Variable(name, reads="state", title=name.replace("_", " "))
 
 
 def curves(records: "xarray.Dataset") -> list[Variable]:

@@ -20,10 +20,10 @@ from crossprop.arguments import (
     check_run_memory,
     check_steps,
     checked_learners,
-    checked_observers,
     checked_seeds,
     checked_start,
     checked_steps,
+    checked_variables,
 )
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
@@ -38,6 +38,7 @@ from crossprop.records import info_coordinates, learner_info
 from crossprop.source_identity import code_identity, warn_unknown
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
+from crossprop.variables import functions
 
 if TYPE_CHECKING:
     import xarray
@@ -124,8 +125,8 @@ def run(
     - `record_every`: the steps of a window, at most a million; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
     - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window.
-    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and summed over every window, in the
-      float type of the loss; or such as `metrics.plasticity`, which also see the outcome after learning.
+    - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and averaged over every window, in
+      the float type of the loss; or such as `metrics.plasticity`, which also see the outcome after learning.
     - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.
     - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream,
       the run goes on after the examples that those states have seen (from the first one if none are left); drift is
@@ -157,12 +158,12 @@ def run(
     if checkpoint is not None:
         checkpoint = check.path("checkpoint", checkpoint, "a folder")
     check_fit(named, stream)
-    observers = checked_observers(probes, metrics, named)
-    engines = {name: engine_for(engine, learner, observers, f"learners[{name!r}]") for name, learner in named.items()}
+    observed = checked_variables(probes, metrics, named)
+    engines = {name: engine_for(engine, learner, observed, f"learners[{name!r}]") for name, learner in named.items()}
     stop, first = _bounds(stream, steps, start)
     check_steps(stop, record_every, first)
     states = checked_start(start, named, chosen)
-    options = RunOptions(record_every, stop, first, observers, return_states)
+    options = RunOptions(record_every, stop, first, observed, return_states)
     check_run_memory(named, stream, len(chosen), options)
     jobs = [(name, seed) for seed in chosen for name in named]
     cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
@@ -174,10 +175,10 @@ def run(
         if checkpoint is not None:
             call = described.result() | {"steps": str(stop), "first": str(first), "start": _fingerprint(states)}
             call |= {name: str(value) for name, value in provenance(engines).items()}
-            call |= {"float_type": str(float_type()), "observers": json.dumps(configuration(observers._asdict()))}
+            call |= {"float_type": str(float_type()), "variables": json.dumps(configuration(observed))}
             call |= _code(
                 f"checkpoint={str(checkpoint)!r}",
-                {"learners": named, "stream": stream, "observers": observers._asdict()},
+                {"learners": named, "stream": stream, "variables": functions(observed)},
             )
         with (
             _listener(progress, jobs, None if stop is None else stop - first) as on_progress,

@@ -198,9 +198,6 @@ def _charts(records: "xarray.Dataset") -> list[dict[str, Any]]:
         chart | {"title": f"mean {chart['title']} per task"} for chart in charts.curves(per_task(records), [measure])
     ]
     shown = [name for name in FEATURES if name in records and np.isfinite(records[name]).any()]
-    if "plasticity" in shown:  # a metric is the sum over a window
-        lengths = records.step.copy(data=schema.window_lengths(records))
-        records = records.assign(plasticity=records.plasticity / lengths)
     return found + (charts.curves(records, shown) if shown else [])
 
 

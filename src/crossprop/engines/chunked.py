@@ -20,14 +20,15 @@ from jax import lax
 from crossprop.engines.gpu import parts, products, support
 from crossprop.engines.gpu.layout import power
 from crossprop.engines.gpu.parts import Tiling
-from crossprop.engines.protocol import Batch, Observers, Rows, Session, Sums
+from crossprop.engines.protocol import Batch, Rows, Session
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
-from crossprop.engines.scan import unit_drifts
-from crossprop.engines.segments import LoopSession, add_block, batch_width, moves
+from crossprop.engines.scan import weight_changes
+from crossprop.engines.segments import LoopSession, batch_width, moves
 from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.layer_update import move_layer_in_order
 from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import respond
+from crossprop.variables import Variable
 
 BLOCK = 64
 PART = 32
@@ -40,13 +41,13 @@ TILE_BYTES_OF_PROGRAMS = 2**29
 MOST_APART = 16
 
 
-def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
+def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
     """Why this engine cannot run the learner, or None."""
     if not isinstance(learner, CreditRule):
         return f"the chunked engine needs a credit rule, a CreditRule, got {type(learner).__name__}"
     if not learner.network.sizes:
         return "the chunked engine needs a hidden layer, got hidden=()"
-    if observers.see_after:
+    if any(variable.after for variable in observed):
         return "the chunked engine takes no metrics that see the outcome after learning"
     if learner.replacement is not None:
         return f"the chunked engine keeps all units, got replacement={learner.replacement!r}"
@@ -102,19 +103,19 @@ class BlockLoop(NamedTuple):
     def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
         return to_state(learner.network, _turned(learner, Matrices.of(learner, work).together().put_into(work)))
 
-    def drifts(
+    def changes(
         self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
-    ) -> dict[str, jax.Array]:
+    ) -> dict[str, tuple[jax.Array, ...]]:
         first = None
         if self.tiling is not None:
             now, before = (each.layers[0].weights for each in (work, initial))
             alive = True if alive is None else alive
             first = products.distances(now, before, learner.network.inputs, alive, self.tiling.interpret)
-        return unit_drifts(learner, initial, work, inputs_axis=1, first=first)
+        return weight_changes(learner, initial, work, inputs_axis=1, first=first)
 
-    def advance(self, learner: CreditRule, work: Any, sums: Sums, rows: Rows, observers: Observers) -> tuple[Any, Sums]:
+    def advance(self, learner: CreditRule, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
         work, outputs, targets = _advance(self.stride, self.tiling, learner, work, rows)
-        return work, add_block(sums, learner, observers, rows, outputs, targets)
+        return work, fold.block(window, rows.start + rows.at, rows.until - rows.at, outputs, targets)
 
 
 def _turned(learner: CreditRule, work: UnitMajorState) -> UnitMajorState:

@@ -10,15 +10,15 @@ from crossprop.engines.protocol import RunResult
 class Recorder:
     """The records of a batch, put together from those of its segments."""
 
-    def __init__(self, record_every: int, first: int):
-        self.every, self.first, self.step = record_every, first, first
+    def __init__(self, record_every: int, first: int, averaged: Sequence[str]):
+        self.every, self.first, self.step, self.averaged = record_every, first, first, averaged
         self.parts: dict[str, list[np.ndarray]] = {}
 
-    def open_sums(self, names: Sequence[str], runs: int, dtype: np.dtype) -> dict[str, np.ndarray]:
-        """What the window that the last segment left open has summed up so far, `(runs,)`; 0 if there is none."""
+    def open_sums(self, runs: int, dtype: np.dtype) -> dict[str, np.ndarray]:
+        """The sums `(runs,)` of the window that the last segment left open; 0 if there is none."""
         if not self._is_open:
-            return {name: np.zeros(runs, dtype) for name in names}
-        return {name: self.parts[name][-1][:, -1] for name in names}
+            return {name: np.zeros(runs, dtype) for name in self.averaged}
+        return {name: self.parts[name][-1][:, -1] for name in self.averaged}
 
     def add(self, records: dict[str, np.ndarray], count: int) -> None:
         """The records `(runs, windows, ...)` of the next `count` steps. A window that was open is replaced."""
@@ -43,14 +43,14 @@ class Recorder:
         self.parts, self.step = {name: [values] for name, values in arrays.items()}, step
 
     def results(self, diverged_at: np.ndarray, runs: int) -> list[RunResult]:
-        """The records of the first `runs` runs: means of loss and error over windows, NaN after a divergence."""
+        """The records of the first `runs` runs: means over windows of what is averaged, NaN after a divergence."""
         ends = window_ends(self.step, self.every, self.first)
         lengths = window_lengths(ends, self.first)
         gone = (diverged_at[:runs, None] >= 0) & (ends > diverged_at[:runs, None])
         rows = {}
         for name, values in self.arrays().items():
             values, missing = values[:runs], gone.reshape(*gone.shape, *[1] * (values.ndim - 2))
-            values = values / lengths.astype(values.dtype) if name in ("loss", "error") else values
+            values = values / lengths.astype(values.dtype) if name in self.averaged else values
             rows[name] = np.where(missing, np.nan, values).astype(values.dtype) if gone.any() else values
         return [
             RunResult({name: values[i] for name, values in rows.items()}, int(at))

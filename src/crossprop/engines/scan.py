@@ -13,19 +13,20 @@ from jax import lax
 from crossprop.engines.gpu import sliced
 from crossprop.engines.gpu.sliced import SlicedLoop
 from crossprop.engines.one_function import as_one_function, as_own_function
-from crossprop.engines.protocol import Accumulator, Batch, Observers, Rows, Session
-from crossprop.engines.segments import LoopSession, batch_width, norm
+from crossprop.engines.protocol import Batch, Rows, Session
+from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.credit import Credit
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
 from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
 from crossprop.learners.update import learn
 from crossprop.network import float_type
+from crossprop.variables import Variable
 
 TILE_BYTES = 2**25
 
 
-def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
+def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
     """None: it runs everything."""
     return None
 
@@ -38,7 +39,7 @@ def width(learner: Learner, platform: str) -> int:
 def start(batch: Batch, platform: str) -> Session:
     """Begins the runs of a batch."""
     learner, on_cpu = batch.runs[0].learner, platform == "cpu"
-    programs = sliced.programs_for(learner, platform, batch.observers)
+    programs = sliced.programs_for(learner, platform, batch.observed)
     if programs is not None:
         loop = SlicedLoop(_stride(batch), programs)
     else:
@@ -70,22 +71,19 @@ class AnyLoop(NamedTuple):
     def leave(self, learner: Learner, work: Any) -> Any:
         return work
 
-    def drifts(self, learner: Learner, initial: Any, work: Any, alive: Any = None) -> dict[str, jax.Array]:
+    def changes(self, learner: Learner, initial: Any, work: Any, alive: Any = None) -> dict[str, tuple[jax.Array, ...]]:
         before, now = learner.weights(initial), learner.weights(work)
-        return {name: norm((_floats(now[name]) - _floats(before[name])).ravel()) for name in now}
+        return {name: ((_floats(now[name]) - _floats(before[name])).ravel(),) for name in now}
 
-    def advance(
-        self, learner: Learner, work: Any, sums: Accumulator, rows: Rows, observers: Observers
-    ) -> tuple[Any, Any]:
+    def advance(self, learner: Learner, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
         x, y, at, until, start = rows
 
         def example(at: Any, carry: Any) -> Any:
-            state, sums = carry
+            state, window = carry
             state, outcome = learner.update(state, x[at], y[at])
-            after = observers.after(learner, lambda: learner.predict(state, x[at]), y[at])
-            return state, sums.add(learner, observers, start + at, outcome, y[at], after)
+            return state, fold.example(window, start + at, outcome, y[at], lambda: learner.predict(state, x[at]))
 
-        return _loop(self, at, until, example, (work, sums))
+        return _loop(self, at, until, example, (work, window))
 
 
 def _floats(weights: jax.Array) -> jax.Array:
@@ -104,25 +102,22 @@ class UnitLoop(NamedTuple):
     def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
         return to_state(learner.network, work)
 
-    def drifts(
+    def changes(
         self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
-    ) -> dict[str, jax.Array]:
-        return unit_drifts(learner, initial, work, inputs_axis=0)
+    ) -> dict[str, tuple[jax.Array, ...]]:
+        return weight_changes(learner, initial, work, inputs_axis=0)
 
-    def advance(
-        self, learner: CreditRule, work: Any, sums: Accumulator, rows: Rows, observers: Observers
-    ) -> tuple[Any, Any]:
+    def advance(self, learner: CreditRule, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
         stack, (x, y, at, until, start) = Stack.of(learner), rows
         move = move_layer_apart if self.whole else move_layer
 
         def example(at: Any, carry: Any) -> Any:
-            work, sums = carry
+            work, window = carry
             inputs = learner.network.with_constant(x[at])
             work, outcome = learn(stack, work, inputs, y[at], move)
-            after = observers.after(learner, lambda: answer(stack, work, inputs), y[at])
-            return work, sums.add(learner, observers, start + at, outcome, y[at], after)
+            return work, fold.example(window, start + at, outcome, y[at], lambda: answer(stack, work, inputs))
 
-        return _loop(self, at, until, example, (work, sums))
+        return _loop(self, at, until, example, (work, window))
 
 
 def _loop(how: AnyLoop | UnitLoop, at: Any, until: Any, example: Callable[[Any, Any], Any], carry: Any) -> Any:
@@ -142,11 +137,11 @@ def move_layer_apart(rule: CreditRule, layer: Layer, credit: Credit, inputs: jax
     return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
 
 
-def unit_drifts(
+def weight_changes(
     rule: CreditRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int, first: jax.Array | None = None
-) -> dict[str, jax.Array]:
-    """The drifts of the incoming weights of all hidden layers and of the outgoing weights, without biases. Inputs lie
-    along `inputs_axis` of the first layer's weights, whose drift may be given in parts, as `first`."""
+) -> dict[str, tuple[jax.Array, ...]]:
+    """The changes of the incoming weights of all hidden layers and of the outgoing weights, without biases. Inputs lie
+    along `inputs_axis` of the first layer's weights; `first` may stand for their change, if it has the same norm."""
     network, changes = rule.network, []
     for at, (layer, now, then) in enumerate(zip(network.layers(), work.layers, initial.layers, strict=True)):
         if at == 0 and first is not None:
@@ -155,4 +150,4 @@ def unit_drifts(
         axis = inputs_axis if at == 0 else 0
         changes.append(lax.slice_in_dim(now.weights - then.weights, 0, layer.inputs, axis=axis))
     outgoing = (work.outgoing - initial.outgoing)[:, : network.units]
-    return {"incoming": norm(*changes), "outgoing": norm(outgoing)}
+    return {"incoming": tuple(changes), "outgoing": (outgoing,)}

@@ -5,7 +5,7 @@ go through the examples of a segment; this module does the rest.
 """
 
 import threading
-from functools import cache, lru_cache, partial, reduce
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,12 +17,14 @@ from crossprop._support import xla
 from crossprop._support.programs import program as own_program
 from crossprop._support.transfers import arrived, this_device
 from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
-from crossprop.engines.protocol import Batch, Loop, Observers, Rows, Sums
+from crossprop.engines.fold import Fold, Window
+from crossprop.engines.protocol import Batch, Loop, Rows
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
-from crossprop.learners.base import CreditRule, Learner, Outcome
+from crossprop.learners.base import CreditRule, Learner
 from crossprop.learners.unit_major import Stack, to_unit_major
 from crossprop.learners.update import respond
 from crossprop.network import float_type
+from crossprop.variables import Variable, drift
 
 SECONDS_PER_SEGMENT = 1.0
 LONGEST, LONGEST_BATCHED = 13, 11
@@ -31,17 +33,6 @@ EXAMPLE_BYTES = 2**30
 MOST_SIDE_BY_SIDE = 2**11
 
 _making = threading.Lock()
-
-
-def drift_name(weights: str) -> str:
-    """The record for the drift of the weights of this name."""
-    return f"{weights}_drift" if weights in ("incoming", "outgoing") else f"drift_{weights}"
-
-
-def summed_names(learner: Learner, observers: Observers) -> list[str]:
-    """Variables that add up over a window."""
-    errors = ["error"] if learner.network.loss == "softmax" else []
-    return ["loss", *errors, *(name for name, _ in observers.metrics)]
 
 
 def batch_width(learner: Learner, platform: str, most: float) -> int:
@@ -72,21 +63,6 @@ def _moves(structure: Any, dtype: Any) -> bool:
     work = jax.eval_shape(lambda: to_unit_major(rule.init(jax.random.key(0))))
     z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.sizes[0], rule.network.outputs))
     return jax.eval_shape(lambda work, z, y: respond(Stack.of(rule), work, z, y)[1], work, z, y).moves
-
-
-def add_block(sums: Sums, rule: CreditRule, observers: Observers, rows: Rows, outputs: jax.Array, y: jax.Array) -> Sums:
-    """`Sums.add` for a block of examples, of which the last ones may be padding."""
-    network, at, real = rule.network, rows.start + rows.at, jnp.arange(len(y)) < rows.until - rows.at
-    losses = jnp.where(real, jax.vmap(network.error)(outputs, y)[0], 0)
-    diverged = ~jnp.isfinite(losses)
-    wrong = real & (jnp.argmax(outputs, axis=1) != jnp.argmax(y, axis=1)) if network.loss == "softmax" else 0
-    first = jnp.where((sums.diverged_at < 0) & jnp.any(diverged), at + jnp.argmax(diverged), sums.diverged_at)
-    metrics = {}
-    for name, metric in observers.metrics:
-        values = jnp.asarray(jax.vmap(metric)(Outcome(losses, outputs), y), sums.metrics[name].dtype)
-        metrics[name] = sums.metrics[name] + jnp.sum(jnp.where(real, values, 0))
-    error = sums.error + jnp.sum(wrong).astype(sums.error.dtype)
-    return Sums(sums.loss + jnp.sum(losses), error, metrics, first)
 
 
 def seconds_per_step(learner: Learner) -> float:
@@ -126,7 +102,10 @@ class Program(NamedTuple):
     """What a segment is compiled for."""
 
     loop: Loop
-    observers: Observers
+    examined: tuple[Variable, ...]
+    """Variables of examples, which are summed."""
+    probes: tuple[Variable, ...]
+    """Variables of states."""
     single: bool
     """Whether there is one run, without an axis for runs."""
     windows: int
@@ -183,7 +162,7 @@ class LoopSession(SegmentedSession):
                 started = _entered_all(loop, self.learners, states)
         diverged_at = jnp.full(() if self.single else (width,), -1, int)
         self.progress = _copied(Progress(started, diverged_at))
-        self.summed = summed_names(learner, batch.observers)
+        self.probes = tuple(variable for variable in batch.observed if variable.reads == "state")
         sources = [run.source for run in together]
         size, more = self.segment, loop.stride or 0
         self.feed = (
@@ -200,11 +179,11 @@ class LoopSession(SegmentedSession):
 
     def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:
         (x, y), every = examples, self.batch.record_every
-        sums = self.recorder.open_sums(self.summed, self.width, y.dtype)
+        sums = self.recorder.open_sums(self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
         turns = most_turns(stride, self.segment, every, windows) if self.fixed_turns and stride else None
-        program = Program(self.loop, self.batch.observers, self.single, windows, turns)
+        program = Program(self.loop, self.examined, self.probes, self.single, windows, turns)
         given = Given(x, y, sums, self.step, count, every, self.alive)
         compiled = _compiled_segment(self.platform)
         self.progress, records = compiled(program, self.learners, self.initial, self.progress, given)
@@ -289,20 +268,21 @@ def _segment(
 def _one_segment(
     program: Program, learner: Any, initial: Any, progress: Progress, given: Given
 ) -> tuple[Progress, dict[str, jax.Array]]:
-    (loop, observers, _, windows, turns), (x, y, sums, start, steps, record_every, alive) = program, given
+    (loop, examined, probes, _, windows, turns), (x, y, sums, start, steps, record_every, alive) = program, given
+    fold = Fold(learner.network.loss, examined)
 
     def measure(initial: Any, work: Any, closes: Any = True) -> dict[str, jax.Array]:
         """What is read off the state at the end of a window."""
-        own = closes if alive is None else alive & closes
-        found = {drift_name(name): drift for name, drift in loop.drifts(learner, initial, work, own).items()}
-        if observers.probes:
+        changes = loop.changes(learner, initial, work, closes if alive is None else alive & closes)
+        values = {drift(name).name: drift(name).of(*arrays) for name, arrays in changes.items()}
+        if probes:
             states = loop.leave(learner, initial), loop.leave(learner, work)
-            found |= {name: jnp.asarray(probe(*states), x.dtype) for name, probe in observers.probes}
-        return found
+            values |= {probe.name: jnp.asarray(probe.of(*states), x.dtype) for probe in probes}
+        return values
 
     def measured_if(closes: Any, work: Any, kept: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """What is read off the state if this is the end of a window, or else what is known."""
-        if turns is None or observers.probes:  # probes may take long
+        if turns is None or probes:  # probes may take long
             return lax.cond(closes, measure, lambda *_: kept, initial, work) if kept else kept
         return {name: jnp.where(closes, value, kept[name]) for name, value in measure(initial, work, closes).items()}
 
@@ -316,15 +296,14 @@ def _one_segment(
         if loop.stride is not None:
             until = jnp.minimum(until, done + loop.stride)
         zero = jnp.zeros((), x.dtype)
-        own = Sums(zero, zero, {name: zero for name, _ in observers.metrics}, diverged_at)
-        own_until = until if alive is None else jnp.where(alive, until, done)
-        work, own = loop.advance(learner, work, own, Rows(x, y, done, own_until, start), observers)
-        added = {"loss": own.loss, "error": own.error} | own.metrics
-        summed = {name: records[name].at[window].add(added[name]) for name in sums}
+        part = Window({variable.name: zero for variable in examined}, diverged_at)
+        run_until = until if alive is None else jnp.where(alive, until, done)
+        work, part = loop.advance(learner, work, part, Rows(x, y, done, run_until, start), fold)
+        summed = {name: records[name].at[window].add(part.sums[name]) for name in sums}
         kept = {name: records[name][window] for name in measured}
         values = measured_if((until == end) | (until == steps), work, kept)
         records = summed | {name: records[name].at[window].set(value) for name, value in values.items()}
-        return until, Progress(work, own.diverged_at), records
+        return until, Progress(work, part.diverged_at), records
 
     measured = jax.eval_shape(measure, initial, progress.work)
     records = {name: jnp.zeros(windows, x.dtype).at[0].set(value) for name, value in sums.items()}
@@ -335,9 +314,3 @@ def _one_segment(
     else:
         _, progress, records = lax.fori_loop(0, turns, lambda _, carry: turn(carry), begin)
     return progress, records
-
-
-def norm(*changes: jax.Array) -> jax.Array:
-    """The Euclidean norm of all these numbers, at full precision on every device."""
-    squares = [jnp.vdot(change, change, precision=lax.Precision.HIGHEST) for change in changes]
-    return jnp.sqrt(reduce(jnp.add, squares)) if squares else jnp.zeros((), float_type())

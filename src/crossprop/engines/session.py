@@ -10,6 +10,7 @@ import numpy as np
 from crossprop._support.transfers import arrived
 from crossprop.engines.protocol import Batch, RunResult
 from crossprop.engines.recorder import Recorder
+from crossprop.variables import of_examples
 
 
 class Progress(NamedTuple):
@@ -31,7 +32,9 @@ class SegmentedSession(ABC):
     def __init__(self, batch: Batch, most: int, overlapping: bool = True):
         self.batch, self.overlapping, self.step = batch, overlapping, batch.first
         self.segment = batch.segment or min(most, batch.steps or most)
-        self.recorder = Recorder(batch.record_every, batch.first)
+        self.examined = of_examples(batch.runs[0].learner.network.loss)
+        self.examined += tuple(variable for variable in batch.observed if variable.reads == "example")
+        self.recorder = Recorder(batch.record_every, batch.first, [variable.name for variable in self.examined])
         self.unfetched: tuple[dict[str, jax.Array], int] | None = None
 
     @abstractmethod

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crossprop.arguments import checked_observers, checked_steps
-from crossprop.engines.protocol import Observers
+from crossprop.arguments import checked_steps, checked_variables
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import Cell, CellResult, DevicePool, Executor, RunOptions, engine_for
@@ -19,6 +18,7 @@ from crossprop.learners.base import Learner
 from crossprop.records import measure, phase_weights
 from crossprop.running import provenance
 from crossprop.streams.base import Stream
+from crossprop.variables import Variable
 
 MOST_SEEDS = 32
 SECONDS = 60
@@ -128,13 +128,13 @@ def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
             except ValueError as problem:
                 raise ValueError(f"over has {point}: {problem}") from None
             blocks.append(Block(grid, identity, learner, stream, grid.seeds))
-    names = {name for kind in spec.observers for name, _ in kind}
+    names = {variable.name for variable in spec.observed}
     if clash := sorted(names & {axis for grid in spec.header.grids for axis in grid.over}):
         raise ValueError(f"probes and metrics must not be named as an axis of over, got {clash[0]!r}")
     distinct = {jax.tree.structure(block.learner): block for block in blocks}
     named = {f"{block.name}, {block.point}": block.learner for block in distinct.values()}
-    checked_observers(spec.probes, spec.metrics, named)
-    engines_of(blocks, engine, spec.observers)
+    checked_variables(spec.probes, spec.metrics, named)
+    engines_of(blocks, engine, spec.observed)
     return blocks
 
 
@@ -171,7 +171,7 @@ def run_blocks(
     pool: DevicePool | None = None,
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """Runs the blocks here, all together, and yields each one's number and result, as they get done."""
-    engines = engines_of(blocks, engine, options.observers)
+    engines = engines_of(blocks, engine, options.observed)
     of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
     cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
@@ -198,11 +198,11 @@ def _windows(block: Block, options: RunOptions) -> tuple[np.ndarray, np.ndarray,
     return step, window_lengths(step), np.asarray(block.stream.task(step - 1))
 
 
-def engines_of(blocks: Sequence[Block], engine: str, observers: Observers) -> list[str]:
+def engines_of(blocks: Sequence[Block], engine: str, observed: tuple[Variable, ...]) -> list[str]:
     """The engine of every block; those of one structure have the same."""
     chosen: dict[Any, str] = {}
     for block in blocks:
         structure = jax.tree.structure(block.learner)
         if structure not in chosen:
-            chosen[structure] = engine_for(engine, block.learner, observers, f"learners[{block.name!r}]")
+            chosen[structure] = engine_for(engine, block.learner, observed, f"learners[{block.name!r}]")
     return [chosen[jax.tree.structure(block.learner)] for block in blocks]

@@ -24,6 +24,7 @@ from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.source_identity import code_identity
 from crossprop.streams.base import Stream
+from crossprop.variables import functions
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -206,7 +207,7 @@ class _Sender:
 
 def _code(block: Block, options: RunOptions) -> dict[str, str]:
     """The identity of the user's own code that a worker imports."""
-    given = {"learner": block.learner, "stream": block.stream, "observers": options.observers._asdict()}
+    given = {"learner": block.learner, "stream": block.stream, "variables": functions(options.observed)}
     found = {name: code_identity(value, imported=True) for name, value in given.items()}
     return {name: source.sha256 for name, source in found.items() if source is not None}
 
@@ -267,7 +268,7 @@ def _stream(stream: Stream) -> Stream:
 
 def _widths(blocks: list[Block], options: RunOptions, engine: str, setting: dict[str, Any]) -> list[int]:
     with _as_caller(setting):
-        engines = engines_of(blocks, engine, options.observers)
+        engines = engines_of(blocks, engine, options.observed)
         platform = jax.default_backend()
         return [ENGINES[name].width(block.learner, platform) for name, block in zip(engines, blocks, strict=True)]
 

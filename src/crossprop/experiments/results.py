@@ -18,6 +18,7 @@ from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
 from crossprop.records import NONE, LearnerInfo, learner_info
 from crossprop.statistics import mean_interval
+from crossprop.variables import VARIABLES
 
 if TYPE_CHECKING:
     import xarray
@@ -117,7 +118,7 @@ class SweepResults:
     @property
     def measure(self) -> str:
         """The title of what is compared: the loss, or the error where there are classes."""
-        return schema.VARIABLES[str(next(iter(self.learners.values())).scores.name)].title
+        return VARIABLES[str(next(iter(self.learners.values())).scores.name)].title
 
     @property
     def seconds(self) -> float:

@@ -13,12 +13,12 @@ from crossprop.arguments import (
     check_fit,
     check_steps,
     checked_learners,
-    checked_observers,
     checked_seeds,
     checked_steps,
+    checked_variables,
 )
 from crossprop.configuration import configuration
-from crossprop.engines.protocol import Metric, Observers, Probe
+from crossprop.engines.protocol import Metric, Probe
 from crossprop.execution import RunOptions, compiler_flags
 from crossprop.experiments.grid import Grid, checked_grids
 from crossprop.learners.base import Learner
@@ -26,6 +26,7 @@ from crossprop.network import float_type
 from crossprop.source_identity import CodeIdentity, code_identity
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
+from crossprop.variables import Variable
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,14 @@ class SweepSpec:
                 raise ValueError(f"evaluate={self.evaluate} needs a store, which keeps its runs: give store a folder")
 
     @cached_property
-    def observers(self) -> Observers:
+    def observed(self) -> tuple[Variable, ...]:
         """Probes and metrics, tried on every learner."""
-        return checked_observers(self.probes, self.metrics, self.learners)
+        return checked_variables(self.probes, self.metrics, self.learners)
 
     @property
     def options(self) -> RunOptions:
         """What all runs have in common."""
-        return RunOptions(self.record_every, self.steps, observers=self.observers)
+        return RunOptions(self.record_every, self.steps, observed=self.observed)
 
     @property
     def fresh_seeds(self) -> list[int]:
@@ -98,8 +99,8 @@ class SweepSpec:
             "float_type": str(float_type()),
             "xla_flags": compiler_flags(),
             "steps": self.steps,
-            "probes": {name: configuration(probe) for name, probe in self.observers.probes},
-            "metrics": {name: configuration(metric) for name, metric in self.observers.metrics},
+            "probes": configuration(dict(self.probes or {})),
+            "metrics": configuration(dict(self.metrics or {})),
         }
         grids = [
             replace(grid, evaluation=self.fresh_seeds, common=common, code=self._code(grid.name)) for grid in grids
@@ -110,8 +111,8 @@ class SweepSpec:
     def sources(self) -> dict[str, CodeIdentity]:
         """The identity of all code that the package does not define, by where it is given."""
         given = {f"learners[{name!r}]": learner for name, learner in self.learners.items()} | {"stream": self.stream}
-        given |= {f"probes[{name!r}]": probe for name, probe in self.observers.probes}
-        given |= {f"metrics[{name!r}]": metric for name, metric in self.observers.metrics}
+        given |= {f"probes[{name!r}]": probe for name, probe in (self.probes or {}).items()}
+        given |= {f"metrics[{name!r}]": metric for name, metric in (self.metrics or {}).items()}
         found = {name: code_identity(value) for name, value in given.items()}
         return {name: source for name, source in found.items() if source is not None}
 

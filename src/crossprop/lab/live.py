@@ -34,6 +34,7 @@ from crossprop.network import Network
 from crossprop.pages.charts import line_look, rounded
 from crossprop.statistics import mean_interval
 from crossprop.streams import PoolStream
+from crossprop.variables import VARIABLES
 
 SEGMENT_SECONDS = 8e-3
 """About how long one run advances before it is asked again whether to go on."""
@@ -380,10 +381,11 @@ def segment_of(network: Network, record_every: int, steps: int) -> int:
     return max(part for part in range(1, most + 1) if record_every % part == 0)
 
 
-def variables(curves: Mapping[str, Any]) -> list[schema.Variable]:
+def variables(curves: Mapping[str, Any]) -> list[Frame]:
     """The variables in the order of their charts: first the one that learners are compared by."""
-    names = [schema.measure(curves), *schema.VARIABLES, *curves]
-    return [schema.describe(curves, name) for name in dict.fromkeys(names) if name in curves]
+    names = [schema.measure(curves), *VARIABLES, *curves]
+    described = [schema.describe(curves, name) for name in dict.fromkeys(names) if name in curves]
+    return [{field: getattr(each, field) for field in ("name", "title", "unit", "log")} for each in described]
 
 
 def _diverged(groups: list[Group]) -> dict[str, int]:
@@ -397,4 +399,4 @@ def _diverged(groups: list[Group]) -> dict[str, int]:
 
 def encoded(frame: Frame) -> bytes:
     """A frame as a line of JSON."""
-    return json.dumps(frame, allow_nan=False, separators=(",", ":"), default=vars).encode() + b"\n"
+    return json.dumps(frame, allow_nan=False, separators=(",", ":")).encode() + b"\n"

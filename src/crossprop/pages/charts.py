@@ -10,8 +10,9 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop.figures import Along, Look, Published, is_control, looks, score_limits
-from crossprop.records import Variable, switches
+from crossprop.records import switches
 from crossprop.statistics import Estimate, mean_interval
+from crossprop.variables import Variable
 
 if TYPE_CHECKING:
     import xarray

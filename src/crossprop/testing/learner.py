@@ -13,7 +13,6 @@ import numpy as np
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Run
-from crossprop.engines.segments import drift_name
 from crossprop.execution import devices, key_data, keys
 from crossprop.learners import Learner, Outcome
 from crossprop.network import float_type
@@ -22,6 +21,7 @@ from crossprop.running import run
 from crossprop.saving import find_class, load, save
 from crossprop.streams import Arrays
 from crossprop.testing.promises import Check, named, promise, require, require_close, require_floats, require_same
+from crossprop.variables import drift
 
 STEPS, CUT, EVERY = 12, 8, 4
 """Examples of a run, where it is interrupted or a segment ends, and the length of its windows."""
@@ -177,7 +177,7 @@ def _require_loop(learner: Learner, what: str, records: Any, last: Any) -> None:
     means = np.reshape(losses, (-1, EVERY)).mean(1)
     require_close(records["loss"], means, f"loss of {what} and of the loop")
     for name, values in drifts.items():
-        variable = drift_name(name)
+        variable = drift(name).name
         require_close(records[variable], np.array(values), f"{variable} of {what} and of the loop")
     require_close(last, state, f"last states of {what} and of the loop")
 

@@ -14,18 +14,20 @@ from jax.experimental import pallas as pl
 
 from crossprop._support.programs import program
 from crossprop.engines.feeding import BatchFeed
+from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import layout
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import OfRuns, Shared, padded_stack, state_numbers
 from crossprop.engines.gpu.support import multiprocessors, triton, why_no_programs
-from crossprop.engines.protocol import Batch, Observers, Session
-from crossprop.engines.segments import most_windows, summed_names
+from crossprop.engines.protocol import Batch, Session
+from crossprop.engines.segments import most_windows
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.unit_major import UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type
 from crossprop.optimizers.base import OPTIMIZERS
+from crossprop.variables import INCOMING, OUTGOING, Variable, of_examples
 
 RUNS = 4096
 WARPS_PER_MULTIPROCESSOR = 16
@@ -35,10 +37,9 @@ STEPS = 16384
 NUMBERS_ON_CHIP = 45_000
 NUMBERS_PER_THREAD = 195
 NUMBERS_PER_THREAD_DEEP = 48
-DRIFTS = ("incoming_drift", "outgoing_drift")
 
 
-def why_unsupported(learner: Learner, platform: str, observers: Observers = Observers()) -> str | None:  # noqa: B008
+def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
     """Why this engine cannot run the learner there, or None."""
     lacks = why_no_programs(platform)
     if lacks is not None:
@@ -51,8 +52,8 @@ def why_unsupported(learner: Learner, platform: str, observers: Observers = Obse
         return f"the kernel engine keeps all units, got replacement={learner.replacement!r}"
     if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
         return f"the kernel engine needs an optimizer by name, one of {', '.join(OPTIMIZERS)}"
-    if any(observers):
-        names = ", ".join(name for kind in observers for name, _ in kind)
+    if observed:
+        names = ", ".join(variable.name for variable in observed)
         return f"the kernel engine takes no probes or metrics, got {names}"
     if float_type() != np.float32:
         return f"the kernel engine works in float32, and JAX is set to {float_type()}"
@@ -103,7 +104,7 @@ class KernelSession(SegmentedSession):
         every = self.batch.record_every
         windows = most_windows(self.segment, every, self.step)
         bounds = np.array([self.step, self.step + count, every], np.int32)
-        sums = self.recorder.open_sums(summed_names(self.rule, Observers()), len(self.own.place), np.dtype(np.float32))
+        sums = self.recorder.open_sums(len(self.own.place), np.dtype(np.float32))
         self.progress, records = _segment(
             self.rule, self.interpret, windows, examples, self.own, self.progress, sums, bounds
         )
@@ -145,7 +146,8 @@ def _segment(
 ) -> tuple[Progress, dict[str, jax.Array]]:
     """Steps `bounds[0]` to `bounds[1]` of all runs, with a record every `bounds[2]`."""
     assert triton is not None
-    records = {name: jnp.zeros((len(own.place), windows), shared.y.dtype) for name in (*sums, *DRIFTS)}
+    names = (*sums, INCOMING.name, OUTGOING.name)
+    records = {name: jnp.zeros((len(own.place), windows), shared.y.dtype) for name in names}
     records |= {name: records[name].at[:, 0].set(value) for name, value in sums.items()}
     given, moving = jax.tree.leaves((shared, own, bounds)), jax.tree.leaves((progress, records))
     structure = jax.tree.structure((shared, own, bounds, progress, records))
@@ -179,7 +181,7 @@ def _run_one(
     stop = jnp.where(alive > 0, bounds[1], start)
     first_window = start // record_every
     final = shared.rows.shape[1] - 1
-    rows = layout.input_pieces(rule)
+    rows, fold = layout.input_pieces(rule), Fold(network.loss, of_examples(network.loss))
 
     def example(at: Any) -> Any:
         row, y = shared.rows[source, at], shared.y[source, at]
@@ -187,33 +189,29 @@ def _run_one(
         return tuple(piece.astype(y.dtype) for piece in pieces), y
 
     def one_step(step: Any, carry: Any) -> Any:
-        work, loss, error, diverged_at, (x, y) = carry
+        work, sums, diverged_at, (x, y) = carry
         following = example(jnp.minimum(step + 1 - start, final))
         inputs = (*x, jnp.ones(1, y.dtype)) if network.bias else x
         work, outcome = update(work, inputs, y)
-        finite = jnp.abs(outcome.loss) < jnp.inf
-        diverged_at = jnp.where((diverged_at < 0) & ~finite, step, diverged_at)
-        if network.loss == "softmax":
-            error = error + (jnp.argmax(outcome.outputs) != jnp.argmax(y)).astype(error.dtype)
-        return work, loss + outcome.loss, error, diverged_at, following
+        return work, *fold.example(Window(sums, diverged_at), step, outcome, y, lambda: None), following
 
     def window(number: Any, carry: Any) -> Any:
         work, diverged_at, following = carry
         first = jnp.maximum(start, number * record_every)
         last = jnp.minimum(stop, (number + 1) * record_every)
         zero = jnp.zeros((), records["loss"].dtype)
-        carry = (work, zero, zero, diverged_at, following)
-        work, loss, error, diverged_at, following = lax.fori_loop(first, last, one_step, carry)
+        sums = {variable.name: zero for variable in fold.variables}
+        carry = (work, sums, diverged_at, following)
+        work, sums, diverged_at, following = lax.fori_loop(first, last, one_step, carry)
         at = number - first_window
-        records["loss"][run, at] += loss
-        if "error" in records:
-            records["error"][run, at] += error
+        for name, total in sums.items():
+            records[name][run, at] += total
         incoming = []
         for depth, (layer, old) in enumerate(zip(work.layers, shared.incoming, strict=True)):
             changes = [after - before[value] for after, before in zip(layer.weights, old, strict=True)]
             incoming += changes[: 1 if depth else len(rows)]
-        records["incoming_drift"][run, at] = _norm(incoming)
-        records["outgoing_drift"][run, at] = _norm([work.outgoing[0] - shared.outgoing[0][value]])
+        records[INCOMING.name][run, at] = _norm(incoming)
+        records[OUTGOING.name][run, at] = _norm([work.outgoing[0] - shared.outgoing[0][value]])
         return work, diverged_at, following
 
     work = jax.tree.map(lambda ref: ref[run], progress.work)

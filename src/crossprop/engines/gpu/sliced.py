@@ -21,12 +21,13 @@ from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces, power, state_numbers, with_numbers
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.engines.gpu.support import triton
-from crossprop.engines.protocol import Observers, Rows, Sums
-from crossprop.engines.segments import add_block, moves, norm
+from crossprop.engines.protocol import Rows
+from crossprop.engines.segments import moves
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.unit_major import Stack, UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type
+from crossprop.variables import Variable
 
 NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM = 24_000, 40_000
 """The registers of a multiprocessor hold two programs of the one size, or one of the other."""
@@ -35,13 +36,13 @@ FEWEST_INPUTS = 128
 OPTIMIZERS = ("adam", "rmsprop")
 
 
-def programs_for(learner: Learner, platform: str, observers: Observers) -> int | None:
+def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]) -> int | None:
     """How many programs a run is split into, or None if it is not split; it depends on device, sizes and rule alone."""
     if not support.FOR_WIDE_NETWORKS or support.why_no_programs(platform) is not None:
         return None
     if not support.may_wait():
         return None
-    if float_type() != np.float32 or observers.see_after:
+    if float_type() != np.float32 or any(variable.after for variable in observed):
         return None
     if not isinstance(learner, CreditRule) or learner.replacement is not None:
         return None
@@ -72,23 +73,23 @@ class SlicedLoop(NamedTuple):
     def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
         return out_of_pieces(learner, _turned(work))
 
-    def drifts(
+    def changes(
         self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
-    ) -> dict[str, jax.Array]:
+    ) -> dict[str, tuple[jax.Array, ...]]:
         rows = len(input_pieces(learner))
         now, before = (each.layers[0].weights[:rows] for each in (work, initial))
-        incoming = norm(*(after - start for after, start in zip(now, before, strict=True)))
-        return {"incoming": incoming, "outgoing": norm(work.outgoing[0] - initial.outgoing[0])}
+        incoming = tuple(after - start for after, start in zip(now, before, strict=True))
+        return {"incoming": incoming, "outgoing": (work.outgoing[0] - initial.outgoing[0],)}
 
     def advance(
-        self, learner: CreditRule, work: UnitMajorState, sums: Sums, rows: Rows, observers: Observers
-    ) -> tuple[UnitMajorState, Sums]:
-        x, y, at, until, _ = rows
+        self, learner: CreditRule, work: UnitMajorState, window: Any, rows: Rows, fold: Any
+    ) -> tuple[UnitMajorState, Any]:
+        x, y, at, until, start = rows
         outputs = learner.network.outputs
         targets = jnp.pad(y, ((0, 0), (0, power(outputs) - outputs)))
         work, made = _launch(self, learner, x, targets, at, until > at, work)
         own_targets = lax.dynamic_slice_in_dim(y, at, self.stride)
-        return work, add_block(sums, learner, observers, rows, made[:, :outputs], own_targets)
+        return work, fold.block(window, start + at, until - at, made[:, :outputs], own_targets)
 
 
 # The program.

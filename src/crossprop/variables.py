@@ -1,0 +1,69 @@
+"""Variables: what is recorded of a run. Sums, names, sizes, titles and axes follow from this table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Something recorded of a run, one value per window, with its title for axes and its unit."""
+
+    name: str
+    of: Any = None
+    """For an example `of(outcome, y)`, or `of(outcome, y, after)`; for weights `of(*changes)`, the arrays of their
+    changes since the start; for a state `of(initial, state)`. None for one of records that only names it."""
+    reads: Literal["example", "weights", "state"] = "example"
+    """An example's values are averaged over the window; the others are read at its end."""
+    after: bool = False
+    """Whether it also sees the outcome of an example after learning from it."""
+    title: str = ""
+    unit: str = ""
+    log: bool = False
+    """Whether charts show it on a logarithmic axis unless told otherwise."""
+
+    @property
+    def averaged(self) -> bool:
+        """Whether a value is the mean over its window; otherwise it is the value at the window's end."""
+        return self.reads == "example"
+
+
+def norm(*changes: jax.Array) -> jax.Array:
+    """The Euclidean norm of all these numbers, at full precision on every device."""
+    squares = [jnp.vdot(change, change, precision=lax.Precision.HIGHEST) for change in changes]
+    return jnp.sqrt(reduce(jnp.add, squares)) if squares else jnp.zeros(())
+
+
+LOSS = Variable("loss", lambda outcome, y: outcome.loss, title="squared error", log=True)
+ERROR = Variable(
+    "error",
+    lambda outcome, y: jnp.argmax(outcome.outputs) != jnp.argmax(y),
+    title="share misclassified",
+    unit="fraction of examples",
+)
+INCOMING = Variable("incoming_drift", norm, "weights", title="change of incoming weights, |U − U₀|", log=True)
+OUTGOING = Variable("outgoing_drift", norm, "weights", title="change of outgoing weights, |W − W₀|", log=True)
+VARIABLES = {variable.name: variable for variable in (LOSS, ERROR, INCOMING, OUTGOING)}
+DRIFT = "drift_"
+"""Prefix of the drift of weights other than U and W."""
+
+
+def drift(weights: str) -> Variable:
+    """The drift of the weights of this name."""
+    title = f"change of {weights.replace('_', ' ')}"
+    return VARIABLES.get(f"{weights}_drift") or Variable(DRIFT + weights, norm, "weights", title=title, log=True)
+
+
+def of_examples(loss: str) -> tuple[Variable, ...]:
+    """The variables of the examples of every run, by the kind of its loss."""
+    return (LOSS, ERROR) if loss == "softmax" else (LOSS,)
+
+
+def functions(variables: Iterable[Variable]) -> dict[str, Any]:
+    """The function of every variable, by name."""
+    return {variable.name: variable.of for variable in variables}
