@@ -12,6 +12,7 @@ import xarray
 import crossprop as cp
 import crossprop.cli
 from crossprop.experiments.evaluate import choose, edges, scores
+from crossprop.experiments.grid import Grid
 from crossprop.experiments.store import read_header, read_store
 from crossprop.records import phase_weights
 
@@ -65,9 +66,10 @@ def test_a_setting_that_diverged_comes_after_all_that_did_not(tmp_path):
 def test_the_edge_of_the_grid_is_flagged_and_the_limit_of_an_axis_is_not():
     over = {"step_size": [0.1, 0.2, 0.4], "eta": [0, 0.5], "optimizer": ["sgd", "adam"], "incoming_step_size": [None]}
     inside = {"step_size": 0.2, "eta": 0, "optimizer": "sgd", "incoming_step_size": None}
-    assert edges(inside, over) == ()
-    assert edges(inside | {"step_size": 0.4}, over) == ("step_size",)
-    assert edges(inside | {"eta": 0.5}, over) == ("eta",)
+    grid = Grid("a", {"type": "Crossprop"}, {}, over, [0])
+    assert edges(grid, inside) == ()
+    assert edges(grid, inside | {"step_size": 0.4}) == ("step_size",)
+    assert edges(grid, inside | {"eta": 0.5}) == ("eta",)
 
 
 # Fresh seeds.

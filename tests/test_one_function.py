@@ -15,7 +15,8 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.session import plain_numbers
-from crossprop.learners.base import Credit, Hyperparameter, Shapes, hyperparameter
+from crossprop.hyperparameters import incoming_step_size_field, step_size_field
+from crossprop.learners.base import Credit, Hyperparameter, Shapes
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 from crossprop.replacements.base import first, least
@@ -85,9 +86,9 @@ class Sorting(cp.CreditRule):
     """A rule that XLA calls a library for."""
 
     network: cp.Network
-    step_size: Hyperparameter = hyperparameter()
+    step_size: Hyperparameter = step_size_field()
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     replacement: Replacement | None = replacement_field()
 
     def credit(self, units, delta):

@@ -21,6 +21,7 @@ from crossprop.experiments.evaluate import Choice, Comparison
 from crossprop.experiments.results import read_results
 from crossprop.experiments.toml import read_spec
 from crossprop.experiments.widening import fill_widening, next_value, refined, widened
+from crossprop.hyperparameters import hyperparameters
 from crossprop.pages.comparisons import Answer
 from crossprop.statistics import Estimate, Paired
 from crossprop.study import Study
@@ -90,18 +91,19 @@ def test_costs_are_measured_beside_backprop(study):
 
 
 @pytest.mark.parametrize(
-    ("axis", "values", "edge", "expected"),
+    ("learner", "axis", "values", "edge", "expected"),
     [
-        ("step_size", [0.25, 0.5, 1.0], 1.0, 2.0),
-        ("step_size", [0.25, 0.5, 1.0], 0.25, 0.125),
-        ("memory_step_size", [None, 0.1, 0.01], 0.01, 0.001),
-        ("ahead", [-0.5, 0.5, 1], -0.5, -1.0),
-        ("eta", [0, 0.5, 0.9], 0.9, 1),
-        ("delay", [10, 30, 100], 100, 333),
+        (cp.Backprop, "step_size", [0.25, 0.5, 1.0], 1.0, 2.0),
+        (cp.Backprop, "step_size", [0.25, 0.5, 1.0], 0.25, 0.125),
+        (cp.Crossprop, "memory_step_size", [None, 0.1, 0.01], 0.01, 0.001),
+        (cp.Foresight, "ahead", [-0.5, 0.5, 1], -0.5, -1.0),
+        (cp.Crossprop, "eta", [0, 0.5, 0.9], 0.9, 1),
+        (cp.Hindsight, "delay", [10, 30, 100], 100, 333),
+        (cp.optimizers.upgd, "sigma", [0.01, 0.1], 0.01, 0.001),
     ],
 )
-def test_a_grid_goes_on_beyond_its_edge(axis, values, edge, expected):
-    found = next_value(axis, values, edge)
+def test_a_grid_goes_on_beyond_its_edge(learner, axis, values, edge, expected):
+    found = next_value(hyperparameters(learner)[axis], values, edge)
     assert found == pytest.approx(expected) and (axis != "delay" or isinstance(found, int))
 
 

@@ -87,10 +87,10 @@ class Benchmark:
     """Folder for bench.json."""
     workloads: Annotated[tuple[str, ...], Doc(f"Of {', '.join(WORKLOADS)}.")] = tuple(WORKLOADS)
     engines: Annotated[
-        tuple[str, ...], QUIET, Doc(f"Of auto, {', '.join(ENGINES)}; unset, all that can run the learner.")
+        tuple[str, ...], QUIET, Doc(f"Of auto, {', '.join(ENGINES)}; default: all that can run the learner.")
     ] = ()
     steps: Annotated[
-        Unset[int], Doc(f"Examples per run, a multiple of {RECORD_EVERY}; unset, what suits the workload.")
+        Unset[int], Doc(f"Examples per run, a multiple of {RECORD_EVERY}; default: what suits the workload.")
     ] = None
     repeats: int = 5
     """Timings of each contender after a warm-up; their median counts."""

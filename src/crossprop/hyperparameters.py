@@ -1,7 +1,11 @@
-"""Fields of learners and of their parts: numbers are leaves of the pytree, names and functions its structure."""
+"""Hyperparameters: fields of learners and of their parts that carry all that is known about them.
+
+Numbers are leaves of the pytree; choices, whole numbers, flags, names and functions are its structure.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -15,10 +19,87 @@ LONGEST = 0.999999
 """The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
 
 
-def hyperparameter(**options: Any) -> Any:
-    """A field for a number or a tuple of them: integers and NumPy's numbers become floats, so that 1 and 1.0 are one
-    learner to the compiler. Arrays of JAX stay as they are."""
-    return eqx.field(converter=_as_numbers, **options)
+@dataclass(frozen=True)
+class Facts:
+    """What is known about a hyperparameter: checks, flags, help, sliders and the growth of grids read it here."""
+
+    default: Any
+    help: str = ""
+    """One line, without a full stop. Where the default is None it says what that stands for."""
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    scale: Literal["log", "linear", "symlog", "decay"] | None = None
+    """How it is varied: by factors, by differences, by factors of either sign, or by factors of its distance from 1;
+    unset, "log" if it has a lower bound and else "symlog"."""
+    backprop_at: float | None = None
+    """The value at which the rule is backprop."""
+    whole: bool = False
+    by_layer: bool = False
+    """Whether it can be a tuple with one number per hidden layer."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """The ends of its range that belong to it."""
+        return tuple(limit for limit in (self.low, self.high) if limit is not None)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is structure of the pytree rather than a leaf."""
+        return self.whole or bool(self.choices) or isinstance(self.default, bool)
+
+    def check(self, name: str, value: Any) -> None:
+        """A ValueError or TypeError unless this is a value of the hyperparameter."""
+        if value is None and self.default is None:
+            return
+        if self.choices:
+            check.choice(name, value, self.choices)
+        elif isinstance(self.default, bool):
+            check.flag(name, value)
+        elif self.whole:
+            check.integer(name, value, low=int(self.low or 0), high=None if self.high is None else int(self.high))
+        elif self.by_layer and isinstance(value, tuple):
+            for at, each in enumerate(value):
+                self.check(f"{name}[{at}]", each)
+        else:
+            check.number(name, value, above=self.above, low=self.low, high=self.high)
+
+
+def hyperparameter(*, default: Any = MISSING, kw_only: bool = False, **known: Any) -> Any:
+    """A field for a hyperparameter, with what is known about it: keyword arguments of `Facts`.
+
+    It is a number, or None if that is its default, or one of `choices`; a whole number with `whole`, and a flag if its
+    default is one. Integers and NumPy's numbers become floats, so that 1 and 1.0 are one learner to the compiler.
+    Arrays of JAX stay as they are.
+    """
+    facts = Facts(default, **known)
+    options = {"default": default} if default is not MISSING else {}
+    return eqx.field(
+        converter=check.plain if facts.is_static else _as_numbers,
+        static=facts.is_static,
+        kw_only=kw_only,
+        metadata={"facts": facts},
+        **options,
+    )
+
+
+def known(default: Any, **facts: Any) -> dict[str, Any]:
+    """Metadata for a dataclass's own field: keyword arguments of `Facts`."""
+    return {"facts": Facts(default, **facts)}
+
+
+def hyperparameters(cls: Any) -> dict[str, Facts]:
+    """What is known about the hyperparameters of a dataclass, by name."""
+    return {field.name: field.metadata["facts"] for field in fields(cls) if "facts" in field.metadata}
+
+
+class Checked(eqx.Module):
+    """A module whose hyperparameters are checked when it is made."""
+
+    def __check_init__(self):
+        for name, facts in hyperparameters(type(self)).items():
+            facts.check(name, getattr(self, name))
 
 
 def _as_numbers(value: Any) -> Any:
@@ -26,6 +107,30 @@ def _as_numbers(value: Any) -> Any:
         return tuple(map(_as_numbers, value))
     number = value if isinstance(value, jax.Array) else check.plain(value)
     return float(number) if type(number) is int and abs(number) < 2**1023 else number
+
+
+def step_size_field() -> Any:
+    """The step size of a learner."""
+    return hyperparameter(above=0, help="Step size of every learner")
+
+
+def incoming_step_size_field() -> Any:
+    """The step size of the incoming weights, for all hidden layers or one for each."""
+    return hyperparameter(
+        default=None, above=0, by_layer=True, help="Step size of the incoming weights; default: that of the learner"
+    )
+
+
+def memory_step_size_field() -> Any:
+    """The step size of a memory."""
+    return hyperparameter(default=None, above=0, help="Step size of the memory; default: that of the layer above")
+
+
+def layers_field(default: str) -> Any:
+    """Which hidden layers of a deep network follow the rule."""
+    return hyperparameter(
+        default=default, choices=("top", "all"), help="Hidden layers of a deep network that follow the rule: top or all"
+    )
 
 
 @jax.tree_util.register_static

@@ -13,7 +13,7 @@ from crossprop._support import checks as check
 from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
 from crossprop._support.programs import program
-from crossprop.hyperparameters import Name
+from crossprop.hyperparameters import Name, known
 
 ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
 LOSSES = ("squared", "softmax")
@@ -96,13 +96,13 @@ class Network(eqx.Module):
     inputs: int = eqx.field(static=True, converter=check.plain)
     hidden: int | tuple[int, ...] = eqx.field(static=True, converter=_sizes)
     outputs: int = eqx.field(static=True, default=1, converter=check.plain)
-    activation: str = eqx.field(static=True, default="tanh")
+    activation: str = eqx.field(static=True, default="tanh", metadata=known("tanh", choices=tuple(ACTIVATIONS)))
     loss: str = eqx.field(static=True, default="squared")
     bias: bool = eqx.field(static=True, default=False, converter=check.plain)
-    incoming_scale: Scale | tuple[Scale, ...] = eqx.field(default=1.0, converter=_scale)
-    outgoing_scale: Scale = eqx.field(default=1.0, converter=_scale)
+    incoming_scale: Scale | tuple[Scale, ...] = eqx.field(default=1.0, converter=_scale, metadata=known(1.0, low=0))
+    outgoing_scale: Scale = eqx.field(default=1.0, converter=_scale, metadata=known(1.0, low=0))
     layer_norm: bool = eqx.field(static=True, default=False, converter=check.plain)
-    bias_scale: float | Array | None = None
+    bias_scale: float | Array | None = eqx.field(default=None, metadata=known(None, low=0))
 
     def __check_init__(self):
         check.integer("inputs", self.inputs, low=1)

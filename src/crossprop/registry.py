@@ -75,6 +75,13 @@ class Registry(MutableMapping[str, "partial[T]"]):
         self._load_all()
         return super().values()
 
+    @property
+    def classes(self) -> dict[str, type[T]]:
+        """The classes that were assigned as they are, by name: without entry points, and without builders that fix
+        arguments."""
+        whole = {name: build.func for name, build in self._builders.items() if not (build.args or build.keywords)}
+        return {name: cls for name, cls in whole.items() if isinstance(cls, type)}
+
     def find(self, argument: str, name: Any) -> "partial[T]":
         """The builder of that name; a ValueError that suggests a similar name if there is none."""
         build = self.get(name) if isinstance(name, str) else None

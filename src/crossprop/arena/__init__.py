@@ -52,9 +52,9 @@ class Arena:
     streams: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[STREAM ...]")] = ()
     """Streams of the list, by name; none are all."""
     file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
-    """Learners, streams, grids and budget in TOML; unset, the list that --show prints."""
+    """Learners, streams, grids and budget in TOML; default: the list that --show prints."""
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder for the records, the tables and arena.html; unset, arena."""
+    """Folder for the records, the tables and arena.html; default: arena."""
     full: bool = False
     """Take the list meant for a GPU: longer streams, larger networks, finer grids, more seeds."""
     quick: bool = False
@@ -62,9 +62,9 @@ class Arena:
     show: bool = False
     """Print the list instead of running it."""
     seeds: Unset[int] = None
-    """Number of seeds to tune on; unset, as the list has it."""
+    """Number of seeds to tune on; default: as the list has it."""
     evaluate: Unset[int] = None
-    """Number of fresh seeds to judge on; unset, as the list has it."""
+    """Number of fresh seeds to judge on; default: as the list has it."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
 

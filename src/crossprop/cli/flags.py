@@ -1,19 +1,21 @@
 """Flags that `crossprop run` and `crossprop sweep` share, and what they describe."""
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, make_dataclass
 from typing import Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
 from crossprop._support import checks as check
 from crossprop._support.flags import Unset
+from crossprop._support.formats import listed
 from crossprop.engines import ENGINES
 from crossprop.experiments.toml import parse_value
+from crossprop.hyperparameters import hyperparameters
 from crossprop.learners import LEARNERS
 from crossprop.network import ACTIVATIONS
 from crossprop.optimizers import NAMES
 from crossprop.replacements import replacement_names
-from crossprop.specification import LEARNER_FLAGS
+from crossprop.specification import HYPERPARAMETERS, STEP_SIZE
 from crossprop.streams import STREAMS
 
 STREAM_HELP = (
@@ -21,19 +23,36 @@ STREAM_HELP = (
     "module registers."
 )
 PREFIXES = ("network.", "stream.")
-ACTIVATION_HELP = f"Activation of the hidden units: one of {', '.join(ACTIVATIONS)}; unset, tanh."
+ACTIVATION_HELP = f"Activation of the hidden units: one of {', '.join(ACTIVATIONS)}; default: tanh."
 OPTIMIZER_HELP = (
-    f"Optimizer of the learners that do not have one by name: one of {', '.join(NAMES)}; unset, sgd. "
+    f"Optimizer of the learners that do not have one by name: one of {', '.join(NAMES)}; default: sgd. "
     "--set optimizer.NAME=VALUE sets a hyperparameter of it."
 )
 REPLACEMENT_HELP = (
-    f"Which units are replaced: one of {', '.join(replacement_names())}; unset, none. --set replacement.NAME=VALUE "
+    f"Which units are replaced: one of {', '.join(replacement_names())}; default: none. --set replacement.NAME=VALUE "
     "sets a hyperparameter of it."
 )
 SET_HELP = (
-    "Any other argument of the learners that have it, such as memory_step_size=0.001, or of one learner, such as "
-    "foresight:layers=top; or network. or stream. and a field: network.layer_norm=true."
+    "Any other argument of the learners that have it, such as optimizer.sigma=0.001, or an argument of one learner, "
+    "such as foresight:layers=top; or network. or stream. and a field: network.layer_norm=true."
 )
+
+
+def _flag(name: str) -> tuple[str, Any, Any]:
+    """The name, the type and the default of a hyperparameter's flag."""
+    known = HYPERPARAMETERS[name]
+    everywhere = {learner: hyperparameters(cls) for learner, cls in LEARNERS.classes.items()}
+    owners = {learner: its[name].default for learner, its in everywhere.items() if name in its}
+    defaults = {STEP_SIZE if default is MISSING else default for default in owners.values()}
+    default = "" if None in defaults else f"; default: {' or '.join(f'{each}' for each in sorted(defaults))}"
+    whose = "" if len(owners) == len(everywhere) else f" (of {listed([*owners])})"
+    text = f"{known.help}{default}{whose}."
+    kind = str if known.choices else int if known.whole else float
+    return name, Annotated[Unset[kind], arg(help=text)], field(default=None)
+
+
+Hyperparameters = make_dataclass("Hyperparameters", map(_flag, HYPERPARAMETERS))
+"""A flag for each hyperparameter of the learners that come with the package."""
 
 
 @dataclass
@@ -50,30 +69,21 @@ class ExperimentFlags:
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
     hidden: Annotated[Unset[tuple[int, ...]], arg(metavar="INT [INT ...]")] = None
-    """Number of hidden units, or of the units of each hidden layer: --hidden 256 256; unset, 500."""
+    """Number of hidden units, or of the units of each hidden layer: --hidden 256 256; default: 500."""
     activation: Annotated[Unset[str], arg(metavar="NAME", help=ACTIVATION_HELP)] = None
     bias: Unset[bool] = None
     """Add a constant input and a constant feature."""
-    step_size: Unset[float] = None
-    """Step size of every learner; unset, 0.0005."""
-    incoming_step_size: Unset[float] = None
-    """Step size of the incoming weights; unset, that of the learner."""
     optimizer: Annotated[Unset[str], arg(metavar="NAME", help=OPTIMIZER_HELP)] = None
     replacement: Annotated[Unset[str], arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
-    eta: Unset[float] = None
-    """Mix of crossprop (0) and backprop (1), for crossprop and crossprop-approx; unset, 0."""
-    ahead: Unset[float] = None
-    """How far foresight looks ahead, in sums of past steps; 0 is backprop; unset, 1."""
-    horizon: Unset[float] = None
-    """Over how many examples the past steps fade that foresight sums; unset, 1000."""
+    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)  # pyright: ignore[reportInvalidTypeForm]
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=SET_HELP)] = ()
     tasks: Unset[str] = None
     """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
     examples: Unset[int] = None
-    """Examples per task; unset, 5000 for GEOFF and the whole data set otherwise."""
+    """Examples per task; default: 5000 for GEOFF and the whole data set otherwise."""
     record_every: Unset[int] = None
-    """Steps per record; unset, 50."""
-    engine: Annotated[Unset[str], arg(help=f"One of auto, {', '.join(ENGINES)}; unset, auto.")] = None
+    """Steps per record; default: 50."""
+    engine: Annotated[Unset[str], arg(help=f"One of auto, {', '.join(ENGINES)}; default: auto.")] = None
 
     def tables(self) -> dict[str, Any]:
         """The flags that were given, as the tables of a TOML file."""
@@ -96,7 +106,8 @@ class ExperimentFlags:
     def learner_flags(self) -> dict[str, Any]:
         """The arguments that were given for the learners that have them."""
         further = {name: value for name, value in self._settings().items() if not name.startswith(PREFIXES)}
-        return _given({name: getattr(self, name) for name in LEARNER_FLAGS}) | further
+        parts = {"optimizer": self.optimizer, "replacement": self.replacement}
+        return _given(vars(self.hyperparameters) | parts) | further
 
     def _settings(self) -> dict[str, Any]:
         parts = [each.partition("=") for each in self.settings]

@@ -21,7 +21,6 @@ from crossprop.configuration import configuration
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.experiments.evaluate import compare
-from crossprop.experiments.results import backprop_at
 from crossprop.figures import curves
 from crossprop.learners import Learner
 from crossprop.optimizers.base import as_optimizer
@@ -29,7 +28,7 @@ from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
 from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
-from crossprop.specification import build
+from crossprop.specification import backprop_at, build
 from crossprop.streams import Stream
 
 BACKPROP = "backprop"
@@ -53,9 +52,9 @@ class Run:
     seeds: int = 10
     """Number of runs of each learner, with seeds 0, 1, 2 ..."""
     steps: Unset[int] = None
-    """Steps of a run: needed if the stream is endless; unset, the whole stream."""
+    """Steps of a run: needed if the stream is endless; default: the whole stream."""
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder for records.nc and figure.png; unset, nothing is written."""
+    """Folder for records.nc and figure.png; default: nothing is written."""
 
 
 def run_experiment(flags: Run) -> None:

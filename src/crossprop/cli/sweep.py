@@ -48,15 +48,15 @@ class Sweep:
     stream: Annotated[Unset[str], arg(metavar="NAME", help=STREAM_HELP)] = None
     over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
     seeds: Unset[int] = None
-    """Number of runs of each setting, with seeds 0, 1, 2 ...; unset, 30."""
+    """Number of runs of each setting, with seeds 0, 1, 2 ...; default: 30."""
     steps: Unset[int] = None
-    """Number of examples of a run, which an endless stream needs; unset, all that the stream has."""
+    """Number of examples of a run, which an endless stream needs; default: all that the stream has."""
     store: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder that keeps the records."""
     cluster: Annotated[Unset[str], arg(metavar="ADDRESS")] = None
-    """Dask scheduler whose workers run the sweep, such as tcp://host:8786; unset, it runs on this machine."""
+    """Dask scheduler whose workers run the sweep, such as tcp://host:8786; default: on this machine."""
     evaluate: Unset[int] = None
-    """Number of fresh seeds to run the best setting of every learner with; unset, none."""
+    """Number of fresh seeds to run the best setting of every learner with; default: none."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Plot:
     store: Annotated[Path, arg(metavar="FOLDER")]
     """Folder that a sweep wrote to."""
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder for the figures and sweep.html; unset, the folder plots in the store."""
+    """Folder for the figures and sweep.html; default: the folder plots in the store."""
 
 
 def run_sweep(flags: Sweep) -> None:

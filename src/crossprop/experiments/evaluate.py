@@ -14,14 +14,11 @@ from crossprop.experiments.grid import Grid, value_labels
 from crossprop.experiments.labelled import NOT_RUN, labelled_at
 from crossprop.experiments.store import read_store
 from crossprop.records import measure, phase_weights, window_lengths
+from crossprop.specification import facts
 from crossprop.statistics import Estimate, Paired, finite_mean_interval, holm, paired_difference, paired_p
 
 if TYPE_CHECKING:
     import xarray
-
-LIMITS = {"eta": (0, 1), "memory_eta": (0, 1), "projections": (1,), "network.outgoing_scale": (0,)}
-"""Limits of axes: a best value there is not at the edge of the grid, since there is nothing beyond."""
-
 
 LEVEL = 0.05
 """A difference counts if its corrected p-value is below this."""
@@ -159,16 +156,18 @@ def choose(grid: Grid, stored: Sequence[StoredBlock]) -> Choice | None:
     means = np.array([np.nanmean(row) if np.isfinite(row).any() else np.inf for row in finite])
     best = min(np.flatnonzero(ran), key=lambda at: (diverged[at], means[at]))
     point = list(grid.points.values())[best]
-    return Choice(point, float(means[best]), int(diverged[best]), edges(point, grid.over))
+    return Choice(point, float(means[best]), int(diverged[best]), edges(grid, point))
 
 
-def edges(point: Mapping[str, Any], over: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
-    """The axes on which a point has the least or the greatest number of several, short of the axis's own limits."""
+def edges(grid: Grid, point: Mapping[str, Any]) -> tuple[str, ...]:
+    """The axes on which a point has the least or the greatest number of several, short of the hyperparameter's limits:
+    there is nothing beyond."""
     found = []
     for axis, value in point.items():
-        numbers = [each for each in over[axis] if isinstance(each, int | float) and not isinstance(each, bool)]
+        numbers = [each for each in grid.over[axis] if isinstance(each, int | float) and not isinstance(each, bool)]
         inside = value not in (min(numbers, default=None), max(numbers, default=None))
-        if len(numbers) > 1 and value is not None and not inside and value not in LIMITS.get(axis, ()):
+        limits = facts({**grid.learner, **point}, axis).limits
+        if len(numbers) > 1 and value is not None and not inside and value not in limits:
             found.append(axis)
     return tuple(found)
 

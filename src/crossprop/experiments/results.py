@@ -17,14 +17,13 @@ from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
 from crossprop.records import NONE, LearnerInfo, learner_info
+from crossprop.specification import backprop_at
 from crossprop.statistics import mean_interval
 from crossprop.variables import VARIABLES
 
 if TYPE_CHECKING:
     import xarray
 
-BACKPROP_AT = {"Crossprop": ("eta", 1), "CrosspropApprox": ("eta", 1), "Foresight": ("ahead", 0)}
-"""The hyperparameter, and its value, that turns a rule into backprop, by the class of the rule."""
 FIRST_AXES = ("step_size", "eta")
 """The axes that are shown before others."""
 RAISED = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -196,12 +195,6 @@ def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
     alike = [each for each in same if infos[each].replacement == own.replacement]
     reference = next(iter([*alike, *same, *backprop, *infos]))
     return None if reference == name else reference
-
-
-def backprop_at(configuration: Mapping[str, Any]) -> str | None:
-    """The hyperparameter that makes a learner with this configuration backprop, or None."""
-    name, value = BACKPROP_AT.get(configuration.get("type", ""), ("", None))
-    return name if name and configuration.get(name) == value else None
 
 
 def value_text(value: Any) -> str:

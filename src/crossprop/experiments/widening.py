@@ -8,12 +8,15 @@ from itertools import chain, pairwise, repeat
 from typing import Any
 
 from crossprop._support.formats import plural
+from crossprop.configuration import configuration
 from crossprop.execution import expected_time
 from crossprop.experiments import SweepSpec, fill, opened
 from crossprop.experiments.blocks import StoredBlock
-from crossprop.experiments.evaluate import LIMITS, Choice, choose
+from crossprop.experiments.evaluate import Choice, choose
 from crossprop.experiments.grid import build
+from crossprop.hyperparameters import Facts
 from crossprop.progress import Say
+from crossprop.specification import facts
 
 STEP_SIZES = ("step_size", "incoming_step_size")
 MOST_REFINEMENTS = 12
@@ -132,7 +135,8 @@ def widened(spec: SweepSpec, best: Mapping[str, Choice | None]) -> dict[str, dic
             continue
         for axis in choice.edges:
             values = wider[name][axis]
-            beyond = next_value(axis, values, choice.point[axis])
+            known = facts(configuration(spec.learners[name]) | choice.point, axis)
+            beyond = next_value(known, values, choice.point[axis])
             if beyond not in values and _is_possible(spec, name, choice.point | {axis: beyond}):
                 wider[name][axis] = [*values, beyond]
     return wider
@@ -147,12 +151,14 @@ def _is_possible(spec: SweepSpec, name: str, point: dict[str, Any]) -> bool:
     return True
 
 
-def next_value(axis: str, values: Sequence[Any], edge: float) -> float:
-    """The next number beyond `edge`: the axis's limit if it has one there, else in the ratio of the last two."""
+def next_value(known: Facts, values: Sequence[Any], edge: float) -> float:
+    """The next number beyond `edge`: on a linear scale the hyperparameter's limit if it has one there, else in the
+    ratio of the last two."""
     numbers = sorted(value for value in values if isinstance(value, int | float))
     ordered = numbers if edge == numbers[0] else numbers[::-1]
     last, before = ordered[:2]
-    limits = [limit for limit in LIMITS.get(axis, ()) if (limit < last) == (last < before) and limit != last]
+    ends = known.limits if known.scale == "linear" else ()
+    limits = [limit for limit in ends if (limit < last) == (last < before) and limit != last]
     if limits:
         return limits[0]
     beyond = last * last / before if last * before > 0 else 2 * last

@@ -20,6 +20,7 @@ from crossprop._support import checks as check
 from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
 from crossprop.hyperparameters import (
+    Checked,
     Hyperparameter,
     hyperparameter,  # noqa: F401  # pyright: ignore[reportUnusedImport]
 )
@@ -39,7 +40,7 @@ KEY_OF_REPLACEMENTS = 3
 """What is folded into it for the key of the replacement."""
 
 
-class Learner(eqx.Module):
+class Learner(Checked):
     """An online learning rule with its hyperparameters. It is immutable and knows nothing about data.
 
     Subclasses have a `network` (any object with `inputs`, `outputs` and `loss`, "squared" or "softmax") and the four
@@ -99,17 +100,13 @@ class CreditRule(Learner):
         if not isinstance(self.network, Network):
             raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
         check.number("step_size", self.step_size, above=0)
-        if isinstance(self.incoming_step_size, tuple):
-            if len(self.incoming_step_size) != len(self.network.sizes):
-                raise ValueError(
-                    f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.sizes)}, "
-                    f"got {check.shown(self.incoming_step_size)}"
-                )
-            for layer, each in enumerate(self.incoming_step_size):
-                check.number(f"incoming_step_size[{layer}]", each, above=0)
-        else:
-            check.number("incoming_step_size", self.incoming_step_size, above=0, optional=True)
         check.choice("layers", self.layers, ("top", "all"))
+        own = self.incoming_step_size
+        if isinstance(own, tuple) and len(own) != len(self.network.sizes):
+            raise ValueError(
+                f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.sizes)}, "
+                f"got {check.shown(own)}"
+            )
         check_optimizer(self.optimizer)
         check_replacement(self.replacement, self.network)
 

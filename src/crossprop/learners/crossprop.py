@@ -1,10 +1,15 @@
 """Crossprop, exact and projected."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from crossprop._support import checks as check
+from crossprop.hyperparameters import (
+    hyperparameter,
+    incoming_step_size_field,
+    layers_field,
+    memory_step_size_field,
+    step_size_field,
+)
 from crossprop.learners.base import (
     Credit,
     CreditRule,
@@ -12,7 +17,6 @@ from crossprop.learners.base import (
     Shapes,
     Units,
     first_set,
-    hyperparameter,
 )
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
@@ -57,20 +61,18 @@ class Crossprop(CreditRule):
     """
 
     network: Network
-    step_size: Hyperparameter = hyperparameter()
-    eta: Hyperparameter = hyperparameter(default=0.0)
-    projections: int | None = eqx.field(static=True, default=None, converter=check.plain)
+    step_size: Hyperparameter = step_size_field()
+    eta: Hyperparameter = hyperparameter(
+        default=0.0, low=0, high=1, scale="linear", backprop_at=1, help="Mix of crossprop (0) and backprop (1)"
+    )
+    projections: int | None = hyperparameter(
+        default=None, whole=True, low=1, help="Random projections of the memory; default: the exact memory"
+    )
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
-    memory_step_size: Hyperparameter | None = hyperparameter(default=None)
-    layers: str = eqx.field(static=True, default="top")
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
+    memory_step_size: Hyperparameter | None = memory_step_size_field()
+    layers: str = layers_field("top")
     replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        check.number("eta", self.eta, low=0, high=1)
-        check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
-        if self.projections is not None:
-            check.integer("projections", self.projections, low=1)
 
     def credit(self, units: Units, delta) -> Credit:
         mix, step_size = 1 - self.eta, first_set(self.memory_step_size, self.step_size)

@@ -1,8 +1,12 @@
 """Crossprop-approx: one memory per outgoing weight."""
 
-import equinox as eqx
-
-from crossprop._support import checks as check
+from crossprop.hyperparameters import (
+    hyperparameter,
+    incoming_step_size_field,
+    layers_field,
+    memory_step_size_field,
+    step_size_field,
+)
 from crossprop.learners.base import (
     Credit,
     CreditRule,
@@ -10,7 +14,6 @@ from crossprop.learners.base import (
     Shapes,
     Units,
     first_set,
-    hyperparameter,
 )
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
@@ -37,19 +40,18 @@ class CrosspropApprox(CreditRule):
     """
 
     network: Network
-    step_size: Hyperparameter = hyperparameter()
-    eta: Hyperparameter = hyperparameter(default=0.0)
-    memory_eta: Hyperparameter | None = hyperparameter(default=None)
+    step_size: Hyperparameter = step_size_field()
+    eta: Hyperparameter = hyperparameter(
+        default=0.0, low=0, high=1, scale="linear", backprop_at=1, help="Mix of crossprop (0) and backprop (1)"
+    )
+    memory_eta: Hyperparameter | None = hyperparameter(
+        default=None, low=0, high=1, scale="linear", help="The eta of the memory's recursion; default: eta"
+    )
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
-    memory_step_size: Hyperparameter | None = hyperparameter(default=None)
-    layers: str = eqx.field(static=True, default="top")
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
+    memory_step_size: Hyperparameter | None = memory_step_size_field()
+    layers: str = layers_field("top")
     replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        check.number("eta", self.eta, low=0, high=1)
-        check.number("memory_eta", self.memory_eta, low=0, high=1, optional=True)
-        check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
 
     def credit(self, units: Units, delta) -> Credit:
         assert units.memory is not None

@@ -1,8 +1,11 @@
 """Crossprop-sum: the paper's first form."""
 
-import equinox as eqx
-
-from crossprop._support import checks as check
+from crossprop.hyperparameters import (
+    incoming_step_size_field,
+    layers_field,
+    memory_step_size_field,
+    step_size_field,
+)
 from crossprop.learners.base import (
     Credit,
     CreditRule,
@@ -10,7 +13,6 @@ from crossprop.learners.base import (
     Shapes,
     Units,
     first_set,
-    hyperparameter,
 )
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
@@ -34,15 +36,12 @@ class CrosspropSum(CreditRule):
     """
 
     network: Network
-    step_size: Hyperparameter = hyperparameter()
+    step_size: Hyperparameter = step_size_field()
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
-    memory_step_size: Hyperparameter | None = hyperparameter(default=None)
-    layers: str = eqx.field(static=True, default="top")
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
+    memory_step_size: Hyperparameter | None = memory_step_size_field()
+    layers: str = layers_field("top")
     replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        check.number("memory_step_size", self.memory_step_size, above=0, optional=True)
 
     def credit(self, units: Units, delta) -> Credit:
         step_size = first_set(self.memory_step_size, self.step_size)

@@ -1,9 +1,7 @@
 """Foresight: backprop through the outgoing weights to come."""
 
-import equinox as eqx
-
-from crossprop._support import checks as check
-from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, hyperparameter
+from crossprop.hyperparameters import hyperparameter, incoming_step_size_field, layers_field, step_size_field
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
@@ -38,17 +36,17 @@ class Foresight(CreditRule):
     """
 
     network: Network
-    step_size: Hyperparameter = hyperparameter()
-    ahead: Hyperparameter = hyperparameter(default=1.0)
-    horizon: Hyperparameter = hyperparameter(default=1000.0)
-    layers: str = eqx.field(static=True, default="all")
+    step_size: Hyperparameter = step_size_field()
+    ahead: Hyperparameter = hyperparameter(
+        default=1.0, scale="symlog", backprop_at=0, help="How far to look ahead, in sums of past steps; 0 is backprop"
+    )
+    horizon: Hyperparameter = hyperparameter(
+        default=1000.0, low=1, help="Over how many examples the past steps fade that are summed"
+    )
+    layers: str = layers_field("all")
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        check.number("ahead", self.ahead)
-        check.number("horizon", self.horizon, low=1)
 
     def credit(self, units: Units, delta) -> Credit:
         assert units.memory is not None

@@ -1,6 +1,7 @@
 """Frozen: the control."""
 
-from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, hyperparameter
+from crossprop.hyperparameters import incoming_step_size_field, step_size_field
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
@@ -20,9 +21,9 @@ class Frozen(CreditRule):
     """
 
     network: Network
-    step_size: Hyperparameter = hyperparameter()
+    step_size: Hyperparameter = step_size_field()
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     replacement: Replacement | None = replacement_field()
 
     def credit(self, units: Units, delta) -> Credit:

@@ -3,15 +3,14 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key
 
-from crossprop._support import checks as check
+from crossprop.hyperparameters import hyperparameter, incoming_step_size_field, step_size_field
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import CreditRule, Hyperparameter, Learner, Outcome, State, hyperparameter
+from crossprop.learners.base import CreditRule, Hyperparameter, Learner, Outcome, State
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Replaced
 from crossprop.learners.layer_update import answer
@@ -62,15 +61,16 @@ class _Late(Learner):
     """What learns from every example twice: when it comes, and `delay` examples later."""
 
     network: Network
-    step_size: Hyperparameter = hyperparameter()
-    delay: int = eqx.field(static=True, default=100)
+    step_size: Hyperparameter = step_size_field()
+    delay: int = hyperparameter(
+        default=100, whole=True, low=1, high=2**31 - 1, help="After how many examples one is learned from again"
+    )
     optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(default=None)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
         self._backprop()
-        check.integer("delay", self.delay, low=1, high=2**31 - 1)
 
     def _backprop(self) -> Backprop:
         return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from crossprop._support import checks as check
-from crossprop.hyperparameters import Function, Name, unwrapped
+from crossprop.hyperparameters import Checked, Function, Name, unwrapped
 
 MOMENTUM = 0.9
 
@@ -36,7 +36,7 @@ EXTRA_ARGUMENTS = {
 """What an optimizer can need besides gradients and parameters, as keyword arguments of `update`."""
 
 
-class NetworkOptimizer(eqx.Module):
+class NetworkOptimizer(Checked):
     """An optimizer whose one transformation sees all weights of a network, and what it `needs` besides gradients.
 
     It is a function from step size to an `optax.GradientTransformationExtraArgs`, with hyperparameters that are leaves

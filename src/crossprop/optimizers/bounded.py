@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
     NetworkOptimizer,
@@ -48,11 +47,10 @@ class clip_weights(NetworkOptimizer):
     Elsayed, Lan, Lyle and Mahmood (2024), "Weight Clipping for Deep Continual and Reinforcement Learning".
     """
 
-    kappa: Hyperparameter = hyperparameter(default=1.0)
+    kappa: Hyperparameter = hyperparameter(default=1.0, above=0)
     base: Optimizer = optimizer_field("base")
 
     def __check_init__(self):
-        check.number("kappa", self.kappa, above=0)
         check_optimizer(self.base, "base")
 
     @property
@@ -100,11 +98,10 @@ class l2_init(NetworkOptimizer):
     Kumar, Marklund and Van Roy (2023), "Maintaining Plasticity in Continual Learning via Regenerative Regularization".
     """
 
-    strength: Hyperparameter = hyperparameter(default=0.01)
+    strength: Hyperparameter = hyperparameter(default=0.01, low=0)
     base: Optimizer = optimizer_field("base")
 
     def __check_init__(self):
-        check.number("strength", self.strength, low=0)
         check_optimizer(self.base, "base")
 
     @property
@@ -155,10 +152,7 @@ class obgd(NetworkOptimizer):
     Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally Works".
     """
 
-    kappa: Hyperparameter = hyperparameter(default=2.0)
-
-    def __check_init__(self):
-        check.number("kappa", self.kappa, above=0)
+    kappa: Hyperparameter = hyperparameter(default=2.0, above=0)
 
     @property
     def needs(self) -> tuple[str, ...]:

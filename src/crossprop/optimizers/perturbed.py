@@ -2,12 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
     NetworkOptimizer,
@@ -62,18 +60,11 @@ class upgd(NetworkOptimizer):
     Elsayed and Mahmood (2024), "Addressing Loss of Plasticity and Catastrophic Forgetting in Continual Learning".
     """
 
-    sigma: Hyperparameter = hyperparameter(default=0.001)
-    utility_decay: Hyperparameter = hyperparameter(default=0.999)
-    weight_decay: Hyperparameter = hyperparameter(default=0.001)
-    protecting: bool = eqx.field(static=True, default=True, converter=check.plain)
-    as_run: bool = eqx.field(static=True, default=False, converter=check.plain)
-
-    def __check_init__(self):
-        check.number("sigma", self.sigma, low=0)
-        check.number("utility_decay", self.utility_decay, low=0, high=LONGEST)
-        check.number("weight_decay", self.weight_decay, low=0)
-        check.flag("protecting", self.protecting)
-        check.flag("as_run", self.as_run)
+    sigma: Hyperparameter = hyperparameter(default=0.001, low=0)
+    utility_decay: Hyperparameter = hyperparameter(default=0.999, low=0, high=LONGEST, scale="decay")
+    weight_decay: Hyperparameter = hyperparameter(default=0.001, low=0)
+    protecting: bool = hyperparameter(default=True)
+    as_run: bool = hyperparameter(default=False)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -139,16 +130,13 @@ class shrink_perturb(NetworkOptimizer):
     Ash and Adams (2020), "On Warm-Starting Neural Network Training".
     """
 
-    shrink: Hyperparameter = hyperparameter(default=1e-4)
-    sigma: Hyperparameter = hyperparameter(default=1e-5)
+    shrink: Hyperparameter = hyperparameter(default=1e-4, low=0, high=1)
+    sigma: Hyperparameter = hyperparameter(default=1e-5, low=0)
     base: Optimizer = optimizer_field("base")
-    by_fan_in: bool = eqx.field(static=True, default=False, converter=check.plain)
+    by_fan_in: bool = hyperparameter(default=False)
 
     def __check_init__(self):
-        check.number("shrink", self.shrink, low=0, high=1)
-        check.number("sigma", self.sigma, low=0)
         check_optimizer(self.base, "base")
-        check.flag("by_fan_in", self.by_fan_in)
 
     @property
     def needs(self) -> tuple[str, ...]:

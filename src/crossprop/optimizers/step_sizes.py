@@ -1,13 +1,11 @@
 """Optimizers that learn a step size for every weight."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import NetworkOptimizer, full_like, required, with_extra_arguments
 
@@ -46,12 +44,8 @@ class idbd(NetworkOptimizer):
     Sutton (1992), "Adapting Bias by Gradient Descent: An Incremental Version of Delta-Bar-Delta".
     """
 
-    meta_step_size: Hyperparameter = hyperparameter(default=0.01)
-    bounded: bool = eqx.field(static=True, default=False, converter=check.plain)
-
-    def __check_init__(self):
-        check.number("meta_step_size", self.meta_step_size, low=0)
-        check.flag("bounded", self.bounded)
+    meta_step_size: Hyperparameter = hyperparameter(default=0.01, low=0)
+    bounded: bool = hyperparameter(default=False)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -120,14 +114,9 @@ class autostep(NetworkOptimizer):
     Mahmood, Sutton, Degris and Pilarski (2012), "Tuning-free Step-size Adaptation".
     """
 
-    meta_step_size: Hyperparameter = hyperparameter(default=0.01)
-    horizon: Hyperparameter = hyperparameter(default=10_000.0)
-    bound: Literal["unit", "network"] = eqx.field(static=True, default="network", converter=check.plain)
-
-    def __check_init__(self):
-        check.number("meta_step_size", self.meta_step_size, low=0)
-        check.number("horizon", self.horizon, low=1)
-        check.choice("bound", self.bound, ("unit", "network"))
+    meta_step_size: Hyperparameter = hyperparameter(default=0.01, low=0)
+    horizon: Hyperparameter = hyperparameter(default=10_000.0, low=1)
+    bound: str = hyperparameter(default="network", choices=("unit", "network"))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -207,14 +196,9 @@ class smd(NetworkOptimizer):
     Matrix-Vector Products for Second-Order Gradient Descent".
     """
 
-    meta_step_size: Hyperparameter = hyperparameter(default=0.01)
-    decay: Hyperparameter = hyperparameter(default=0.99)
-    floor: Hyperparameter = hyperparameter(default=0.5)
-
-    def __check_init__(self):
-        check.number("meta_step_size", self.meta_step_size, low=0)
-        check.number("decay", self.decay, low=0, high=1)
-        check.number("floor", self.floor, low=0, high=1)
+    meta_step_size: Hyperparameter = hyperparameter(default=0.01, low=0)
+    decay: Hyperparameter = hyperparameter(default=0.99, low=0, high=1, scale="decay")
+    floor: Hyperparameter = hyperparameter(default=0.5, low=0, high=1, scale="linear")
 
     @property
     def needs(self) -> tuple[str, ...]:

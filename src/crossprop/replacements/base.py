@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from crossprop.hyperparameters import Checked
 from crossprop.network import Network, float_type
 
 
@@ -43,7 +43,7 @@ class Choice(NamedTuple):
     """The unit's mean activation, which the biases of the layer above make up for; 0 leaves them as they are."""
 
 
-class Replacement(eqx.Module):
+class Replacement(Checked):
     """Which units are replaced, and when. It is immutable; numbers among its fields are hyperparameters.
 
     Every hidden layer has a memory of its own: any pytree of arrays. In arrays whose last axis has one entry per unit,

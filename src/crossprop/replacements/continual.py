@@ -1,17 +1,13 @@
 """The replacement of continual backprop."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
 from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
-
-UTILITIES = ("adaptable", "contribution")
 
 
 class ContinualMemory(NamedTuple):
@@ -58,20 +54,13 @@ class ContinualReplacement(Replacement):
     were mature after 10 examples, and chance took the place of the counter.
     """
 
-    rate: Hyperparameter = hyperparameter(default=1e-4)
-    decay: Hyperparameter = hyperparameter(default=0.99)
-    maturity: Hyperparameter = hyperparameter(default=100.0)
-    as_run: bool = eqx.field(static=True, default=False, converter=check.plain)
-    utility: Literal["adaptable", "contribution"] = eqx.field(static=True, default="adaptable", converter=check.plain)
+    rate: Hyperparameter = hyperparameter(default=1e-4, low=0, high=1)
+    decay: Hyperparameter = hyperparameter(default=0.99, low=0, high=LONGEST, scale="decay")
+    maturity: Hyperparameter = hyperparameter(default=100.0, low=0)
+    as_run: bool = hyperparameter(default=False)
+    utility: str = hyperparameter(default="adaptable", choices=("adaptable", "contribution"))
 
     redraw = "kaiming-uniform"
-
-    def __check_init__(self):
-        check.number("rate", self.rate, low=0, high=1)
-        check.number("decay", self.decay, low=0, high=LONGEST)
-        check.number("maturity", self.maturity, low=0)
-        check.flag("as_run", self.as_run)
-        check.choice("utility", self.utility, UTILITIES)
 
     def init(self, network: Network) -> ContinualMemory:
         zeros = jnp.zeros(network.units, float_type())

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
 from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
@@ -39,12 +38,8 @@ class GenerateAndTest(Replacement):
     replacements, as those of `Frozen` are.
     """
 
-    rate: Hyperparameter = hyperparameter(default=1 / 200)
-    maturity: Hyperparameter = hyperparameter(default=100.0)
-
-    def __check_init__(self):
-        check.number("rate", self.rate, low=0, high=1)
-        check.number("maturity", self.maturity, low=0)
+    rate: Hyperparameter = hyperparameter(default=1 / 200, low=0, high=1)
+    maturity: Hyperparameter = hyperparameter(default=100.0, low=0)
 
     def init(self, network: Network) -> GenerateAndTestMemory:
         return GenerateAndTestMemory(Turnover.of(network), jnp.zeros(network.units, float_type()))

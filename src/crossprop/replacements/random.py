@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network
 from crossprop.replacements.base import Choice, Replacement, Turnover, Watched, first
@@ -27,12 +26,8 @@ class RandomReplacement(Replacement):
     ```
     """
 
-    rate: Hyperparameter = hyperparameter(default=1e-4)
-    maturity: Hyperparameter = hyperparameter(default=100.0)
-
-    def __check_init__(self):
-        check.number("rate", self.rate, low=0, high=1)
-        check.number("maturity", self.maturity, low=0)
+    rate: Hyperparameter = hyperparameter(default=1e-4, low=0, high=1)
+    maturity: Hyperparameter = hyperparameter(default=100.0, low=0)
 
     def init(self, network: Network) -> Turnover:
         return Turnover.of(network)

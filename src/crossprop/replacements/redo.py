@@ -5,7 +5,6 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.network import Network, float_type
 from crossprop.replacements.base import Choice, Replacement, Watched, first
@@ -48,14 +47,9 @@ class ReDo(Replacement):
     Sokar, Agarwal, Castro and Evci (2023), "The Dormant Neuron Phenomenon in Deep Reinforcement Learning".
     """
 
-    threshold: Hyperparameter = hyperparameter(default=0.025)
-    every: Hyperparameter = hyperparameter(default=1000.0)
-    decay: Hyperparameter = hyperparameter(default=0.99)
-
-    def __check_init__(self):
-        check.number("threshold", self.threshold, low=0)
-        check.number("every", self.every, low=1)
-        check.number("decay", self.decay, low=0, high=LONGEST)
+    threshold: Hyperparameter = hyperparameter(default=0.025, low=0)
+    every: Hyperparameter = hyperparameter(default=1000.0, low=1)
+    decay: Hyperparameter = hyperparameter(default=0.99, low=0, high=LONGEST, scale="decay")
 
     def init(self, network: Network) -> ReDoMemory:
         zeros = jnp.zeros(network.units, float_type())

@@ -44,18 +44,18 @@ class Reproduction:
     out: Path = Path("reproduction")
     """Folder for the records, the figures, claims.json and report.html."""
     parts: Annotated[Positional[tuple[Part, ...]], QUIET, arg(metavar="[PART ...]")] = PARTS
-    """Parts of the paper to rerun: geoff, mnist or features; unset, all of them."""
+    """Parts of the paper to rerun: geoff, mnist or features; default: all of them."""
     preset: Literal["paper", "scripts"] = "paper"
     """Settings of the paper's text, or of the scripts that its authors published with it. The rules are the paper's
     with both: the scripts have the other sign of eta's term in crossprop's memory."""
     seeds: Unset[int] = None
-    """Number of runs of each learner on GEOFF; unset, the paper's 30, or 5 with --quick."""
+    """Number of runs of each learner on GEOFF; default: the paper's 30, or 5 with --quick."""
     mnist_seeds: Unset[int] = None
-    """Number of runs of each learner on MNIST; unset, the paper's 1, or 5 with --quick."""
+    """Number of runs of each learner on MNIST; default: the paper's 1, or 5 with --quick."""
     quick: Annotated[bool, FlagCreatePairsOff] = False
     """Run a small version; every figure and table of it says so."""
     exact_mnist: Unset[bool] = None
-    """Add exact and projected crossprop on MNIST, which the paper could not afford; unset, only on a GPU."""
+    """Add exact and projected crossprop on MNIST, which the paper could not afford; default: only on a GPU."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
     force: Annotated[bool, FlagCreatePairsOff] = False
@@ -100,17 +100,17 @@ class Rerun:
     paper: str
     """The paper to rerun, by name."""
     parts: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[EXPERIMENT ...]")] = ()
-    """Experiments to rerun; unset, all of them."""
+    """Experiments to rerun; default: all of them."""
     out: Unset[Path] = None
-    """Folder for the records, the figures, claims.json and report.html; unset, the name of the paper."""
+    """Folder for the records, the figures, claims.json and report.html; default: the name of the paper."""
     full: Annotated[bool, FlagCreatePairsOff] = False
     """Run the paper's sizes, meant for a GPU; the default suits two cores, and says how it differs."""
     quick: Annotated[bool, FlagCreatePairsOff] = False
     """Run a tiny version, which only shows that everything works."""
     seeds: Unset[int] = None
-    """Number of runs of each learner; unset, as the experiment defines it."""
+    """Number of runs of each learner; default: as the experiment defines it."""
     tasks: Unset[int] = None
-    """Number of tasks of permuted MNIST, where a paper has it; unset, as the experiment defines it."""
+    """Number of tasks of permuted MNIST, where a paper has it; default: as the experiment defines it."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
     force: Annotated[bool, FlagCreatePairsOff] = False

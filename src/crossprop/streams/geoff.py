@@ -4,7 +4,7 @@
 # (a stream may compute what the contract calls an attribute)
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from crossprop._support import checks as check
 from crossprop._support import interrupts
 from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
+from crossprop.hyperparameters import known
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 
@@ -52,11 +53,11 @@ class Geoff(PoolStream):
 
     inputs: int = 20
     features: int = 1000
-    beta: float = 0.6
-    noise: float = 1.0
+    beta: float = field(default=0.6, metadata=known(0.6, low=0, high=1, scale="linear"))
+    noise: float = field(default=1.0, metadata=known(1.0, low=0))
     tasks: Tasks = "ABC"
     examples: int = 5000
-    mutation: float = 0.5
+    mutation: float = field(default=0.5, metadata=known(0.5, low=0, high=1, scale="linear"))
     constant: bool = False
 
     outputs = 1

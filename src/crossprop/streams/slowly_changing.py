@@ -1,7 +1,7 @@
 """Slowly-changing regression: a fixed target on bits most of which change rarely."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key
 from crossprop._support import checks as check
 from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
+from crossprop.hyperparameters import known
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
@@ -74,7 +75,7 @@ class SlowlyChanging(Stream):
     change_every: int = 10_000
     change: Literal["all", "one"] = "all"
     features: int = 100
-    beta: float = 0.7
+    beta: float = field(default=0.7, metadata=known(0.7, low=0, high=1, scale="linear"))
     as_run: bool = True
     steps: int | None = None
 

@@ -1,6 +1,6 @@
 """A linear target whose weights change sign, one after another: Sutton's tracking task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop._support.programs import program
+from crossprop.hyperparameters import known
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
@@ -48,7 +49,7 @@ class Tracking(Stream):
     inputs: int = 20
     relevant: int = 5
     flip_every: int = 20
-    noise: float = 0.0
+    noise: float = field(default=0.0, metadata=known(0.0, low=0))
     steps: int | None = None
 
     outputs = 1

@@ -58,15 +58,15 @@ class Study:
     name: Literal["geoff", "mnist", "deep", "credit"]
     """GEOFF with six tasks, label-shifted MNIST, the same with two hidden layers, or the exact meta-gradient."""
     out: Unset[Path] = None
-    """Folder for the records, the tables, the figures and study.html; unset, study-geoff and so on by name."""
+    """Folder for the records, the tables, the figures and study.html; default: study-geoff and so on by name."""
     full: bool = False
     """Run the full version, meant for a GPU; the default version suits a CPU, and says about how long it takes."""
     quick: bool = False
     """Run a tiny version with one optimizer, which only shows that everything works."""
     seeds: Unset[int] = None
-    """Number of seeds to tune on, or in credit to run; unset, as the study defines it."""
+    """Number of seeds to tune on, or in credit to run; default: as the study defines it."""
     evaluate: Unset[int] = None
-    """Number of fresh seeds to evaluate on; unset, 60 for GEOFF, 10 for MNIST and 20 for deep."""
+    """Number of fresh seeds to evaluate on; default: 60 for GEOFF, 10 for MNIST and 20 for deep."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
 
