@@ -12,12 +12,12 @@ import numpy as np
 import xarray
 
 import crossprop as cp
+from crossprop.experiments.questions import answers_on
 from crossprop.learners import Learner
 from crossprop.library.paper import Version
 from crossprop.library.plans import Plan
 from crossprop.library.veeriah2017 import PAPER
 from crossprop.library.veeriah2017.plans import geoff_plan
-from crossprop.library.verdicts import verdicts_on
 
 VARIABLES = ("loss", "incoming_drift", "outgoing_drift")
 
@@ -74,7 +74,7 @@ def compare(one: Path, other: Path) -> None:
         ]
         widths = (20, 20, 14, 12, 12)
         print(f"{name:22}" + "".join(f"{value:{width}.1e}" for value, width in zip(row, widths, strict=True)))
-    verdicts = [verdicts_on(PAPER.claims, {"geoff": records}) for records in (a, b)]
+    verdicts = [answers_on(PAPER.claims, {"geoff": records}) for records in (a, b)]
     moved, changed = 0.0, []
     for mine, its in zip(*verdicts, strict=True):
         changed += [mine.id] * (mine.verdict != its.verdict)

@@ -15,9 +15,9 @@ from pathlib import Path
 import jax
 import tyro
 
+from crossprop.experiments.questions import answers_on
 from crossprop.library.paper import Version
 from crossprop.library.plans import Plan
-from crossprop.library.verdicts import verdicts_on
 from crossprop.record_files import write_records
 from crossprop.reproduce import PAPERS
 from crossprop.reproduce.runner import mnist_for
@@ -52,7 +52,7 @@ def main(
         runs = f"{len(plan.learners)} settings x {plan.seeds} seeds"
         say(f"{name}: {runs} in {seconds:.1f} s, compilation included, {steps / seconds / 1e6:.1f} million run-steps/s")
         say(f"  {jax.devices()[0].device_kind}, jax {jax.__version__}, engine {records.attrs['engine']}")
-    for verdict in verdicts_on(PAPERS[paper].claims, found):
+    for verdict in answers_on(PAPERS[paper].claims, found):
         say(f"{verdict.id:4} {verdict.verdict:24} {verdict.why}")
         for number in verdict.numbers:
             say(f"       {number.label}: {number.mean:.4g} [{number.low:.4g}, {number.high:.4g}] {number.unit}")

@@ -22,7 +22,7 @@ UNCHECKED = (
     "crossprop.streams.iterator.Iterator.__init__",
     "crossprop.streams.label_shift.LabelShift.__init__",
     "crossprop.probes.",
-    "crossprop.experiments.evaluate.compare",
+    "crossprop.experiments.findings.compare",
     "crossprop.saving.",
     "crossprop.testing.check_",
     "crossprop.study.",

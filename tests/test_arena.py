@@ -23,7 +23,8 @@ from crossprop.arena.page import _group, per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
-from crossprop.experiments.evaluate import Choice, compare
+from crossprop.experiments.evaluate import Choice
+from crossprop.experiments.findings import compare
 from crossprop.learners import LEARNERS
 from crossprop.pages.comparisons import forest_mark
 from crossprop.records import LearnerInfo

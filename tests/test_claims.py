@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import xarray
 
-from crossprop._support.formats import ratio
+from crossprop.experiments.findings import Bounds
+from crossprop.experiments.questions import answer, answers_on, claims_json, verdict_of
+from crossprop.experiments.words import ratio
 from crossprop.library.veeriah2017 import PAPER
-from crossprop.library.verdicts import Bounds, Number, to_json, verdict_of, verdict_on, verdicts_on
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"
@@ -111,14 +112,12 @@ def share(**values):
 
 
 def decide(**records):
-    return verdicts_on(PAPER.claims, records)
+    return answers_on(PAPER.claims, records)
 
 
 def decided(id, *shapes):
     claim = CLAIMS[id]
-    return verdict_on(
-        claim, features(*shapes) if claim.experiment == "features" else made_runs(claim.experiment, *shapes)
-    )
+    return answer(claim, features(*shapes) if claim.of == "features" else made_runs(claim.of, *shapes))
 
 
 ONE_RUN = option(seeds=1, windows=300)
@@ -236,13 +235,13 @@ def test_one_run_is_decided_over_its_windows_and_says_so(id, shapes, expected):
     assert found.verdict == expected, found.why
     assert re.match(r"paired over \d+ disjoint windows of one run, which is not the same as independent", found.over)
     assert "one run" in found.why
-    assert all(np.isfinite([number.low, number.high]).all() for number in found.numbers)
+    assert all(np.isfinite([number.low, number.high]).all() for number in found.findings)
 
 
 @pytest.mark.parametrize("id", NEEDS)
 def test_missing_learner_is_named(id):
     found = decided(id, without(NEEDS[id]))
-    assert (found.verdict, found.numbers) == (CANNOT, ())
+    assert (found.verdict, found.findings) == (CANNOT, ())
     assert re.search(rf"hold no {re.escape(NEEDS[id])}\.$", found.why)
 
 
@@ -276,7 +275,7 @@ def test_learners_that_the_paper_did_not_run_on_mnist_decide_nothing(id):
 
     plain, found = decided(id), decided(id, odd)
     assert found.verdict == HOLDS
-    assert {number.label for number in plain.numbers} < {number.label for number in found.numbers}
+    assert {number.label for number in plain.findings} < {number.label for number in found.findings}
 
 
 @pytest.mark.parametrize("id", ABOUT_RUNS)
@@ -284,7 +283,7 @@ def test_tasks_visited_twice_are_six_visits(id):
     found = decided(id, option(tasks=6, windows=120))
     assert found.verdict == HOLDS, found.why
     if id == "R1":
-        assert sum("visit" in number.label for number in found.numbers) == 12
+        assert sum("visit" in number.label for number in found.findings) == 12
 
 
 def test_asymptotic_is_the_last_fifth_of_each_visit():
@@ -293,7 +292,7 @@ def test_asymptotic_is_the_last_fifth_of_each_visit():
     records["loss"] = records["loss"].where(xarray.DataArray(late, dims="step"), 1000.0)
     g1 = next(found for found in decide(geoff=records) if found.id == "G1")
     assert g1.verdict == HOLDS
-    assert g1.numbers[0].mean == pytest.approx(1.03, abs=0.005)
+    assert g1.findings[0].mean == pytest.approx(1.03, abs=0.005)
 
 
 def test_just_after_a_switch_is_the_first_tenth_of_every_visit_but_the_first():
@@ -301,14 +300,14 @@ def test_just_after_a_switch_is_the_first_tenth_of_every_visit_but_the_first():
     early = (np.arange(60) % 20 < 2) & (np.arange(60) >= 20)
     records["loss"] = records["loss"].where(xarray.DataArray(early, dims="step"), 1000.0)
     r1 = next(found for found in decide(geoff=records) if found.id == "R1")
-    means = {number.label: number.mean for number in r1.numbers}
+    means = {number.label: number.mean for number in r1.findings}
     assert means["loss over just after a switch, crossprop / frozen"] == pytest.approx(10.3 / 14, rel=0.05)
     assert means["loss over visit 1, crossprop / frozen"] == 1
 
 
 def test_numbers_are_what_the_records_say():
     g3, g5, g6, m1, r1 = (decided(id) for id in ("G3", "G5", "G6", "M1", "R1"))
-    numbers = {number.label: number.mean for found in (g3, g5, g6, m1, r1) for number in found.numbers}
+    numbers = {number.label: number.mean for found in (g3, g5, g6, m1, r1) for number in found.findings}
     assert numbers["incoming drift, backprop / crossprop"] == pytest.approx(4.0, rel=0.02)
     assert numbers["share of W, backprop"] == pytest.approx(1 / 3, rel=0.02)
     assert numbers["share of W, frozen"] == pytest.approx(1.0)
@@ -322,7 +321,7 @@ def test_registry_covers_the_paper_and_our_own():
     paper = {"G1", "G2", "G3", "G4", "G5", "G6", "M1", "M2", "M3", "M4", "T1"}
     assert set(CLAIMS) == paper | {"R1", "R1m"}
     assert [id for id in CLAIMS if id in paper] == sorted(paper)
-    assert {claim.experiment for claim in CLAIMS.values()} == {"geoff", "mnist", "features"}
+    assert {claim.of for claim in CLAIMS.values()} == {"geoff", "mnist", "features"}
 
 
 @pytest.mark.parametrize(
@@ -335,14 +334,14 @@ def test_registry_covers_the_paper_and_our_own():
 )
 def test_rule_is_written_and_names_its_margin(id, margin):
     claim = CLAIMS[id]
-    assert claim.claim.endswith(".") and margin in claim.rule and "Bonferroni" in claim.rule
+    assert claim.asks.endswith(".") and margin in claim.rule and "Bonferroni" in claim.rule
     assert "{" not in claim.rule and "  " not in claim.rule
 
 
 def test_verdicts_come_only_for_experiments_given():
     assert decide() == []
     two = decide(geoff=made_runs("geoff"), features=features())
-    assert {found.experiment for found in two} == {"geoff", "features"}
+    assert {found.of for found in two} == {"geoff", "features"}
     everything = decide(geoff=made_runs("geoff"), mnist=made_runs("mnist"), features=features())
     assert [found.id for found in everything] == list(CLAIMS)
 
@@ -351,7 +350,7 @@ def test_verdicts_are_json_with_null_for_what_is_unknown():
     short = made_runs("mnist", option(seeds=1, windows=5, tasks=1))
     found = decide(geoff=made_runs("geoff"), mnist=short, features=features())
     assert json.loads(json.dumps([dataclasses.asdict(each) for each in found])) is not None
-    plain = to_json(found)
+    plain = claims_json(found)
     text = json.dumps(plain, allow_nan=False)
     m4 = next(each for each in json.loads(text) if each["id"] == "M4")
     assert m4["numbers"][0]["low"] is None and isinstance(m4["numbers"][0]["mean"], float)
@@ -363,7 +362,7 @@ def test_reason_is_one_sentence_with_numbers(id):
     found = decided(id)
     assert found.why.endswith(".") and re.search(r"\[.*, .*\]", found.why)
     assert found.over.startswith("paired over ")
-    assert found.numbers
+    assert found.findings
 
 
 def test_features_quote_control_and_pixels():
@@ -377,7 +376,7 @@ def test_error_equal_to_the_controls_is_no_sign_of_learning_even_if_one_place_is
     """The interval of the whole run excludes any difference worth the name; a visit in which it is lower is no half."""
     same = change("crossprop-approx", loss=14.0, error=0.3, loss_in_1=13.8, error_in_1=0.296)
     found = decided("R1m", same, option(noise=0.004))
-    lower = [number for number in found.numbers if "visit 2" in number.label and number.high < 1]
+    lower = [number for number in found.findings if "visit 2" in number.label and number.high < 1]
     assert found.verdict == DOES_NOT and lower
     assert "within 1% of frozen's" in found.why
 
@@ -385,14 +384,14 @@ def test_error_equal_to_the_controls_is_no_sign_of_learning_even_if_one_place_is
 def test_a_lower_error_in_one_visit_does_not_outweigh_a_higher_one_over_all_steps():
     found = decided("R1", change(BOTH, loss=16.0, loss_in_1=12.0))
     assert found.verdict == DOES_NOT and "above frozen's" in found.why
-    assert sum("visit 2" in number.label and number.high < 1 for number in found.numbers) == 2
+    assert sum("visit 2" in number.label and number.high < 1 for number in found.findings) == 2
 
 
 @pytest.mark.parametrize("id", ["R1", "G2"])
 def test_a_difference_below_one_percent_counts_as_none_however_certain(id):
     names = BOTH if id == "R1" else (*BOTH, *VARIANTS)
     found = decided(id, option(noise=0.001), change(names, loss=14.0 * 0.997 if id == "R1" else 10.03))
-    assert all(number.high < 1 for number in found.numbers if "/ frozen" in number.label and id == "R1")
+    assert all(number.high < 1 for number in found.findings if "/ frozen" in number.label and id == "R1")
     assert found.verdict == DOES_NOT and "within 1% of" in found.why
 
 
@@ -421,8 +420,8 @@ def test_verdict_needs_all_parts_or_half_of_them():
 )
 def test_bounds_tell_inside_outside_equal_and_both(span, expected):
     more = Bounds(low=1, equal=(0.99, 1.01))
-    assert more.true_of(Number("ratio", sum(span) / 2, *span)) is expected
-    assert more.true_of(Number("ratio", 1.5, np.nan, np.nan)) is None
+    assert more.hold(*span) is expected
+    assert more.hold(np.nan, np.nan) is None
 
 
 @pytest.mark.parametrize(

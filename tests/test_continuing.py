@@ -28,7 +28,7 @@ from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import key_data
-from crossprop.library.measures import Runs
+from crossprop.experiments.measures import Runs
 from crossprop.pages import charts
 from own_learners import Replay
 from own_streams import Noise
@@ -141,7 +141,7 @@ def test_charts_claims_and_pages_of_a_tail_are_the_same_continued_and_cut_out(ta
     assert charts.examples_per_point(continued) == 50
     runs = Runs(continued)
     np.testing.assert_allclose(
-        runs.mean("loss", "adam", runs.whole), np.average(whole.loss[1], axis=1, weights=[50] * 10 + [10])
+        runs.over(runs.whole, "loss", "adam"), np.average(whole.loss[1], axis=1, weights=[50] * 10 + [10])
     )
     one, other = per_task(continued), per_task(whole)
     assert one.loss.identical(other.loss) and one.window.values.tolist() == [50, 460]
@@ -152,7 +152,12 @@ def test_charts_claims_and_pages_of_a_tail_are_the_same_continued_and_cut_out(ta
 
 def test_records_of_a_tail_without_its_windows_are_an_error(tails):
     bare = tails[0].drop_vars("window")
-    for use in (lambda: cp.compare(bare, {"adam": "crossprop"}), lambda: charts.curves(bare), lambda: Runs(bare)):
+    runs = Runs(bare)
+    for use in (
+        lambda: cp.compare(bare, {"adam": "crossprop"}),
+        lambda: charts.curves(bare),
+        lambda: runs.over(runs.whole, "loss", "adam"),
+    ):
         with pytest.raises(ValueError, match="must have the coordinate window"):
             use()
 

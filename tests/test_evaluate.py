@@ -134,9 +134,9 @@ def test_a_known_difference_is_found_with_its_wins():
     values = values_of(better=noise, same=noise + np.random.default_rng(1).normal(0, 0.01, 30), base=noise + 1)
     found = cp.compare(values, {"better": "base", "base": "base"})
     assert found[0].together == 2 and found[0].sentence().endswith("p < 0.001 after Holm over 2")
-    assert found[0].difference[:2] == pytest.approx((-1, -1)) and found[0].difference.won == 30
+    assert found[0].difference[:2] == pytest.approx((-1, -1)) and found[0].won == 30
     assert found[0].p < 0.001 and found[1].p == 1
-    assert found[0].estimate.mean == pytest.approx(noise.mean())
+    assert found[0].learner_mean == pytest.approx(noise.mean())
 
 
 def test_p_values_are_corrected_for_the_comparisons_made_together():
@@ -149,13 +149,13 @@ def test_p_values_are_corrected_for_the_comparisons_made_together():
 def test_only_seeds_that_both_have_are_paired():
     a = xarray.DataArray([1.0, 2.0, 3.0], {"seed": [5, 6, 7]}, ["seed"])
     b = xarray.DataArray([3.0, 5.0], {"seed": [7, 6]}, ["seed"])
-    found = cp.compare({"a": a, "b": b}, {"a": "b"})[0].difference
+    found = cp.compare({"a": a, "b": b}, {"a": "b"})[0]
     assert (found.mean, found.pairs) == (-1.5, 2)
 
 
 def test_a_diverged_run_is_lost_and_the_difference_unknown():
     found = cp.compare(values_of(a=[1.0, np.inf], b=[2.0, 2.0]), {"a": "b", "b": "a"})
-    assert [each.difference.won for each in found] == [1, 1] and all(np.isnan(each.difference.mean) for each in found)
+    assert [each.won for each in found] == [1, 1] and all(np.isnan(each.mean) for each in found)
     assert [each.p for each in found] == [1, 1]
 
 

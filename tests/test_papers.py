@@ -11,9 +11,9 @@ import xarray
 from browser import Opened
 from crossprop import Backprop, Network, datasets, optimizers
 from crossprop.cli import main
+from crossprop.experiments.questions import answers_on
 from crossprop.library import dohare2024, elsayed2024, sutton1992
 from crossprop.library.paper import Version
-from crossprop.library.verdicts import verdicts_on
 from crossprop.reproduce import PAPERS, Rerun
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
@@ -35,7 +35,7 @@ def made_records(values, steps, seeds=8, noise=0.01, variable="loss", without=()
 
 
 def decided(paper, **records):
-    return {verdict.id: verdict for verdict in verdicts_on(PAPERS[paper].claims, records)}
+    return {each.id: each for each in answers_on(PAPERS[paper].claims, records)}
 
 
 # The commands.
@@ -71,7 +71,7 @@ def test_quick_form_writes_records_figures_claims_and_page(quick):
     paper = PAPERS[name]
     claims = json.loads((folder / "claims.json").read_text())
     assert (claims["paper"], claims["version"], claims["quick"]) == (name, "quick", True)
-    assert [claim["id"] for claim in claims["claims"]] == [each.id for each in paper.claims if each.experiment == part]
+    assert [claim["id"] for claim in claims["claims"]] == [each.id for each in paper.claims if each.of == part]
     assert all(claim["rule"] and claim["why"] for claim in claims["claims"])
     assert (folder / f"{part}.nc").is_file()
     assert {path.suffix for path in (folder / "figures").glob(f"{part}*")} == {".png", ".pdf"}
@@ -101,7 +101,7 @@ def test_browser_shows_the_quick_page(quick, chromium):
             drawn = opened.page.locator("section .chart .main-svg:first-child").count()
             assert drawn >= len(charts) and opened.page.evaluate("document.documentElement.scrollWidth") <= width
             assert opened.page.locator("table.claims tbody tr").count() == sum(
-                claim.experiment == part for claim in PAPERS[name].claims
+                claim.of == part for claim in PAPERS[name].claims
             )
 
 
@@ -155,8 +155,8 @@ def test_bad_input_ends_with_2_before_any_work(words, said, tmp_path, monkeypatc
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_claim_has_a_rule_that_names_its_statistics(name):
     for claim in PAPERS[name].claims:
-        assert claim.claim.endswith(".") and "Bonferroni" in claim.rule and "{" not in claim.rule
-        assert claim.experiment in PAPERS[name].plans
+        assert claim.asks.endswith(".") and "Bonferroni" in claim.rule and "{" not in claim.rule
+        assert claim.of in PAPERS[name].plans
     assert {*PAPERS[name].leads} <= {claim.id for claim in PAPERS[name].claims}
     for lead in PAPERS[name].leads.values():
         assert "in part" not in lead.get(NOT_SHOWN, lead[None])
@@ -235,7 +235,7 @@ def test_rules_of_sutton1992(id, records, expected):
 
 def test_error_is_that_of_the_last_window_at_the_best_step_size():
     found = decided("sutton1992", errors=errors(lms=3.42))["S1"]
-    assert found.numbers[0].mean == pytest.approx(3.42, abs=0.03) and "published 3.5" in found.why
+    assert found.findings[0].mean == pytest.approx(3.42, abs=0.03) and "published 3.5" in found.why
 
 
 def test_a_best_setting_at_the_edge_of_its_grid_is_said_to_be_there():
@@ -301,7 +301,7 @@ def permuted(changed=None, tasks=40, **options):
 
 def published(end, tasks=800):
     """Errors of 800 tasks that end with accuracies of about those published, or `end` points off."""
-    names = dohare2024.claims.PUBLISHED_ACCURACY.items()
+    names = dohare2024.PUBLISHED_ACCURACY.items()
     values = {name: np.full(tasks, (100 - value + end) / 100) for name, value in names}
     return permuted(values, tasks, without=("backprop 0.03", "continual 0.01"), seeds=4, noise=0.001)
 

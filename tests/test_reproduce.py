@@ -48,7 +48,7 @@ def copied(quick, tmp_path):
 def records_alone(monkeypatch):
     """No figures, verdicts or page are made of the records."""
     monkeypatch.setattr("crossprop.library.plans.Plan.draw", lambda *_: None)
-    monkeypatch.setattr("crossprop.reproduce.runner.verdicts_on", lambda *_: [])
+    monkeypatch.setattr("crossprop.reproduce.runner.answers_on", lambda *_: [])
     monkeypatch.setattr("crossprop.reproduce.runner.write_report", lambda *_, **__: None)
 
 

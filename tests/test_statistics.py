@@ -44,7 +44,7 @@ def test_paired_difference_covers_the_truth_even_with_few_pairs_and_many_compari
     a, b = np.random.default_rng(5).normal(size=(2, 1500, pairs))
     for level in (0.95, 0.99):
         found = [paired_difference(x + 1, y, level) for x, y in zip(a, b, strict=True)]
-        low, high = np.array([each[1:3] for each in found]).T
+        low, high = np.array([each[1:] for each in found]).T
         assert abs(covered(low, high, 1.0) - level) < 0.015
 
 
@@ -57,13 +57,12 @@ def test_paired_difference_agrees_with_scipy():
     theirs = stats.ttest_rel(a, b).confidence_interval(0.9)
     found = paired_difference(a, b, 0.9)
     assert found[:3] == pytest.approx(((a - b).mean(), theirs.low, theirs.high))
-    assert (found.won, found.pairs) == ((a < b).sum(), 12)
 
 
 def test_pairing_removes_what_both_share():
     shared = np.random.default_rng(8).normal(size=20) * 100
     found = paired_difference(shared, shared + 1)
-    assert found == pytest.approx((-1.0, -1.0, -1.0, 20, 20))
+    assert found == pytest.approx((-1.0, -1.0, -1.0))
 
 
 def test_paired_difference_from_a_number_is_a_mean():
@@ -74,7 +73,7 @@ def test_a_ratio_is_that_of_the_means_and_excludes_1_exactly_if_the_difference_e
     a, b = np.random.default_rng(9).uniform(0, 2, size=(2, 9))
     for shift in np.linspace(0, 2, 20):
         ratio, difference = paired_ratio(a + shift, b + 1), paired_difference(a + shift, b + 1)
-        assert ratio.mean == pytest.approx((a + shift).mean() / (b + 1).mean()) and ratio[3:] == difference[3:]
+        assert ratio.mean == pytest.approx((a + shift).mean() / (b + 1).mean())
         assert (ratio.low > 1, ratio.high < 1) == (difference.low > 0, difference.high < 0)
     b[0] = 0  # as a share misclassified may be
     assert np.isfinite(paired_ratio(a, b)[:3]).all()
@@ -101,7 +100,7 @@ def test_paired_p_agrees_with_scipy_and_with_the_interval():
         a, b = rng.normal(size=(2, 15))
         p = paired_p(a + shift, b)
         assert p == pytest.approx(stats.ttest_rel(a + shift, b).pvalue)
-        _, low, high, *_ = paired_difference(a + shift, b)
+        _, low, high = paired_difference(a + shift, b)
         assert (p < 0.05) == (not low < 0 < high)
 
 

@@ -17,13 +17,14 @@ from crossprop import datasets
 from crossprop.cli import main
 from crossprop.datasets import DataSet
 from crossprop.experiments import SweepSpec, netcdf
-from crossprop.experiments.evaluate import Choice, Comparison
+from crossprop.experiments.evaluate import Choice
+from crossprop.experiments.findings import Finding
+from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
 from crossprop.experiments.toml import read_spec
 from crossprop.experiments.widening import fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
-from crossprop.pages.comparisons import Answer
-from crossprop.statistics import Estimate, Paired
+from crossprop.statistics import Estimate
 from crossprop.study import Study
 from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
 from crossprop.study.columns import columns_of, spec_of
@@ -237,9 +238,8 @@ def test_percent_and_verdict_follow_the_difference(study):
     one = rows[1].versus["backprop"]["all"]
     backprop = rows[0].estimates["all"].mean
     assert one.percent.mean == pytest.approx(100 * (rows[1].estimates["all"].mean / backprop - 1))
-    assert one._replace(p=0.5).verdict == "open"
-    assert one._replace(p=0.01, difference=one.difference._replace(mean=-1.0)).verdict == "yes"
-    assert one._replace(p=0.01, difference=one.difference._replace(mean=1.0)).verdict == "no"
+    assert replace(one, p=0.5).verdict == "no difference shown"
+    assert replace(one, p=0.01, mean=-1.0).verdict == "yes" and replace(one, p=0.01, mean=1.0).verdict == "no"
 
 
 @pytest.mark.long
@@ -275,7 +275,7 @@ def made_row(optimizer, p, *difference, rule="crossprop"):
     """A row of a learner whose comparison with backprop over all steps is made up."""
     estimate = Estimate(*np.array([8.0, 7.0, 9.0]))
     name = f"{rule}-{optimizer}"
-    versus = {"all": Comparison(name, f"backprop-{optimizer}", estimate, Paired(*difference, 9, 10), p)}
+    versus = {"all": Finding("", name, f"backprop-{optimizer}", *difference, 10, 9, p=p, learner_mean=8.0)}
     swept = SimpleNamespace(choice=SimpleNamespace(diverged=0, mean=8.0))
     return Row(name, rule, optimizer, swept, {}, {"backprop": versus}, estimate)
 
@@ -288,8 +288,8 @@ def test_conclusions_say_with_which_optimizers_it_helps_and_quote_the_best():
         made_row("adam", 0.01, 1.0, 0.5, 1.5),
         made_row("sgd", 0.01, -1.0, -1.5, -0.5, rule="foresight"),
     ]
-    best = Answer("Is the best crossprop better than the best backprop?", "no", "Because.")
-    said = conclusions({"main": Result("six tasks", None, rows)}, [best, Answer("Another?", "no", "No.")])
+    best = Answer("best-crossprop", "Is the best crossprop better than the best backprop?", "no", "Because.")
+    said = conclusions({"main": Result("six tasks", None, rows)}, [best, Answer("another", "Another?", "no", "No.")])
     assert said == [
         "Both tuned, crossprop credit instead of backprop helps with sgd and momentum, hurts with adam and makes no "
         "difference that shows with rmsprop.",

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from crossprop._support.formats import minus_signs
-from crossprop.experiments.evaluate import LEVEL
+from crossprop.experiments.findings import LEVEL
 
 LIMIT = 40
 """Differences in percent from which on colours stay the same."""

@@ -1,7 +1,4 @@
-"""Numbers, names and comparisons as text, for sentences, tables and pages.
-
-A comparison is said as "crossprop's error is 27% above backprop's [25, 29], in 30 of 30 seeds".
-"""
+"""Numbers and names as text, for sentences, tables and pages."""
 
 import math
 import re
@@ -39,53 +36,6 @@ def _near(value: float, places: int) -> str:
     if abs(value) < FAR:
         return fixed(value, places)
     return f"{'<' if value < 0 else '>'} {fixed(math.copysign(FAR, value), 0)}"
-
-
-def ratio(noun: str, a: str, b: str, times: Interval, count: str = "", equal: float = 0.0) -> str:
-    """A ratio of `a` to `b`: in percent above or below, or in times if it is 2 or more.
-
-    If its interval excludes differences of `equal` or more, it says that they are within that of each other; if the
-    mean is 0 to the last digit shown, that they are about the same.
-    """
-    mean, low, high = times
-    above, between = span((100 * (mean - 1), 100 * (low - 1), 100 * (high - 1)))
-    if low > 1 / (1 + equal) and high < 1 + equal:
-        return f"{a}'s {noun} is within {equal:.0%} of {b}'s: {above}%{between}{count}"
-    if mean >= 2:
-        times_mean, between = span(times)
-        return f"{a}'s {noun} is {times_mean} times {b}'s{between}{count}"
-    if not above.strip("−0."):
-        return f"{a}'s {noun} is about {b}'s: 0%{between}{count}"
-    if mean >= 1:
-        return f"{a}'s {noun} is {above}% above {b}'s{between}{count}"
-    below, between = span((100 * (1 - mean), 100 * (1 - high), 100 * (1 - low)))
-    return f"{a}'s {noun} is {below}% below {b}'s{between}{count}"
-
-
-def percent(interval: Interval) -> str:
-    """A difference in percent with its sign and its interval."""
-    mean, low, high = interval
-    return minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]") if math.isfinite(mean) else "diverged"
-
-
-def points(text: str, words: tuple[str, str], difference: Interval, count: str = "") -> str:
-    """A difference in percentage points, put in place of `{}` in the text with the word for more or for less."""
-    mean, low, high = difference
-    word, lower = (words[0], difference) if mean >= 0 else (words[1], (-mean, -high, -low))
-    shown, between = span(lower)
-    return text.format(f"{shown} points {word}") + between + count
-
-
-def share(text: str, interval: Interval, count: str = "") -> str:
-    """A share in percent, put in place of `{}` in the text."""
-    mean, low, high = interval
-    shown, between = span((100 * mean, 100 * low, 100 * high))
-    return text.format(f"{shown}%") + between + count
-
-
-def p_text(p: float) -> str:
-    """A p-value as text."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def decimals(width: float, digits: int = 2) -> int:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from crossprop._support.formats import listed, plural, span, upper_first
 from crossprop.arena.standing import CONTROLS, QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
-from crossprop.experiments.evaluate import Comparison, compare
-from crossprop.pages.comparisons import Answer
+from crossprop.experiments.findings import LABELS, Finding, compare
+from crossprop.experiments.questions import Answer
 
 if TYPE_CHECKING:
     import xarray
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 RULES = ("crossprop", "foresight")
 """Prefixes of the credit rules whose rank is among the answers."""
 NOUN, NOWHERE = "error", "nowhere"
+STANDS = "stands-"
+"""How the ids of the answers begin that say where a learner stands."""
 
 
 def answers(results: Results) -> list[Answer]:
@@ -30,8 +32,8 @@ def answers(results: Results) -> list[Answer]:
 
 def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
     """What an arena found, in sentences to quote."""
-    stands = {each.question: each.why for each in found if each.question.endswith(" stand?")}
-    own = [stands.pop(_where(name)) for name in results.own]
+    stands = {each.id: each.why for each in found if each.id.startswith(STANDS)}
+    own = [stands.pop(f"{STANDS}{name}") for name in results.own]
     return [found[0].why, *own, *_questions_apart(results), *_together(results), *stands.values()]
 
 
@@ -50,7 +52,7 @@ def _winner(results: Results) -> Answer:
     else:
         noun = NOUN if len(results.streams) == 1 else "mean error over all streams"
         why = f"{first}; {results.overall.versus[best].sentence(noun)}."
-    return Answer("Which learner is the best?", best, why)
+    return Answer("winner", "Which learner is the best?", best, why)
 
 
 def _rank(results: Results, learner: str) -> str:
@@ -62,7 +64,7 @@ def _rank(results: Results, learner: str) -> str:
 def _questions_apart(results: Results) -> list[str]:
     """What the best answer to each question alone is worth, and where."""
     words = []
-    for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].difference.mean):
+    for question, comparison in sorted(worth(results).items(), key=lambda item: item[1].mean):
         kinds = {"helps": "yes", "hurts": "no"}
         found = {
             effect: [results.streams[name].title for name, each in bests(results, question) if each.verdict == wanted]
@@ -91,7 +93,7 @@ def _together(results: Results) -> list[str]:
     return [f"{said}; the most on {results.streams[stream].title}, where {most.sentence(NOUN)}."]
 
 
-def worth(results: Results) -> dict[str, Comparison]:
+def worth(results: Results) -> dict[str, Finding]:
     """By question, the best learner that differs in it alone, chosen for each stream on the sweep's seeds, against the
     reference: the mean over streams of its error, with the reference's there as the unit."""
     kinds = {question: only for question in QUESTIONS if (only := results.only(question))}
@@ -100,7 +102,7 @@ def worth(results: Results) -> dict[str, Comparison]:
     return {each.learner: each for each in compare(values, dict.fromkeys(kinds, results.reference))}
 
 
-def bests(results: Results, question: str) -> list[tuple[str, Comparison]]:
+def bests(results: Results, question: str) -> list[tuple[str, Finding]]:
     """For each stream, the best learner that differs in one question alone, against the reference."""
     only = results.only(question)
     return [
@@ -125,7 +127,7 @@ def _matters(results: Results, question: str) -> Answer:
     found, worse = _count(results, pairs), _count(results, pairs, "no")
     if worse != NOWHERE:
         found = f"better {found}, worse {worse}"
-    return Answer(f"Where does {QUESTIONS[question]} matter?", found, _by_stream(results, pairs))
+    return Answer(f"matters-{question}", f"Where does {QUESTIONS[question]} matter?", found, _by_stream(results, pairs))
 
 
 def _which_unit(results: Results) -> list[Answer]:
@@ -143,10 +145,10 @@ def _which_unit(results: Results) -> list[Answer]:
         for name, standing in results.streams.items()
     ]
     question = "Does it matter which unit is replaced, beside one at random?"
-    return [Answer(question, _count(results, pairs), _by_stream(results, pairs))]
+    return [Answer("which-unit", question, _count(results, pairs), _by_stream(results, pairs))]
 
 
-def _with_better_part(results: Results) -> list[tuple[str, Comparison]]:
+def _with_better_part(results: Results) -> list[tuple[str, Finding]]:
     """On every stream, every learner that differs in several questions against the best of its parts on the same fresh
     seeds, which favours the parts."""
     several = {name: parts for name in results.infos if (parts := parts_of(results, name))}
@@ -171,7 +173,11 @@ def _add_up(results: Results) -> list[Answer]:
         where = f"better than its best part on {listed(won)}" if won else "nowhere better than its best part"
         words.append(f"{name} {_overall(results.overall.versus[name])} ({listed(effects)}), {where}")
     verdict_words = f"in {len(better)} of {len(pairs)} cases" if better else "no"
-    return [Answer("Do credit, step and replacement add up?", verdict_words, "\n".join(f"{each}." for each in words))]
+    return [
+        Answer(
+            "add-up", "Do credit, step and replacement add up?", verdict_words, "\n".join(f"{each}." for each in words)
+        )
+    ]
 
 
 def _rule_stands(results: Results, rule: str) -> list[Answer]:
@@ -185,26 +191,22 @@ def _rule_stands(results: Results, rule: str) -> list[Answer]:
     return [_stands(results, rule, mine)] if mine else []
 
 
-def _where(name: str) -> str:
-    return f"Where does {name} stand?"
-
-
 def _stands(results: Results, title: str, learners: Sequence[str]) -> Answer:
     """The rank of a learner, and how it compares with the reference; of several, the best on the sweep's seeds."""
     name = results.best_throughout(learners)
     pairs = [(stream, standing.versus[name]) for stream, standing in results.streams.items()]
     ranks = {each: float(rank.mean) for each, rank in results.overall.ranks.items()}
     place = f"number {1 + sum(rank < ranks[name] for rank in ranks.values())} of {len(results.infos)}"
-    effects = {"yes": "better than {} on", "no": "worse than {} on", "open": "not shown to differ from {} on"}
+    effects = {"yes": "better than {} on", "no": "worse than {} on", LABELS[None]: "not shown to differ from {} on"}
     effects["diverged"] = "with a seed that diverged on"
-    kind = lambda each: each.verdict if math.isfinite(each.difference.mean) else "diverged"
+    kind = lambda each: each.verdict if math.isfinite(each.mean) else "diverged"
     words = []
     for wanted, effect in effects.items():
         if titles := [results.streams[stream].title for stream, each in pairs if kind(each) == wanted]:
             words.append(f"{effect.format(results.reference)} {listed(titles)}")
     first = f"{name} is {place}, with a mean rank of {_rank(results, name)}"
     why = f"{upper_first(first)}: {listed(words)}. {upper_first(results.overall.versus[name].sentence(NOUN))}."
-    return Answer(_where(title), place, why)
+    return Answer(f"{STANDS}{title}", f"Where does {title} stand?", place, why)
 
 
 def _best_with(results: Results, rule: str) -> list[Answer]:
@@ -218,10 +220,10 @@ def _best_with(results: Results, rule: str) -> list[Answer]:
         for stream, standing in results.streams.items()
     ]
     question = f"Is the best learner with {rule} better than the best without?"
-    return [Answer(question, _count(results, pairs), _by_stream(results, pairs))]
+    return [Answer(f"best-with-{rule}", question, _count(results, pairs), _by_stream(results, pairs))]
 
 
-def _count(results: Results, pairs: Sequence[tuple[str, Comparison]], wanted: str = "yes") -> str:
+def _count(results: Results, pairs: Sequence[tuple[str, Finding]], wanted: str = "yes") -> str:
     """On how many streams the verdict is the wanted one."""
     count = sum(each.verdict == wanted for _, each in pairs)
     if count == len(pairs):
@@ -229,7 +231,7 @@ def _count(results: Results, pairs: Sequence[tuple[str, Comparison]], wanted: st
     return f"on {count} of {len(results.streams)} streams" if count else NOWHERE
 
 
-def _by_stream(results: Results, pairs: Sequence[tuple[str, Comparison]]) -> str:
+def _by_stream(results: Results, pairs: Sequence[tuple[str, Finding]]) -> str:
     """A line for each stream."""
     return "\n".join(f"{results.streams[name].title}: {each.sentence(NOUN)}." for name, each in pairs)
 
@@ -238,9 +240,9 @@ def _all_or(titles: Sequence[str], results: Results) -> str:
     return "everywhere" if len(titles) == len(results.streams) > 1 else f"on {listed(titles)}"
 
 
-def _overall(comparison: Comparison) -> str:
+def _overall(comparison: Finding) -> str:
     """A difference over all streams in percent, with its interval."""
     if not math.isfinite(comparison.percent.mean):
         return "a seed diverged"
-    mean, between = span(comparison.percent[:3])
+    mean, between = span(comparison.percent)
     return f"{'+' * (comparison.percent.mean > 0)}{mean}%{between} overall"

@@ -10,10 +10,11 @@ from crossprop import records as schema
 from crossprop._support.formats import interval
 from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.arena.tables import mean_cost, mean_rank, short_difference
+from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults
 from crossprop.figures import looks
 from crossprop.pages import charts
-from crossprop.pages.comparisons import NOTHING, QUICK, Answer, TableCell, forest_mark, table_cell
+from crossprop.pages.comparisons import NOTHING, QUICK, TableCell, forest_mark, table_cell
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings
 from crossprop.statistics import mean_interval

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from crossprop.costs import Cost
-from crossprop.experiments.evaluate import Choice, Comparison, compare
+from crossprop.experiments.evaluate import Choice
+from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.results import SweepResults
 from crossprop.figures import is_control
 from crossprop.records import NONE, LearnerInfo
@@ -33,7 +34,7 @@ class Standing(NamedTuple):
     """One number per fresh seed for every learner, in the order of the list."""
     ranks: dict[str, Estimate]
     """Ranks by the mean over fresh seeds, with a bootstrap interval; overall, the mean rank."""
-    versus: dict[str, Comparison]
+    versus: dict[str, Finding]
     """Every other learner against the reference."""
 
 
@@ -127,7 +128,7 @@ def results_of(
     return Results(reference, infos, streams, overall, choices, {**costs}, tuple(own))
 
 
-def against(values: Values, reference: str) -> dict[str, Comparison]:
+def against(values: Values, reference: str) -> dict[str, Finding]:
     """Every other learner against the reference, corrected for all of them together."""
     return {each.learner: each for each in compare(values, {name: reference for name in values if name != reference})}
 

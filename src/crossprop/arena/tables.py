@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crossprop._support.formats import fixed, minus_signs
 from crossprop.arena.standing import QUESTIONS, Results
-from crossprop.experiments.evaluate import LEVEL, Comparison
+from crossprop.experiments.findings import LEVEL, Finding
 from crossprop.experiments.results import SweepResults
 from crossprop.pages.writing import write_table
 
@@ -26,17 +26,17 @@ def write_arena_table(results: Results, sweeps: Mapping[str, SweepResults], path
             choice = (swept.tried, swept.setting("!")) if swept else ("", "")
             numbers = [*map(float, standing.ranks[learner]), float(standing.values[learner].mean())]
             versus = standing.versus.get(learner)
-            difference = ("",) * 6 if versus is None else (*versus.percent, versus.p)
+            difference = ("",) * 6 if versus is None else (*versus.percent, versus.won, versus.pairs, versus.p)
             rows.append([name, standing.title, learner, *results.infos[learner], *numbers, *difference, *cost, *choice])
     write_table(path, HEAD, rows)
 
 
-def short_difference(comparison: Comparison | None) -> str:
+def short_difference(finding: Finding | None) -> str:
     """The difference in percent, with a star if it is significant."""
-    if comparison is None:
+    if finding is None:
         return "reference"
-    mean = comparison.percent.mean
-    return minus_signs(f"{mean:+.0f}%{'*' * (comparison.p < LEVEL)}") if math.isfinite(mean) else "diverged"
+    mean = finding.percent.mean
+    return minus_signs(f"{mean:+.0f}%{'*' * (finding.p < LEVEL)}") if math.isfinite(mean) else "diverged"
 
 
 def mean_rank(results: Results, learner: str) -> str:

@@ -20,7 +20,7 @@ from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
-from crossprop.experiments.evaluate import compare
+from crossprop.experiments.findings import compare
 from crossprop.figures import curves
 from crossprop.learners import Learner
 from crossprop.optimizers.base import as_optimizer

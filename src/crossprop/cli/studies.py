@@ -11,8 +11,8 @@ from rich.table import Table
 from crossprop._support.formats import upper_first
 from crossprop.arena import Arena
 from crossprop.bench import Benchmark
+from crossprop.experiments.questions import Answer
 from crossprop.library import veeriah2017
-from crossprop.pages.comparisons import Answer
 from crossprop.reproduce import PAPERS, Reproduction, Rerun
 from crossprop.study import Study
 
@@ -34,8 +34,8 @@ def _print_answers(answers: Sequence[Answer], quick: bool) -> None:
             "\nThis was the quick version: it shows that everything works and proves nothing. Its runs are too short "
             "and its seeds too few to answer these questions."
         )
-    for question, verdict, why in answers:
-        _wrap(f"\n{question} {upper_first(verdict)}.\n{why}")
+    for each in answers:
+        _wrap(f"\n{each.question} {upper_first(each.verdict)}.\n{each.why}")
 
 
 def run_reproduction(reproduction: Reproduction | Rerun) -> None:
@@ -45,7 +45,7 @@ def run_reproduction(reproduction: Reproduction | Rerun) -> None:
     table.add_column("claim")
     table.add_column("verdict", min_width=max((len(verdict.verdict) for verdict in verdicts), default=0))
     for verdict in verdicts:
-        table.add_row(verdict.id, verdict.claim, verdict.verdict)
+        table.add_row(verdict.id, verdict.question, verdict.verdict)
     Console().print(table)
     _say(f"The report is {reproduction.folder / 'report.html'}.")
     if reproduction.quick:

@@ -15,9 +15,9 @@ from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.experiments.blocks import Block, StoredBlock, build_blocks, missing, run_blocks, steps_of
 from crossprop.experiments.cluster import connected, run_blocks_on_cluster
-from crossprop.experiments.evaluate import compare as compare
 from crossprop.experiments.evaluate import evaluation_blocks
 from crossprop.experiments.evaluate import open_evaluation as open_evaluation
+from crossprop.experiments.findings import compare as compare
 from crossprop.experiments.grid import logspace as logspace
 from crossprop.experiments.labelled import extended, labelled
 from crossprop.experiments.spec import SweepSpec as SweepSpec

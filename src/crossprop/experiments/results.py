@@ -10,7 +10,8 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop.experiments.blocks import StoredBlock
-from crossprop.experiments.evaluate import Choice, Comparison, Evaluation, choose, compare, evaluated, scores
+from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
+from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, build, value_label
 from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.spec import SweepSpec
@@ -147,7 +148,7 @@ class SweepResults:
         return {name: learner.info for name, learner in self.learners.items()}
 
     @cached_property
-    def comparisons(self) -> dict[str, Comparison]:
+    def comparisons(self) -> dict[str, Finding]:
         """The best settings compared with those of the learners that `reference_of` chooses."""
         against = {name: reference for name in self.learners if (reference := reference_of(name, self.infos))}
         seeds = {name: {*values.seed.values.tolist()} for name, values in self.values.items()}

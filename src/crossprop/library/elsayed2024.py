@@ -2,36 +2,21 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from crossprop.datasets import DataSet
+from crossprop.experiments.findings import HIGHER, Bounds, Finding
+from crossprop.experiments.measures import CannotDecide, Runs
+from crossprop.experiments.questions import DOES_NOT, HOLDS, INTERVALS, Answer, Headline, Leads, Question
 from crossprop.learners import Backprop, Learner
-from crossprop.library import permuted, rules
-from crossprop.library.measures import Runs
+from crossprop.library import permuted
 from crossprop.library.paper import Paper, Version
 from crossprop.library.permuted import TASK_ERRORS, smaller
 from crossprop.library.plans import Plan, Setting
-from crossprop.library.story import Headline, Leads
-from crossprop.library.texts import INTERVALS
-from crossprop.library.verdicts import (
-    DOES_NOT,
-    HOLDS,
-    Bounds,
-    CannotDecide,
-    Claim,
-    Judgement,
-    Part,
-    Verdict,
-    joint_level,
-)
 from crossprop.network import Network
 from crossprop.optimizers import clip_weights
 from crossprop.streams import PermutedInputs
 
-if TYPE_CHECKING:
-    import xarray
-
-ADAM, CLIPPED = "Adam", "clipped Adam"
+LEARNERS = ADAM, CLIPPED = "Adam", "clipped Adam"
 TASKS, TASK = 300, 50_000
 PUBLISHED_END = {ADAM: 82.75, CLIPPED: 90.82}
 PUBLISHED_MEAN = {ADAM: 85.45, CLIPPED: 90.76}
@@ -75,61 +60,49 @@ def mnist_plan(version: Version) -> Plan:
     return permuted.plan("Input-permuted MNIST", about, learners, stream, seeds, settings)
 
 
-def _checked(records: "xarray.Dataset") -> Runs:
-    return Runs(records).need(["error"], [ADAM, CLIPPED])
+def _adam_falls(runs: Runs) -> list[Finding]:
+    runs.need(["error"], LEARNERS)
+    return [permuted.loses(runs, ADAM, HIGHER, "Adam misclassifies more at the end")]
 
 
-def _adam_falls(records: "xarray.Dataset") -> Judgement:
-    runs = _checked(records)
-    found = permuted.loses(runs, ADAM, joint_level(1), permuted.ABOVE_ZERO)
-    return Judgement((Part("Adam misclassifies more at the end", (found,)),), runs.seeds)
+def _clipping_keeps(runs: Runs) -> list[Finding]:
+    runs.need(["error"], LEARNERS)
+    return [
+        permuted.loses(runs, CLIPPED, Bounds(high=KEPT), f"with clipping it loses less than {KEPT:g} point"),
+        permuted.worse(runs, ADAM, CLIPPED, "without clipping it is worse at the end"),
+    ]
 
 
-def _clipping_keeps(records: "xarray.Dataset") -> Judgement:
-    runs, level = _checked(records), joint_level(2)
-    parts = (
-        Part(
-            f"with clipping it loses less than {KEPT:g} point",
-            (permuted.loses(runs, CLIPPED, level, Bounds(high=KEPT)),),
-        ),
-        Part("without clipping it is worse at the end", (permuted.worse(runs, ADAM, CLIPPED, level),)),
-    )
-    return Judgement(parts, runs.seeds)
+def _clipping_is_better(runs: Runs) -> list[Finding]:
+    runs.need(["error"], LEARNERS)
+    return [permuted.worse(runs, ADAM, CLIPPED, "without clipping it misclassifies more", permuted.OVER_ALL)]
 
 
-def _clipping_is_better(records: "xarray.Dataset") -> Judgement:
-    runs = _checked(records)
-    found = permuted.worse(runs, ADAM, CLIPPED, joint_level(1), "over all tasks")
-    return Judgement((Part("without clipping it misclassifies more", (found,)),), runs.seeds)
-
-
-def _as_published(records: "xarray.Dataset") -> Judgement:
-    runs = Runs(records)
+def _as_published(runs: Runs) -> list[Finding]:
     if len(runs.visits) < TASKS or runs.steps[-1] < TASKS * TASK:
         raise CannotDecide(f"it takes the paper's {TASKS} tasks and its network, which --full has")
-    _checked(records)
-    level = joint_level(4)
-    accuracy = {name: 100 * (1 - runs.curve("error", name)) for name in (ADAM, CLIPPED)}
-    parts = []
-    for name, curve in accuracy.items():
+    runs.need(["error"], LEARNERS)
+    found = []
+    for name in LEARNERS:
+        accuracy = 100 * (1 - runs.curve("error", name))
         for words, values, published in (
-            ("over the last ten tasks", curve[:, -10:].mean(axis=1), PUBLISHED_END[name]),
-            ("over all tasks", curve.mean(axis=1), PUBLISHED_MEAN[name]),
+            ("over the last ten tasks", accuracy[:, -10:].mean(axis=1), PUBLISHED_END[name]),
+            ("over all tasks", accuracy.mean(axis=1), PUBLISHED_MEAN[name]),
         ):
-            found = rules.near(f"the accuracy of {name} in percent {words}", values, published, POINTS, level)
-            parts.append(Part(f"{name} {words} is as published", (found,)))
-    return Judgement(parts, runs.seeds)
+            part = f"{name} {words} is as published"
+            found.append(runs.near(f"the accuracy of {name} in percent {words}", values, published, POINTS, part=part))
+    return found
 
 
 CLAIMS = (
-    Claim(
+    Question(
         "E1",
         "mnist",
         "On input-permuted MNIST, Adam loses accuracy over the tasks.",
         f"{TASK_ERRORS}What Adam loses is above 0.{INTERVALS}",
         _adam_falls,
     ),
-    Claim(
+    Question(
         "E2",
         "mnist",
         "With weight clipping, Adam does not lose accuracy.",
@@ -137,7 +110,7 @@ CLAIMS = (
         f" misclassifies more at the end (difference above 0).{INTERVALS}",
         _clipping_keeps,
     ),
-    Claim(
+    Question(
         "E3",
         "mnist",
         "Over all tasks, Adam with weight clipping is more accurate than Adam.",
@@ -145,7 +118,7 @@ CLAIMS = (
         f"{INTERVALS}",
         _clipping_is_better,
     ),
-    Claim(
+    Question(
         "E4",
         "mnist",
         "The accuracies are those of the authors' logs.",
@@ -175,13 +148,12 @@ LEADS: Leads = {
 }
 
 
-def _headline(verdicts: Sequence[Verdict]) -> Headline:
-    lost = {number.label: number.mean for verdict in verdicts for number in verdict.numbers}
-    notes = {}
-    for name, word in ((ADAM, "Weights free"), (CLIPPED, "Weights kept within bounds")):
-        points = lost.get(f"points lost, {name}")
-        told = "" if points is None else f"; {abs(points):.1f} points {'more' if points > 0 else 'less'} than at first"
-        notes[name] = f"{word}{told}"
+def _headline(answers: Sequence[Answer]) -> Headline:
+    findings = [each for answer in answers for each in answer.findings]
+    lost = {each.learner: each.mean for each in findings if each.quantity == permuted.LOST.name}
+    notes = {ADAM: "Weights free", CLIPPED: "Weights kept within bounds"}
+    for name, points in lost.items():
+        notes[name] += f"; {abs(points):.1f} points {'more' if points > 0 else 'less'} than at first"
     return Headline("mnist", "error", "Adam with weight clipping and without", notes)
 
 

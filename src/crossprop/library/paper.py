@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from crossprop.datasets import DataSet
+from crossprop.experiments.questions import Answer, Headline, Leads, Question
 from crossprop.library.plans import Plan
-from crossprop.library.story import Headline, Leads
-from crossprop.library.verdicts import Claim, Verdict
 
 Size = Literal["quick", "small", "full"]
 T = TypeVar("T")
@@ -55,10 +54,10 @@ class Paper:
     """Authors, year and title."""
     title: str
     intro: str
-    claims: Sequence[Claim]
+    claims: Sequence[Question]
     leads: Leads
     terms: Mapping[str, str]
-    headline: Callable[[Sequence[Verdict]], Headline | None]
+    headline: Callable[[Sequence[Answer]], Headline | None]
     plans: Mapping[str, Callable[[Version], Plan]]
     """How to plan each experiment, by its name."""
     small: str = ""

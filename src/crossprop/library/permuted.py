@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossprop._support.formats import points
 from crossprop.datasets import DataSet
+from crossprop.experiments.findings import HIGHER, Bounds, Finding
+from crossprop.experiments.measures import CannotDecide, Quantity, Runs
 from crossprop.learners import Learner
-from crossprop.library import rules
-from crossprop.library.measures import Runs
 from crossprop.library.plans import Charts, Plan, Setting
-from crossprop.library.verdicts import Bounds, CannotDecide, Finding
 from crossprop.streams import PermutedInputs
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 EARLY, LATE = 0.2, 0.1
 FEWEST = 3
 """Tasks, so that the early and the late ones are not the same."""
-ABOVE_ZERO = Bounds(low=0)
-UNIT = "percentage points"
 TASK_ERRORS = (
     "Misclassified: the share over a whole task, from its first example on. At first: the first fifth of the tasks"
     " without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at"
@@ -71,22 +67,24 @@ def lost(runs: Runs, name: str) -> np.ndarray:
     return at_end(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
 
 
-def loses(runs: Runs, name: str, level: float, bounds: Bounds) -> Finding:
+LOST = Quantity("points lost", "", lost, "percentage points")
+AT_END = Quantity("misclassified at the end", "", at_end, "percentage points")
+OVER_ALL = Quantity(
+    "misclassified over all tasks",
+    "",
+    lambda runs, name: 100 * runs.curve("error", name).mean(axis=1),
+    "percentage points",
+)
+
+
+def loses(runs: Runs, name: str, bounds: Bounds, part: str) -> Finding:
     """How much a learner loses."""
-    number = rules.mean_of(f"points lost, {name}", lost(runs, name), level, UNIT)
-    text = f"{name} misclassifies {{}} at the end than at first"
-    return Finding(number, bounds, points(text, ("more", "less"), number.interval))
+    says = f"{name} misclassifies {{}} at the end than at first"
+    about = {"form": "{} points more|less", "learner": name, "unit": LOST.unit, "part": part}
+    return runs.mean(LOST.name, lost(runs, name), bounds, says, **about)
 
 
-def loses_more(runs: Runs, a: str, b: str, level: float) -> Finding:
-    """How much more one learner loses than another."""
-    number, count = runs.apart(f"points lost, {a} - {b}", (lost(runs, a), lost(runs, b)), level, UNIT)
-    return Finding(number, ABOVE_ZERO, points(f"{a} loses {{}} than {b}", ("more", "less"), number.interval, count))
-
-
-def worse(runs: Runs, a: str, b: str, level: float, when: str = "at the end") -> Finding:
+def worse(runs: Runs, a: str, b: str, part: str, of: Quantity = AT_END) -> Finding:
     """How much more one learner misclassifies than another, at the end or over all tasks."""
-    of = at_end if when == "at the end" else lambda runs, name: 100 * runs.curve("error", name).mean(axis=1)
-    number, count = runs.apart(f"misclassified {when}, {a} - {b}", (of(runs, a), of(runs, b)), level, UNIT)
-    text = f"{when} {a} misclassifies {{}} than {b}"
-    return Finding(number, ABOVE_ZERO, points(text, ("more", "less"), number.interval, count))
+    when = of.name.removeprefix("misclassified ")
+    return runs.difference(of, a, b, HIGHER, f"{when} {a} misclassifies {{}} than {b}", part=part)

@@ -4,32 +4,21 @@ The squared error is measured over 10,000 examples, after 20,000 others.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop.experiments.findings import LESS_TIMES, Finding
+from crossprop.experiments.measures import CannotDecide, Quantity, Runs, edge_note
+from crossprop.experiments.questions import DOES_NOT, HOLDS, INTERVALS, STRICT, Answer, Headline, Leads, Question
 from crossprop.figures import Along
 from crossprop.learners import Backprop
-from crossprop.library import rules
-from crossprop.library.measures import Quantity, Runs
 from crossprop.library.paper import Paper, Version
 from crossprop.library.plans import Charts, Plan, Setting
-from crossprop.library.story import Headline, Leads
-from crossprop.library.texts import INTERVALS, STRICT
-from crossprop.library.verdicts import (
-    DOES_NOT,
-    HOLDS,
-    LESS_TIMES,
-    CannotDecide,
-    Claim,
-    Judge,
-    Judgement,
-    Part,
-    Verdict,
-    joint_level,
-)
 from crossprop.network import Network
 from crossprop.optimizers import idbd
 from crossprop.optimizers.step_sizes import IDBDState
@@ -201,95 +190,82 @@ def _by_relevance(records: "xarray.Dataset") -> "xarray.Dataset":
 # The claims.
 
 
-def _end(runs: Runs, learner: str) -> np.ndarray:
-    """The squared error in the last window, one value per seed."""
-    return runs.curve("loss", learner)[:, -1]
+ERROR = Quantity("error at the end", "error", lambda runs, name: runs.curve("loss", name)[:, -1])
+"""The squared error in the last window, one value per seed."""
 
 
-def _best(runs: Runs, line: str, settings: Sequence[float]) -> str:
-    """The learner of a line with the lowest error at the end."""
-    there = [name for name in _lines(line, settings) if name in runs.having((name,))]
+def _best(runs: Runs, line: str, settings: Sequence[float]) -> tuple[str, str]:
+    """The learner of a line with the lowest error at the end, and what to say if it is at the edge of the grid."""
+    lines = [*_lines(line, settings)]
+    there = runs.having(lines)
     if not there:
         raise CannotDecide(f"the records hold no {line} that did not diverge")
-    return min(there, key=lambda name: _end(runs, name).mean())
+    best = min(there, key=lambda name: ERROR.values(runs, name).mean())
+    return best, edge_note(f"the best setting of {line}", best, lines)
 
 
-def _edge_note(line: str, settings: Sequence[float], best: str) -> str:
-    return rules.edge_note(f"the best setting of {line}", best, [*_lines(line, settings)])
+def _error_is(line: str, settings: Sequence[float], published: float, runs: Runs) -> list[Finding]:
+    best, note = _best(runs, line, settings)
+    what = f"{line}'s lowest error, at {best.removeprefix(line).strip()},"
+    part = f"{line}'s lowest error is about {published:g}"
+    return [runs.near(what, ERROR.values(runs, best), published, WITHIN, part=part, note=note)]
 
 
-def _error_is(line: str, settings: Sequence[float], published: float) -> Judge:
-    def judge(records: "xarray.Dataset") -> Judgement:
-        runs = Runs(records)
-        best = _best(runs, line, settings)
-        label = f"{line}'s lowest error, at {best.removeprefix(line).strip()},"
-        found = rules.near(label, _end(runs, best), published, WITHIN, joint_level(1))
-        note = _edge_note(line, settings, best)
-        return Judgement((Part(f"{line}'s lowest error is about {published:g}", (found,)),), runs.seeds, note=note)
-
-    return judge
+def _idbd_beats_lms(runs: Runs) -> list[Finding]:
+    (lms, lms_note), (learned, idbd_note) = _best(runs, LMS, LMS_STEP_SIZES), _best(runs, IDBD, META_STEP_SIZES)
+    found = runs.ratio(ERROR, learned, lms, LESS_TIMES, "IDBD's lowest error is below LMS's")
+    return [replace(found, note="; ".join(filter(None, (lms_note, idbd_note))))]
 
 
-def _idbd_beats_lms(records: "xarray.Dataset") -> Judgement:
-    runs = Runs(records)
-    lms, learned = _best(runs, LMS, LMS_STEP_SIZES), _best(runs, IDBD, META_STEP_SIZES)
-    error = Quantity(runs, "error at the end", "error", lambda name: _end(runs, name))
-    found = error.times(learned, lms, joint_level(1), LESS_TIMES)
-    edges = (_edge_note(LMS, LMS_STEP_SIZES, lms), _edge_note(IDBD, META_STEP_SIZES, learned))
-    part = Part("IDBD's lowest error is below LMS's", (found,))
-    return Judgement((part,), runs.seeds, note="; ".join(filter(None, edges)))
-
-
-def _step_sizes_found(records: "xarray.Dataset") -> Judgement:
-    runs = Runs(records)
-    runs.need((), (IDBD,))
-    if "step_sizes" not in records:
+def _step_sizes_found(runs: Runs) -> list[Finding]:
+    runs.need([], [IDBD])
+    if "step_sizes" not in runs.records:
         raise CannotDecide("the records hold no step_sizes")
-    curves, level = _by_relevance(records)["step_size"].astype(np.float64), joint_level(2)
+    curves = _by_relevance(runs.records)["step_size"].astype(np.float64)
     then = curves.isel(step=int(np.searchsorted(runs.steps, min(LONG, runs.steps[-1]))))
     values = lambda name: then.sel(learner=name).values
-    near = lambda label, name: rules.near(label, values(name), STEP_SIZE, STEP_SIZE_WITHIN, level)
-    largest = rules.below("the largest step size of an irrelevant input", values(LARGEST), SMALL_STEP_SIZE, level)
-    parts = (
-        Part("relevant inputs have step sizes near 0.13", (near("the mean step size of relevant inputs", MEAN),)),
-        Part("irrelevant inputs have step sizes below 0.007", (largest,)),
-    )
-    shown = [near(f"step size of inputs: {name}", name) for name in ("relevant, largest", "relevant, smallest")]
+    near = lambda what, name, part="": runs.near(what, values(name), STEP_SIZE, STEP_SIZE_WITHIN, part=part)
+    part = "irrelevant inputs have step sizes below 0.007"
+    largest = runs.below("the largest step size of an irrelevant input", values(LARGEST), SMALL_STEP_SIZE, part=part)
     small = curves.sel(learner=LARGEST).mean("seed").values < SMALL_STEP_SIZE
-    note = f"it is so after {runs.steps[small.argmax()]:,} examples" if small.any() and not parts[1].true else ""
-    return Judgement(parts, runs.seeds, shown, note)
+    if small.any() and not largest.inside:
+        largest = replace(largest, note=f"it is so after {runs.steps[small.argmax()]:,} examples")
+    return [
+        near("the mean step size of relevant inputs", MEAN, "relevant inputs have step sizes near 0.13"),
+        largest,
+        *(near(f"step size of inputs: {name}", name) for name in ("relevant, largest", "relevant, smallest")),
+    ]
 
 
-def _best_fixed(records: "xarray.Dataset") -> Judgement:
-    runs = Runs(records)
-    there = {name: value for name, value in _lines(ALONE, RELEVANT_STEP_SIZES).items() if runs.having((name,))}
-    if len(there) < len(RELEVANT_STEP_SIZES):
+def _best_fixed(runs: Runs) -> list[Finding]:
+    lines = _lines(ALONE, RELEVANT_STEP_SIZES)
+    if len(runs.having([*lines])) < len(lines):
         raise CannotDecide("a step size of LMS with relevant inputs alone is missing or diverged")
-    ends = np.array([_end(runs, name) for name in there])
-    best = np.array([*there.values()])[ends.argmin(axis=0)]
-    found = rules.near("the best fixed step size", best, STEP_SIZE, STEP_SIZE_WITHIN, joint_level(1))
-    return Judgement((Part("the best fixed step size is about 0.13", (found,)),), runs.seeds)
+    ends = np.array([ERROR.values(runs, name) for name in lines])
+    best = np.array([*lines.values()])[ends.argmin(axis=0)]
+    part = "the best fixed step size is about 0.13"
+    return [runs.near("the best fixed step size", best, STEP_SIZE, STEP_SIZE_WITHIN, part=part)]
 
 
 MEASURED = "Error: the mean squared error of the last 10,000 of 30,000 examples. "
 CLAIMS = (
-    Claim(
+    Question(
         "S1",
         "errors",
         "LMS has an error of about 3.5 at its best step size.",
         f"{MEASURED}At the step size with the lowest mean error of {len(LMS_STEP_SIZES)}, it lies within {WITHIN:g} of"
         f" {LMS_ERROR:g}, as read off the paper's figure.{INTERVALS}",
-        _error_is(LMS, LMS_STEP_SIZES, LMS_ERROR),
+        partial(_error_is, LMS, LMS_STEP_SIZES, LMS_ERROR),
     ),
-    Claim(
+    Question(
         "S2",
         "errors",
         "IDBD has an error of about 1.5 at its best meta-step size.",
         f"{MEASURED}At the meta-step size with the lowest mean error of {len(META_STEP_SIZES)}, it lies within"
         f" {WITHIN:g} of {IDBD_ERROR:g}, as read off the paper's figure.{INTERVALS}",
-        _error_is(IDBD, META_STEP_SIZES, IDBD_ERROR),
+        partial(_error_is, IDBD, META_STEP_SIZES, IDBD_ERROR),
     ),
-    Claim(
+    Question(
         "S3",
         "errors",
         "IDBD's error is below that of LMS with the best step size.",
@@ -297,7 +273,7 @@ CLAIMS = (
         f"{STRICT}",
         _idbd_beats_lms,
     ),
-    Claim(
+    Question(
         "S4",
         "step-sizes",
         "IDBD learns step sizes of about 0.13 for relevant inputs, and below 0.007 for irrelevant ones.",
@@ -307,7 +283,7 @@ CLAIMS = (
         f"{INTERVALS}",
         _step_sizes_found,
     ),
-    Claim(
+    Question(
         "S5",
         "fixed",
         "These are the best step sizes: with 0 for irrelevant inputs, the best for relevant ones is about 0.13.",
@@ -332,8 +308,8 @@ LEADS: Leads = {
 }
 
 
-def _headline(verdicts: Sequence[Verdict]) -> Headline:
-    del verdicts
+def _headline(answers: Sequence[Answer]) -> Headline:
+    del answers
     notes = {MEAN: "published: 0.13", LARGEST: "published: below 0.007"}
     return Headline("step-sizes", "step_size", "The step sizes that IDBD learns", notes)
 

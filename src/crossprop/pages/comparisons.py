@@ -8,43 +8,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crossprop._support.files import atomic_write
-from crossprop._support.formats import p_text, percent, upper_first
-from crossprop.experiments.evaluate import Comparison
+from crossprop.experiments.findings import LABELS, Finding
+from crossprop.experiments.questions import Answer
+from crossprop.experiments.words import p_text, signed_percent
 from crossprop.figures import Look
 from crossprop.pages import charts
 
-VERDICTS = {"yes": "yes", "no": "no", "open": "no difference shown"}
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 """The CSS class of each answer."""
 NOTHING = "This tiny version shows that everything works. With so few seeds and examples, its answers mean nothing."
 QUICK = "quick version: tiny, it shows that everything works and nothing else"
 
 
-class Answer(NamedTuple):
-    """A question, its answer in a word, and the reason in a sentence."""
-
-    question: str
-    verdict: str
-    why: str
-
-
 def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:
     """Writes `answers.json`: what the answers are `about`, then the answers."""
+    told = [{"question": each.question, "verdict": each.verdict, "why": each.why} for each in answers]
     with atomic_write(path) as scratch:
-        scratch.write_text(json.dumps(about | {"answers": [each._asdict() for each in answers]}, indent=1))
+        scratch.write_text(json.dumps(about | {"answers": told}, indent=1))
 
 
-def common_verdict(comparisons: Sequence[Comparison]) -> str:
+def common_verdict(findings: Sequence[Finding]) -> str:
     """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
-    verdicts = {VERDICTS[each.verdict] for each in comparisons}
+    verdicts = {each.verdict for each in findings}
     if len(verdicts) == 1:
         return verdicts.pop()
     return "it depends" if "yes" in verdicts else "no"
-
-
-def sentence_list(comparisons: Sequence[Comparison], noun: str) -> str:
-    """Comparisons in a sentence."""
-    return upper_first("; ".join(each.sentence(noun) for each in comparisons)) + "."
 
 
 class TableCell(NamedTuple):
@@ -55,22 +43,21 @@ class TableCell(NamedTuple):
     note: str
 
 
-def table_cell(comparison: Comparison) -> TableCell:
+def table_cell(finding: Finding) -> TableCell:
     """The cell of a comparison."""
-    *interval, won, pairs = comparison.percent
-    text = percent((interval[0], interval[1], interval[2]))
-    if not np.isfinite(interval[0]):
+    text = signed_percent(finding.percent)
+    if not np.isfinite(finding.mean):
         return TableCell("", "", text)
-    pill = {"yes": "yes", "no": "no", "open": ""}[comparison.verdict]
-    return TableCell(text, pill, f"{won} of {pairs} won, {p_text(comparison.p)}")
+    pill = "" if finding.inside is None else LABELS[finding.inside]
+    return TableCell(text, pill, f"{finding.won} of {finding.pairs} won, {p_text(finding.p)}")
 
 
-def forest_mark(comparison: Comparison, group: str, look: Look, control: bool) -> dict[str, Any] | None:
+def forest_mark(finding: Finding, group: str, look: Look, control: bool) -> dict[str, Any] | None:
     """A line of a forest chart, as the page's script takes it, without numbers if the learner diverged; None if the
     means cannot be compared for another reason."""
-    diverged = np.isinf(comparison.estimate.mean)
-    if not (diverged or np.isfinite(comparison.difference.mean)):
+    diverged = np.isinf(finding.learner_mean)
+    if not (diverged or np.isfinite(finding.mean)):
         return None
-    mean, low, high = [None] * 3 if diverged else charts.rounded(np.array(comparison.percent[:3]))
-    marks = {"name": comparison.learner, "group": group, "mean": mean, "low": low, "high": high}
+    mean, low, high = [None] * 3 if diverged else charts.rounded(np.array(finding.percent))
+    marks = {"name": finding.learner, "group": group, "mean": mean, "low": low, "high": high}
     return marks | charts.line_look(look, control)

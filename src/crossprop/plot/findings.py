@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from crossprop._support.formats import duration, interval, listed, plural, upper_first
-from crossprop.experiments.evaluate import compare
+from crossprop.experiments.findings import compare
 from crossprop.experiments.results import SweepResults, value_text
 from crossprop.pages.facts import described, machine
 from crossprop.statistics import mean_interval
@@ -58,7 +58,7 @@ def _others(sweep: SweepResults, best: str, others: list[str]) -> list[str]:
     """How others compare with the best, on the fresh seeds that they have in common."""
     values = sweep.evaluation.values()
     compared = compare(values, {name: best for name in others if {name, best} <= values.keys()})
-    known = [each for each in compared if each.difference.pairs > 1 and np.isfinite(each.difference.mean)]
+    known = [each for each in compared if each.pairs > 1 and np.isfinite(each.mean)]
     return [upper_first(each.sentence(sweep.measure)) + "." for each in known]
 
 

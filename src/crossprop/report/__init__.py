@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crossprop.experiments.questions import Answer
 from crossprop.library.plans import Plan
-from crossprop.library.verdicts import Verdict
 from crossprop.pages.writing import write_page
-from crossprop.report.sections import MEASURES, Headline, Story, sections_of
+from crossprop.report.sections import MEASURES, PILLS, Story, sections_of
 
 if TYPE_CHECKING:
     import xarray
-
-__all__ = ["Headline", "Story", "Verdict", "write_report"]
 
 QUICK = "quick version: small, not the paper's full settings"
 
@@ -23,7 +21,7 @@ def write_report(
     story: Story,
     experiments: "Sequence[tuple[Plan, xarray.Dataset]]",
     features: "xarray.Dataset | None",
-    verdicts: Sequence[Verdict],
+    answers: Sequence[Answer],
     command: str,
     quick: bool,
     facts: Mapping[str, str],
@@ -36,13 +34,13 @@ def write_report(
     - `story`: the title, the introduction, the conclusions, the chart at the top, and the words that need explaining.
     - `experiments`: plans and their records, in the page's order; the attribute `seconds` says how long they took.
     - `features`: `tsne`, `neighbours` and `silhouette` of each `representation` by `example`, with `label`.
-    - `verdicts`: the verdicts on the claims, in the order of their table.
+    - `answers`: the answers on the claims, in the order of their table.
     - `command`: the command that writes this report.
     - `quick`: whether this is the small version; every figure and table then says so.
     - `banner`: what the reader should know first, if anything; a quick version says that it is one.
     - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
     """
-    sections = sections_of(story, experiments, features, verdicts)
+    sections = sections_of(story, experiments, features, answers)
     write_page(
         path,
         "report/report.html.jinja",
@@ -55,5 +53,6 @@ def write_report(
         measures=list(MEASURES.values()),
         command=command,
         facts=facts,
+        pills=PILLS,
         quick=quick,
     )

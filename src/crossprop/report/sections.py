@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Answer, Headline
 from crossprop.library.plans import Charts, Plan
-from crossprop.library.story import Headline
-from crossprop.library.verdicts import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Verdict
 from crossprop.pages.charts import along, curves, examples_per_point, headline
 from crossprop.statistics import mean_interval
 
@@ -33,14 +32,6 @@ class Story:
     conclusions: Sequence[str] = ()
     headline: Headline | None = None
     terms: Mapping[str, str] = field(default_factory=dict)
-
-
-class ShownClaim(NamedTuple):
-    """A verdict, with its anchor on the page and the CSS class of its pill."""
-
-    anchor: str
-    pill: str
-    verdict: Verdict
 
 
 class ExperimentSection(NamedTuple):
@@ -82,7 +73,7 @@ class FeatureMaps(NamedTuple):
 class Sections(NamedTuple):
     """All sections of the report."""
 
-    claims: list[ShownClaim]
+    claims: Sequence[Answer]
     tally: list[tuple[str, str, int]]
     """How many claims have each verdict: the verdict, the CSS class of its pill, the count."""
     headline: dict[str, Any] | None
@@ -112,18 +103,14 @@ def sections_of(
     story: Story,
     experiments: "Sequence[tuple[Plan, xarray.Dataset]]",
     features: "xarray.Dataset | None",
-    verdicts: Sequence[Verdict],
+    answers: Sequence[Answer],
 ) -> Sections:
     """The conclusion and its chart, the table of claims, one section per experiment, and one for the features."""
-    claims = [
-        ShownClaim(f"claim-{number}", PILLS.get(verdict.verdict, "open"), verdict)
-        for number, verdict in enumerate(verdicts, start=1)
-    ]
-    counts = Counter(verdict.verdict for verdict in verdicts)
+    counts = Counter(each.verdict for each in answers)
     order = [*PILLS, *sorted(set(counts) - set(PILLS))]
     shown = [_experiment(*each) for each in experiments]
     return Sections(
-        claims=claims,
+        claims=answers,
         tally=[(name, PILLS.get(name, "open"), counts[name]) for name in order if counts[name]],
         headline=_headline(story.headline, shown),
         experiments=shown,

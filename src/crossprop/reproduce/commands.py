@@ -11,10 +11,10 @@ from crossprop._support import checks as check
 from crossprop._support.flags import QUIET, Unset
 from crossprop._support.interrupts import interruptible
 from crossprop.engines import ENGINES
+from crossprop.experiments.questions import Answer
 from crossprop.library import dohare2024, elsayed2024, sutton1992, veeriah2017
 from crossprop.library.paper import Paper, Size, Version
 from crossprop.library.veeriah2017.plans import PRESETS
-from crossprop.library.verdicts import Verdict
 from crossprop.progress import Say
 from crossprop.reproduce.folder import Folder
 from crossprop.reproduce.runner import mnist_for, rerun
@@ -73,7 +73,7 @@ class Reproduction:
         return self.out
 
     @interruptible()
-    def run(self, say: Say, command: str = "crossprop reproduce") -> list[Verdict]:
+    def run(self, say: Say, command: str = "crossprop reproduce") -> list[Answer]:
         """Runs every part that is not done yet, then writes the figures, the claims and the page, which shows
         `command`."""
         size: Size = "quick" if self.quick else "full"
@@ -130,7 +130,7 @@ class Rerun:
         return self.out or Path(self.paper)
 
     @interruptible()
-    def run(self, say: Say, command: str = "") -> list[Verdict]:
+    def run(self, say: Say, command: str = "") -> list[Answer]:
         """Runs every experiment that is not done yet, then writes the figures, the claims and the page, which shows
         `command`."""
         paper = PAPERS[self.paper]

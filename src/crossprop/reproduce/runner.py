@@ -11,13 +11,13 @@ from crossprop._support.files import atomic_write
 from crossprop._support.formats import listed, plural
 from crossprop._version import __version__
 from crossprop.datasets import DataSet
+from crossprop.experiments.questions import Answer, answers_on, claims_json, conclusions
 from crossprop.library.paper import Paper, Size, Version
 from crossprop.library.plans import Plan
-from crossprop.library.story import conclusions
-from crossprop.library.verdicts import Verdict, to_json, verdicts_on
 from crossprop.pages.facts import engine_words, machine
 from crossprop.progress import Say
-from crossprop.report import Story, write_report
+from crossprop.report import write_report
+from crossprop.report.sections import Story
 from crossprop.reproduce.folder import Folder
 from crossprop.streams.over_data import OverData
 
@@ -34,7 +34,7 @@ def rerun(
     command: str,
     about: Mapping[str, str],
     facts: Mapping[str, str],
-) -> list[Verdict]:
+) -> list[Answer]:
     """Runs every experiment of `parts` that is not done yet, then writes the figures, the claims and the page.
 
     The page shows `command` and `facts`; claims.json holds `about`.
@@ -46,24 +46,24 @@ def rerun(
     records = {plan.name: folder.run(plan) for plan in plans}
     for plan in plans:
         plan.draw(records[plan.name], folder.figures(), "  (quick version)" * version.is_quick)
-    verdicts = verdicts_on(paper.claims, records)
+    answers = answers_on(paper.claims, records)
     with atomic_write(folder.path / "claims.json") as path:
         said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
-        path.write_text(json.dumps(said | {"claims": to_json(verdicts)}, indent=1, allow_nan=False))
+        path.write_text(json.dumps(said | {"claims": claims_json(answers)}, indent=1, allow_nan=False))
     shown = [plan for plan in plans if plan.measure is None]
-    concluded = conclusions(verdicts, _what(paper, version, shown), paper.leads, paper.own)
+    concluded = conclusions(answers, _what(paper, version, shown), paper.leads, paper.own)
     write_report(
         folder.path / "report.html",
-        story=Story(paper.title, paper.intro, concluded, paper.headline(verdicts), paper.terms),
+        story=Story(paper.title, paper.intro, concluded, paper.headline(answers), paper.terms),
         experiments=[(plan, records[plan.name]) for plan in shown],
         features=records.get("features"),
-        verdicts=verdicts,
+        answers=answers,
         command=command,
         quick=version.is_quick,
         facts=machine() | dict(facts) | _facts(plans, records),
         banner=paper.small if version.size == "small" else "",
     )
-    return verdicts
+    return answers
 
 
 def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:

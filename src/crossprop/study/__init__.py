@@ -16,9 +16,10 @@ from crossprop._support.interrupts import interruptible
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.experiments import SweepSpec
+from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
 from crossprop.experiments.widening import announcements, fill_widening
-from crossprop.pages.comparisons import Answer, write_answers
+from crossprop.pages.comparisons import write_answers
 from crossprop.pages.facts import machine
 from crossprop.plot.drawings import draw
 from crossprop.progress import Say

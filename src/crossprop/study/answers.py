@@ -1,15 +1,18 @@
 """What a study finds: every tuned learner against tuned backprop and tuned frozen with the same optimizer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crossprop._support.formats import listed, upper_first
 from crossprop.costs import Cost
-from crossprop.experiments.evaluate import Comparison, compare
+from crossprop.experiments.findings import Finding, compare
+from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults, TunedLearner
-from crossprop.pages.comparisons import VERDICTS, Answer, common_verdict, sentence_list
+from crossprop.experiments.words import sentence_list
+from crossprop.pages.comparisons import common_verdict
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval
 from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
 
 BACKPROP, FROZEN, FORESIGHT, HINDSIGHT, REPLAY = "backprop", "frozen", "foresight", "hindsight", "backprop-replay"
 WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
-EFFECTS = {"yes": "helps with", "no": "hurts with", "open": "makes no difference that shows with"}
-QUOTED = ("Is the best ", "Is crossprop better than not", "Is foresight better than not")
-"""How the questions begin whose answers the conclusion quotes."""
+EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "makes no difference that shows with"}
+QUOTED = ("best", "learning-features")
+"""How the ids of the answers begin that the conclusion quotes."""
 
 
 class Row(NamedTuple):
@@ -32,7 +35,7 @@ class Row(NamedTuple):
     optimizer: str
     swept: TunedLearner
     estimates: dict[str, Estimate]
-    versus: dict[str, dict[str, Comparison]]
+    versus: dict[str, dict[str, Finding]]
     """Comparisons by reference, then by phase; a learner is not compared with itself."""
     drift: Estimate
     """The distance of the incoming weights from their initial values at the end of the run."""
@@ -79,9 +82,9 @@ def rows_of(sweep: SweepResults) -> list[Row]:
 
 def _comparisons(
     values: "dict[str, dict[str, xarray.DataArray]]", infos: dict[str, LearnerInfo]
-) -> dict[str, dict[str, dict[str, Comparison]]]:
+) -> dict[str, dict[str, dict[str, Finding]]]:
     """By learner, reference and phase: the learner against the reference rule with the same optimizer."""
-    versus: dict[str, dict[str, dict[str, Comparison]]] = {name: {} for name in infos}
+    versus: dict[str, dict[str, dict[str, Finding]]] = {name: {} for name in infos}
     for reference in (BACKPROP, FROZEN):
         others = {info.optimizer: name for name, info in reversed(infos.items()) if info.rule == reference}
         against = {
@@ -102,8 +105,14 @@ def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[An
     rules = {row.rule for row in main.rows if row.is_crossprop}
     crossprop = [best for each in main.optimizers if (best := main.best(each, *rules)) and BACKPROP in best.versus]
     foresight = [best for each in main.optimizers if (best := main.best(each, FORESIGHT)) and BACKPROP in best.versus]
-    found = [_against(f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP) for row in crossprop]
-    found += [_against(f"Does foresight help with {row.optimizer}?", row, BACKPROP) for row in foresight]
+    found = [
+        _against(f"crossprop-{row.optimizer}", f"Does crossprop credit help with {row.optimizer}?", row, BACKPROP)
+        for row in crossprop
+    ]
+    found += [
+        _against(f"foresight-{row.optimizer}", f"Does foresight help with {row.optimizer}?", row, BACKPROP)
+        for row in foresight
+    ]
     found += [
         *_better_than_the_best(main, crossprop, "crossprop"),
         *_better_than_the_best(main, foresight, "foresight"),
@@ -135,7 +144,7 @@ def conclusions(columns: Mapping[str, Result], found: list[Answer]) -> list[str]
                 effects.setdefault(EFFECTS[best.versus[BACKPROP]["all"].verdict], []).append(optimizer)
         words = [f"{effect} {listed(effects[effect])}" for effect in EFFECTS.values() if effect in effects]
         said += [f"Both tuned, {name} instead of backprop {listed(words)}."] * bool(words)
-    return said + [answer.why for answer in found if answer.question.startswith(QUOTED)]
+    return said + [answer.why for answer in found if answer.id.startswith(QUOTED)]
 
 
 def _better_than_the_best(main: Result, bests: list[Row], name: str) -> list[Answer]:
@@ -147,9 +156,11 @@ def _better_than_the_best(main: Result, bests: list[Row], name: str) -> list[Ans
     if overall is None or overall.reference != plain.learner:
         overall = compare(main.sweep.evaluation.values(), {tuned.learner: plain.learner})[0]
     question = f"Is the best {name} better than the best backprop, each with its best optimizer?"
-    found = [_answer(question, overall)]
+    found = [_answer(f"best-{name}", question, overall)]
     if FROZEN in tuned.versus:
-        found.append(_against(f"Is {name} better than not learning features at all?", tuned, FROZEN))
+        found.append(
+            _against(f"learning-features-{name}", f"Is {name} better than not learning features at all?", tuned, FROZEN)
+        )
     return found
 
 
@@ -167,7 +178,7 @@ def _instead_of_matrices(main: Result, foresight: list[Row], costs: Mapping[str,
     ]
     why = f"{_list(comparisons)} Of one run alone, {'; '.join(words)}."
     question = "Does foresight give at least what memory matrices give, and at which cost?"
-    return [Answer(question, common_verdict(comparisons), why)]
+    return [Answer("matrices", question, common_verdict(comparisons), why)]
 
 
 def _in_column(columns: Mapping[str, Result], name: str, question: str, beside: str | None = None) -> list[Answer]:
@@ -182,7 +193,7 @@ def _in_column(columns: Mapping[str, Result], name: str, question: str, beside: 
         told.append(f"{column.title}: {_list(comparisons)}")
         if each == (beside or name):
             decided = comparisons
-    return [Answer(question, common_verdict(decided), " ".join(told))] if decided else []
+    return [Answer(name, question, common_verdict(decided), " ".join(told))] if decided else []
 
 
 def _all_layers_or_the_top(main: Result) -> list[Answer]:
@@ -194,7 +205,7 @@ def _all_layers_or_the_top(main: Result) -> list[Answer]:
         return []
     comparisons = compare(main.sweep.evaluation.values(), pairs)
     question = "Is looking ahead in all layers better than in the output layer alone?"
-    return [Answer(question, common_verdict(comparisons), _list(comparisons))]
+    return [Answer("all-layers", question, common_verdict(comparisons), _list(comparisons))]
 
 
 def _hindsight(main: Result) -> list[Answer]:
@@ -207,15 +218,15 @@ def _hindsight(main: Result) -> list[Answer]:
     controlled = compare(main.sweep.evaluation.values(), pairs)
     plain = [row.versus[BACKPROP]["all"] for row in rows]
     return [
-        Answer(question, common_verdict(comparisons), _list(comparisons))
-        for question, comparisons in (
-            ("Does it help to wait for the weights to come (hindsight)?", plain),
-            ("Is it better than replay, which sees as many examples?", controlled),
+        Answer(id, question, common_verdict(comparisons), _list(comparisons))
+        for id, question, comparisons in (
+            ("hindsight", "Does it help to wait for the weights to come (hindsight)?", plain),
+            ("hindsight-replay", "Is it better than replay, which sees as many examples?", controlled),
         )
     ]
 
 
-def _list(comparisons: list[Comparison], phase: str = "all") -> str:
+def _list(comparisons: list[Finding], phase: str = "all") -> str:
     """Comparisons in a sentence."""
     return sentence_list(comparisons, f"error {PHASES[phase]}")
 
@@ -225,19 +236,22 @@ def _best(rows: list[Row]) -> Row | None:
     return min(rows, key=lambda row: (row.swept.choice.diverged, row.swept.choice.mean), default=None)
 
 
-def _against(question: str, row: Row, reference: str) -> Answer:
-    answer = _answer(question, row.versus[reference]["all"])
-    return answer._replace(why=f"{answer.why} Its setting: {row.swept.setting(' (edge of the grid)')}.")
+def _against(id: str, question: str, row: Row, reference: str) -> Answer:
+    answer = _answer(id, question, row.versus[reference]["all"])
+    return replace(answer, why=f"{answer.why} Its setting: {row.swept.setting(' (edge of the grid)')}.")
 
 
-def _answer(question: str, comparison: Comparison) -> Answer:
-    return Answer(question, VERDICTS[comparison.verdict], _list([comparison]))
+def _answer(id: str, question: str, comparison: Finding) -> Answer:
+    return Answer(id, question, comparison.verdict, _list([comparison]))
 
 
 def _adapts(bests: list[Row], name: str) -> Answer:
     comparisons = [row.versus[BACKPROP]["switch"] for row in bests]
     return Answer(
-        f"Does {name} adapt faster when the task changes?", common_verdict(comparisons), _list(comparisons, "switch")
+        f"adapts-{name}",
+        f"Does {name} adapt faster when the task changes?",
+        common_verdict(comparisons),
+        _list(comparisons, "switch"),
     )
 
 
@@ -245,4 +259,6 @@ def _moves(bests: list[Row], moved: "Mapping[str, xarray.DataArray]") -> Answer:
     """Whether U ends nearer to where it started, paired over seeds like errors."""
     comparisons = compare(moved, {row.learner: row.versus[BACKPROP]["all"].reference for row in bests})
     why = "; ".join(each.sentence("movement of U by the end") for each in comparisons)
-    return Answer("Do the features of crossprop move less?", common_verdict(comparisons), f"{upper_first(why)}.")
+    return Answer(
+        "moves", "Do the features of crossprop move less?", common_verdict(comparisons), f"{upper_first(why)}."
+    )

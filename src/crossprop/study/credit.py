@@ -11,9 +11,10 @@ from crossprop import oracle
 from crossprop._support.formats import minus_signs
 from crossprop.configuration import configuration
 from crossprop.datasets import digits, mnist5k
+from crossprop.experiments.findings import LABELS
+from crossprop.experiments.questions import Answer
 from crossprop.learners import Backprop, CreditRule, Crossprop, CrosspropApprox, CrosspropSum, Foresight
 from crossprop.network import Network
-from crossprop.pages.comparisons import VERDICTS, Answer
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
 from crossprop.running import experiment
@@ -244,21 +245,25 @@ def answers(found: Mapping[str, Found]) -> list[Answer]:
     )
     return [
         Answer(
+            "large",
             "Is the part of the meta-gradient that comes from the past large?",
             _all(each.memory > LARGE for each in terms),
             f"Its size, backprop's gradient being 1: {listed(lambda each: f'{each.memory:.2f}')}.",
         ),
         Answer(
+            "direction",
             "Does it point the way of backprop's gradient?",
             _all(each.direct_memory > 0 for each in terms),
             f"Cosine of the two: {listed(lambda each: _signed(each.direct_memory))}.",
         ),
         Answer(
+            "crossprop",
             "Does crossprop find that part?",
             _all(one > LARGE for one, _ in crossprop),
             f"Cosine with it in the top layer, example by example and summed over windows: {both}.",
         ),
         Answer(
+            "dropped",
             "Do the terms matter that crossprop drops?",
             _all(each.cross > LARGE for each in terms),
             "It keeps what goes through a unit's own outgoing weights and drops what goes through other units'. Sizes "
@@ -281,13 +286,18 @@ def _nearer(found: Mapping[str, Found], question: str, rule: str) -> Answer:
         mine, backprop = (_by_seed(each.along, name, "all", "whole") for name in (rule, BACKPROP))
         difference = paired_difference(mine, backprop)
         shown = difference.low > 0 or difference.high < 0
-        verdicts.append(VERDICTS["open" if not shown else "yes" if difference.mean > 0 else "no"])
+        verdicts.append(LABELS[difference.mean > 0 if shown else None])
         words.append(
             f"{each.setting.title} {mine.mean():.3f} and {backprop.mean():.3f} (difference between "
             f"{_signed(difference.low, 3)} and {_signed(difference.high, 3)})"
         )
     verdict = verdicts[0] if len(set(verdicts)) == 1 else "it depends"
-    return Answer(question, verdict, f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}.")
+    return Answer(
+        f"nearer-{rule}",
+        question,
+        verdict,
+        f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}.",
+    )
 
 
 def _all(truths: Iterable[bool]) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from crossprop import records as schema
 from crossprop._support.formats import duration, interval, minus_signs
+from crossprop.experiments.questions import Answer
 from crossprop.figures import looks
 from crossprop.pages.charts import estimate_line, switch_marks
-from crossprop.pages.comparisons import PILLS, QUICK, Answer, write_answers
+from crossprop.pages.comparisons import PILLS, QUICK, write_answers
 from crossprop.pages.facts import machine
 from crossprop.pages.writing import write_page, write_table
 from crossprop.progress import Say

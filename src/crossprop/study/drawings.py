@@ -24,7 +24,7 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
         _panel(axes, shown, phase)
     panels[0].set_yticks(range(len(shown)), [row.learner for row in shown], fontsize=8.5)
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
-    seeds = shown[0].versus[BACKPROP]["all"].difference.pairs
+    seeds = shown[0].versus[BACKPROP]["all"].pairs
     figure.suptitle(
         f"{measure} against tuned backprop with the same optimizer (line at 0): mean and 95% interval over {seeds} "
         f"fresh seeds; left is better{note}",
@@ -37,7 +37,7 @@ def draw_differences(rows: Sequence[Row], measure: str, path: Path, note: str) -
 def _panel(axes: Any, rows: Sequence[Row], phase: str) -> None:
     """One phase. Frozen features do not set the limits of the axis: where they are far off, all else would be squeezed
     together, so their mean is written at the edge instead."""
-    spans = [row.versus[BACKPROP][phase].percent[:3] for row in rows]
+    spans = [row.versus[BACKPROP][phase].percent for row in rows]
     near = [span for span, row in zip(spans, rows, strict=True) if row.rule != FROZEN] or spans
     least, most = min(0, *(low for _, low, _ in near)), max(0, *(high for *_, high in near))
     axes.set_xlim(least - 0.08 * (most - least), most + 0.25 * (most - least))

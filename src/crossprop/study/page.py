@@ -6,8 +6,9 @@ from typing import Any
 
 from crossprop._support.formats import interval, upper_first
 from crossprop.costs import Cost
+from crossprop.experiments.questions import Answer
 from crossprop.figures import CONTROLS, LOOKS
-from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, Answer, TableCell, forest_mark, table_cell
+from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, TableCell, forest_mark, table_cell
 from crossprop.pages.writing import write_page
 from crossprop.plot.page import best_settings, pictures_of, write
 from crossprop.records import PHASES

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from crossprop.costs import Cost
-from crossprop.experiments.evaluate import Comparison
 from crossprop.pages.writing import write_table
 from crossprop.records import PHASES
-from crossprop.statistics import Estimate, Paired
+from crossprop.statistics import Estimate
 from crossprop.study.answers import BACKPROP, FROZEN, Result, Row
 
 COLUMNS: dict[str, Callable[[Row], Any]] = {
@@ -23,24 +22,18 @@ COLUMNS: dict[str, Callable[[Row], Any]] = {
     for phase in PHASES
     for part in Estimate._fields
 } | {
-    f"{phase} minus {reference} {part}": lambda row, phase=phase, reference=reference, part=part: _part(
-        row.versus.get(reference, {}).get(phase), part
+    f"{phase} minus {reference} {part}": lambda row, phase=phase, reference=reference, part=part: getattr(
+        row.versus.get(reference, {}).get(phase), part, ""
     )
     for reference in (BACKPROP, FROZEN)
     for phase in PHASES
-    for part in (*Paired._fields, "p")
+    for part in ("mean", "low", "high", "won", "pairs", "p")
 }  # fmt: skip
 """The columns of `table.csv`, after the name of the study's column and before the costs."""
 
 
 def _mean(row: Row, phase: str, part: str) -> float | str:
     return float(getattr(row.estimates[phase], part)) if phase in row.estimates else ""
-
-
-def _part(comparison: Comparison | None, part: str) -> float | str:
-    if comparison is None:
-        return ""
-    return comparison.p if part == "p" else getattr(comparison.difference, part)
 
 
 def write_study_table(columns: Mapping[str, Result], costs: Mapping[str, Cost], path: Path) -> None:

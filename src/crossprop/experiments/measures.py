@@ -1,0 +1,204 @@
+"""What questions measure in records: phases of runs, samples that pair learners, and findings about them."""
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from crossprop.experiments.findings import EQUAL, Bounds, Finding
+from crossprop.experiments.words import percent, ratio, stated
+from crossprop.records import phase_windows, visits, window_lengths
+from crossprop.statistics import Estimate, paired_difference, paired_ratio
+
+if TYPE_CHECKING:
+    import xarray
+
+SETTLED_WITHIN = 0.1
+BLOCKS = 20
+TINY = 1e-9  # keeps ratios finite where weights never moved
+
+Phase = list[np.ndarray]  # indices of windows, one array for each stretch of consecutive windows
+
+
+class CannotDecide(Exception):
+    """The records lack what a question needs; the message says what."""
+
+
+class Quantity(NamedTuple):
+    """What learners are compared by: its name, its noun in a sentence, and its values by learner."""
+
+    name: str
+    noun: str
+    values: "Callable[[Runs, str], np.ndarray]"
+    unit: str = ""
+    scale: float = 1.0
+    """What findings are multiplied by, to be in this unit."""
+
+
+class Runs:
+    """Records with what questions measure in them.
+
+    `whole`, `visits`, `asymptotic`, `after_switch` and `final` are phases of a run. A sample has one value per seed, so
+    that learners are paired over seeds. With a single seed it has one value per block of windows, up to `BLOCKS` of
+    them, which are paired as well because all learners see the same examples. Intervals of findings are at `level`.
+    """
+
+    level = 0.95
+
+    def __init__(self, records: "xarray.Dataset"):
+        self.records = records
+
+    def at_level(self, level: float) -> "Runs":
+        """The same, with intervals at this level."""
+        changed = copy.copy(self)
+        changed.level = level
+        return changed
+
+    @cached_property
+    def curves(self) -> dict[str, np.ndarray]:
+        """The variables of the runs, `(learner, seed, step)`."""
+        ordered = self.records.transpose("learner", "seed", "step", ...)
+        return {str(name): values.values.astype(np.float64) for name, values in ordered.items() if values.ndim == 3}
+
+    @cached_property
+    def learners(self) -> list[str]:
+        return [str(name) for name in self.records["learner"].values]
+
+    @cached_property
+    def seeds(self) -> int:
+        return self.records.sizes["seed"]
+
+    @cached_property
+    def steps(self) -> np.ndarray:
+        return self.records["step"].values
+
+    @cached_property
+    def visits(self) -> Phase:
+        return visits(self.records["task"].values)
+
+    @cached_property
+    def whole(self) -> Phase:
+        return phase_windows(self.records["task"].values, "all")
+
+    @cached_property
+    def asymptotic(self) -> Phase:
+        return phase_windows(self.records["task"].values, "end")
+
+    @cached_property
+    def after_switch(self) -> Phase:
+        return phase_windows(self.records["task"].values, "switch")
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        return window_lengths(self.records)
+
+    def need(self, variables: Sequence[str], learners: Sequence[str]) -> None:
+        """Raises `CannotDecide` if a variable or a learner is missing, or if a learner diverged."""
+        lacking = [name for name in learners if name not in self.learners]
+        lacking += [name for name in variables if name not in self.curves]
+        if lacking:
+            raise CannotDecide(f"the records hold no {', '.join(lacking)}")
+        diverged = [f"{name} diverged in {n} of {self.seeds} runs" for name in learners if (n := self._diverged(name))]
+        if diverged:
+            raise CannotDecide(", ".join(diverged))
+
+    def having(self, learners: Sequence[str]) -> list[str]:
+        """The learners that are in the records and did not diverge."""
+        return [name for name in learners if name in self.learners and not self._diverged(name)]
+
+    def _diverged(self, learner: str) -> int:
+        return int((self.records["diverged_at"].sel(learner=learner) >= 0).sum())
+
+    # Samples.
+
+    def curve(self, variable: str, learner: str) -> np.ndarray:
+        """The values of a variable, `(seed, step)`."""
+        return self.curves[variable][self.learners.index(learner)]
+
+    def sample(self, curve: np.ndarray, phase: Phase) -> np.ndarray:
+        """The mean of a curve over a phase: one for each seed, or with a single seed one for each block of windows."""
+        if self.seeds > 1:
+            return np.mean([self._mean(curve, stretch) for stretch in phase], axis=0)
+        each = max(1, BLOCKS // len(phase))
+        blocks = [block for stretch in phase for block in np.array_split(stretch, min(each, len(stretch)))]
+        return np.array([self._mean(curve, block)[0] for block in blocks])
+
+    def _mean(self, curve: np.ndarray, windows: np.ndarray) -> np.ndarray:
+        return np.average(curve[:, windows], axis=1, weights=self._lengths[windows])
+
+    def over(self, phase: Phase, variable: str, learner: str) -> np.ndarray:
+        """The mean of a variable over a phase."""
+        return self.sample(self.curve(variable, learner), phase)
+
+    def end(self, variable: str, learner: str) -> np.ndarray:
+        """The value at the end of the run; with a single seed, its values in blocks of the last fifth of the last
+        visit."""
+        curve = self.curve(variable, learner)
+        return curve[:, -1] if self.seeds > 1 else self.sample(curve, self.asymptotic[-1:])
+
+    def settling_step(self, variable: str, learner: str) -> np.ndarray:
+        """The first step from which the curve stays within a tenth of its value at the end."""
+        ends = self.end(variable, learner)[:, None]
+        outside = np.abs(self.curve(variable, learner) - ends) > SETTLED_WITHIN * ends
+        after = np.where(outside.any(axis=1), outside.shape[1] - np.argmax(outside[:, ::-1], axis=1), 0)
+        return self.steps[np.minimum(after, len(self.steps) - 1)].astype(np.float64)
+
+    # Findings.
+
+    def ratio(self, of: Quantity, a: str, b: str, bounds: Bounds, part: str = "") -> Finding:
+        """The ratio of the mean of `a` to that of `b`, as `paired_ratio` has it."""
+        one, other = (np.maximum(of.values(self, name), TINY) for name in (a, b))
+        estimate = paired_ratio(one, other, self.level)
+        count = self.count(one > other if estimate.mean >= 1 else one < other)
+        said = ratio(of.noun, a, b, estimate, count, EQUAL)
+        return Finding(of.name, a, b, *estimate, len(one), sign="/", bounds=bounds, part=part, said=said)
+
+    def difference(
+        self, of: Quantity, a: str, b: str, bounds: Bounds, says: str, *, part: str = "", words: str = "more|less"
+    ) -> Finding:
+        """The mean difference of `a` and `b`, in percentage points in the place of the `{}` of `says`."""
+        one, other = (of.values(self, name) for name in (a, b))
+        estimate = Estimate(*(of.scale * each for each in paired_difference(one, other, self.level)))
+        count = self.count(one > other if estimate.mean >= 0 else one < other)
+        said = stated(says, estimate if of.unit else percent(estimate), f"{{}} points {words}", count)
+        return Finding(of.name, a, b, *estimate, len(one), unit=of.unit, sign="-", bounds=bounds, part=part, said=said)
+
+    def mean(
+        self,
+        name: str,
+        values: np.ndarray,
+        bounds: Bounds,
+        says: str,
+        *,
+        form: str = "{}",
+        end: str = "",
+        learner: str = "",
+        **about: Any,
+    ) -> Finding:
+        """The mean of paired values, in the place of the `{}` of `says`; `about` are other fields of the finding."""
+        estimate = paired_difference(values, 0.0, self.level)
+        said = stated(says, percent(estimate) if "%" in form else estimate, form, end)
+        return Finding(name, learner, "", *estimate, len(values), bounds=bounds, said=said, **about)
+
+    def near(self, what: str, values: np.ndarray, published: float, within: float, **about: Any) -> Finding:
+        """Whether a mean lies within some distance of a published value."""
+        bounds, end = Bounds(published - within, published + within), f", published {published:g}"
+        return self.mean(what, values, bounds, f"{what} is {{}}", end=end, **about)
+
+    def below(self, what: str, values: np.ndarray, bound: float, **about: Any) -> Finding:
+        """Whether a mean is below a bound."""
+        end = f", where below {bound:g} is claimed"
+        return self.mean(what, values, Bounds(high=bound), f"{what} is {{}}", end=end, **about)
+
+    def count(self, agree: np.ndarray) -> str:
+        """How many of the paired values agree, as the end of a sentence."""
+        if "seed" not in self.records.sizes:
+            return ""
+        return f", in {int(agree.sum())} of {agree.size} {'seeds' if self.seeds > 1 else 'windows of one run'}"
+
+
+def edge_note(what: str, best: object, tried: Sequence[object]) -> str:
+    """What to say of a best setting that is the first or the last of those tried, in their order; else nothing."""
+    return f"{what} is at the edge of those tried" if best in (tried[0], tried[-1]) else ""
