@@ -20,7 +20,6 @@ from turns import take_turns
 import crossprop as cp
 from crossprop.engines import chunked, rebuilding
 from crossprop.engines.protocol import Rows
-from crossprop.learners.unit_major import to_unit_major
 
 APPROX = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
 
@@ -65,7 +64,7 @@ def examples(count):
 def chunked_step(block):
     x, labels = examples(2 * block)
     x, y = jnp.asarray(x), jnp.eye(10)[labels]
-    work = chunked._apart(APPROX, to_unit_major(APPROX.init(cp.keys(0)[1])))
+    work = chunked._apart(APPROX, APPROX.init(cp.keys(0)[1]))
     weights = work.layers[0].weights
     few, given = x[:block], x[:block, :1] + jnp.arange(1024.0)
     advance = partial(chunked._advance, block, None, APPROX)

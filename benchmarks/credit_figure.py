@@ -45,7 +45,7 @@ def path():
 
     def example(state, xy):
         after, _ = learner.update(state, *xy)
-        return after, (state.outgoing, state.memory[-1])
+        return after, (state.outgoing.T, state.layers[-1].memory.T)
 
     _, kept = jax.lax.scan(example, learner.init(learner_key), (sample.x, sample.y))
     return map(np.asarray, kept)

@@ -64,7 +64,7 @@ def plain_jax(learner: cp.Learner, stream: cp.Arrays, runs: int) -> Callable[[],
 
     def run(key: jax.Array) -> jax.Array:
         incoming, outgoing = network.init(key)
-        weights = [*(incoming if isinstance(incoming, tuple) else (incoming,)), outgoing]
+        weights = [*incoming, outgoing]
 
         def step(weights: list[jax.Array], example: tuple[jax.Array, jax.Array]) -> Any:
             loss, gradient = jax.value_and_grad(loss_of)(weights, *example)
@@ -83,7 +83,7 @@ def torch_eager(learner: cp.Learner, stream: cp.Arrays, threads: int) -> Callabl
 
     network, sample = learner.network, stream.sample(cp.keys(0)[0])
     x, y = torch.tensor(np.asarray(sample.x)), torch.tensor(np.asarray(sample.y, np.float32))
-    widths = (network.inputs, *network.sizes, network.outputs)
+    widths = (network.inputs, *network.hidden, network.outputs)
     layers: list[nn.Module] = []
     for fan_in, size in pairwise(widths):
         layers += [nn.Linear(fan_in, size, bias=False), nn.Tanh()]

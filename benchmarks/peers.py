@@ -336,7 +336,7 @@ def alberta_batched(learner: Learner, initial: State, x: np.ndarray, y: np.ndarr
     if not isinstance(learner, Backprop) or learner.optimizer != "sgd" or learner.network.outputs != 1:
         raise ValueError("timed for backprop with sgd and one output only")
     keys = jax.random.split(jax.random.key(0), len(x))
-    loss = jax.device_get(_alberta(learner.network.hidden, float(learner.step_size))(keys, x, y))
+    loss = jax.device_get(_alberta(learner.network.units, float(learner.step_size))(keys, x, y))
     return Records(loss.reshape(len(x), -1, RECORD_EVERY).mean(axis=-1))
 
 
@@ -398,7 +398,7 @@ def _supported(learner: Learner) -> CreditRule:
 
 def _weights(initial: State) -> tuple[np.ndarray, np.ndarray]:
     """Copies of U and W with a leading axis over runs, to change in place."""
-    return np.array(initial.incoming, order="C"), np.array(initial.outgoing, order="C")
+    return np.array(initial.incoming[0], order="C"), np.array(np.swapaxes(initial.outgoing, 1, 2), order="C")
 
 
 def _stack(runs: Iterator[Records]) -> Records:

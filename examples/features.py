@@ -61,7 +61,7 @@ for name in learners:
 # %%
 figure, rows = plt.subplots(len(learners), 10, figsize=(10, 3.4), layout="constrained")
 for row, name in zip(rows, learners, strict=True):
-    incoming = np.asarray(states[name][0].incoming)
+    incoming = np.asarray(states[name][0].incoming[0])
     strongest = np.argsort(-np.linalg.norm(incoming, axis=0))
     for axes, unit in zip(row, strongest, strict=False):
         axes.imshow(incoming[:, unit].reshape(8, 8), cmap="RdBu")

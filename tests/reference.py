@@ -388,29 +388,36 @@ def examples(net, steps, seed=0):
     return x, np.eye(net.outputs)[y.argmax(axis=1)] if net.loss == "softmax" else y
 
 
-def by_layer(part, net):
-    """A part of a learner's state, one entry per hidden layer."""
-    if isinstance(net.hidden, tuple):
-        return [None] * len(net.hidden) if part is None else list(part)
-    return [part]
+def parts(state):
+    """A learner's state as it is here: U, W, h and r, with one entry per hidden layer but for W."""
+    memory = [None if layer.memory is None else np.moveaxis(layer.memory, 0, -1) for layer in state.layers]
+    signs = [None if layer.signs is None else np.swapaxes(layer.signs, 1, 2) for layer in state.layers]
+    return [np.asarray(matrix) for matrix in state.incoming], np.asarray(state.outgoing).T, memory, signs
+
+
+def matrices(state):
+    """The weights of a learner, U of every hidden layer and then W."""
+    incoming, outgoing, *_ = parts(state)
+    return [*incoming, outgoing]
 
 
 def live_from(start, net, rule, x, y, **options) -> Life:
     """`live` from a learner's state in its network."""
+    incoming, outgoing, _, signs = parts(start)
     return live(
         rule.removesuffix("-projected"),
         **{name: getattr(net, name) for name in ("activation", "loss", "bias", "layer_norm")},
-        incoming=by_layer(start.incoming, net),
-        outgoing=start.outgoing,
+        incoming=incoming,
+        outgoing=outgoing,
         x=x,
         y=y,
-        signs=None if start.signs is None else by_layer(start.signs, net),
+        signs=signs,
         **options,
     )
 
 
-def pairs(final, losses, judged, net):
+def pairs(final, losses, judged):
     """Weights, memories and losses of a learner beside those of the judge."""
-    found = [(final.outgoing, judged.outgoing), (losses, judged.loss)]
-    found += zip(by_layer(final.incoming, net), judged.incoming, strict=True)
-    return [*found, *zip(by_layer(final.memory, net), judged.memory, strict=True)]
+    incoming, outgoing, memory, _ = parts(final)
+    weights = [(outgoing, judged.outgoing), *zip(incoming, judged.incoming, strict=True)]
+    return [*weights, (losses, judged.loss), *zip(memory, judged.memory, strict=True)]

@@ -205,7 +205,7 @@ def test_alberta_gives_the_losses_of_backprop_from_its_own_weights():
     key = jax.random.split(jax.random.split(jax.random.key(0), 1)[0])[1]
     theirs = MLPLearner((10,), LMS(5e-3), use_layer_norm=False, leaky_relu_slope=0.0, sparsity=0.0).init(20, key).params
     rows = [jnp.concatenate([w.T, b[None]]) for w, b in zip(theirs.weights, theirs.biases, strict=True)]
-    state = eqx.tree_at(lambda state: (state.incoming, state.outgoing), initial, tuple(row[None] for row in rows))
+    state = eqx.tree_at(lambda state: (state.incoming[0], state.outgoing), initial, (rows[0][None], rows[1].T[None]))
     np.testing.assert_allclose(given.loss, peers.plain_jax(learner, state, x, y).loss, rtol=1e-3)
 
 

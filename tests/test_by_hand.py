@@ -36,8 +36,8 @@ def test_run_equals_stepping_by_hand(name, net, stream):
         wrong.append(int(outcome.outputs.argmax() != y.argmax()))
         drifts.append(
             [
-                np.linalg.norm((state.incoming - initial.incoming)[: net.inputs]),
-                np.linalg.norm((state.outgoing - initial.outgoing)[: net.hidden]),
+                np.linalg.norm((state.incoming[0] - initial.incoming[0])[: net.inputs]),
+                np.linalg.norm((state.outgoing - initial.outgoing)[:, : net.units]),
             ]
         )
     ends = records.step.values

@@ -194,7 +194,7 @@ def test_every_hyperparameter_can_be_given(built):
 
 def test_one_size_is_one_layer_and_a_stream_may_follow_it(built):
     _, learners, _ = built("run", "--learners", "frozen", "--hidden", "7", "geoff")
-    assert learners["frozen"].network.hidden == 7
+    assert learners["frozen"].network.hidden == (7,)
 
 
 @pytest.mark.parametrize(("flag", "value", "learner"), [("eta", "1", "crossprop"), ("ahead", "0", "foresight")])
@@ -238,7 +238,7 @@ def _nothing_runs(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "difference"),
     [
-        (("--hidden", "11"), "learners.frozen.network.hidden is 10 there and 11 here"),
+        (("--hidden", "11"), "learners.frozen.network.hidden is [10] there and [11] here"),
         (("--step-size", "0.001"), "learners.frozen.step_size is 0.0005 there and 0.001 here"),
         (("--incoming-step-size", "0.1"), "learners.frozen.incoming_step_size is None there and 0.1 here"),
         (("--learners", "backprop"), "learners is ['frozen'] there and ['frozen', 'backprop'] here"),

@@ -23,7 +23,7 @@ from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Run
 from crossprop.execution import key_data
 from crossprop.learners import LEARNERS
-from crossprop.learners.unit_major import Stack, to_state, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.variables import Variable
 
@@ -241,7 +241,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     learner = cp.Crossprop(network, 0.01, eta=0.5)
     sample = random_examples(network, 12).sample(cp.keys(0)[0])
     state = learner.init(cp.keys(0)[1])
-    pieces, whole = layout.in_pieces(learner, state), to_unit_major(state)
+    pieces, whole = layout.in_pieces(learner, state), state
     rows = [piece for piece in layout.pieces(learner) if piece.start < inputs]
     step = jax.jit(fma_rewritten(partial(learn, layout.padded_stack(learner)), PLAIN))
     plain = jax.jit(partial(learn, Stack.of(learner)))
@@ -257,7 +257,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     assert not pieces.outgoing[0][3:].any() and not pieces.outgoing[0][:, hidden:].any()
     assert not any(piece[..., hidden:].any() or piece[3:].any() for piece in pieces.layers[0].memory)
     joined = layout.out_of_pieces(learner, pieces)
-    assert_close_states(joined, to_state(network, whole), rtol=1e-3, atol=1e-5)
+    assert_close_states(joined, whole, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,8 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
     filled = iter(range(100))
     state = jax.tree.map(lambda leaf: leaf + next(filled), learner.init(cp.keys(0)[1]))
     if rule == "frozen":  # what its optimizer keeps for the incoming weights never changes, and is left out
-        state = state._replace(optimizer=(learner.init(cp.keys(0)[1]).optimizer[0], state.optimizer[1]))
+        first = learner.init(cp.keys(0)[1]).layers[0]
+        state = state.with_first(state.layers[0]._replace(optimizer=first.optimizer))
     back = layout.out_of_pieces(learner, layout.in_pieces(learner, state))
     assert jax.tree.structure(back) == jax.tree.structure(state)
     jax.tree.map(np.testing.assert_array_equal, back, state)
@@ -439,7 +440,7 @@ def test_records_say_which_engine_it_was():
 
 def test_probes_work_on_chunked():
     data = cp.Arrays(np.random.default_rng(0).normal(size=(90, 130)).astype(np.float32), np.ones(90, np.float32))
-    probes = {"moved": lambda initial, state: jnp.linalg.norm(state.incoming - initial.incoming)}
+    probes = {"moved": lambda initial, state: jnp.linalg.norm(state.incoming[0] - initial.incoming[0])}
     records = cp.run(cp.Crossprop(cp.Network(130, 4), 0.01), data, seeds=1, record_every=40, probes=probes)
     assert records.attrs["engine"] == "chunked"
     np.testing.assert_allclose(records.moved, records.incoming_drift, rtol=1e-5)

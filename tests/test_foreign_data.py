@@ -113,9 +113,9 @@ def test_a_file_that_claims_more_than_it_holds_is_refused(batch, tmp_path):
     with np.load(path) as archive:
         arrays = dict(archive)
     if batch == "compressed":
-        np.savez_compressed(path, **arrays | {"state.incoming": np.zeros(10**7, np.float32)})
+        np.savez_compressed(path, **arrays | {"state.layers[0].weights": np.zeros(10**7, np.float32)})
     elif batch == "objects":
-        np.savez(path, **arrays | {"state.incoming": np.array([{}], object)})
+        np.savez(path, **arrays | {"state.layers[0].weights": np.array([{}], object)})
     elif batch == "header":
         np.savez(path, **arrays | {"header": np.array("[" * 100_000)})
     else:

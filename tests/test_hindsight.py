@@ -103,18 +103,16 @@ def test_it_equals_the_transcription_of_its_equations(rule, hidden, optimizer):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
     state = learner.init(jax.random.key(1))
-    incoming = state.incoming if isinstance(hidden, tuple) else (state.incoming,)
-    sizes = [0.03] * len(incoming) + [0.05]
+    sizes = [0.03] * len(state.incoming) + [0.05]
     expected, outputs = transcription(
-        rule, (*incoming, state.outgoing), sizes, optimizer == "adam", x.tolist(), y.tolist()
+        rule, (*state.incoming, state.outgoing.T), sizes, optimizer == "adam", x.tolist(), y.tolist()
     )
     found = []
     for each in zip(x, y, strict=True):
         state, outcome = learner.update(state, *each)
         found.append(outcome.outputs)
     np.testing.assert_allclose(np.array(found), np.array(outputs), rtol=1e-9, atol=1e-12)
-    incoming = state.incoming if isinstance(hidden, tuple) else (state.incoming,)
-    for one, other in zip((*incoming, state.outgoing), expected, strict=True):
+    for one, other in zip((*state.incoming, state.outgoing.T), expected, strict=True):
         np.testing.assert_allclose(one, np.array(other), rtol=1e-9, atol=1e-12)
 
 
@@ -172,11 +170,11 @@ def test_it_equals_the_transcription_with_an_optimizer_of_the_whole_network(rule
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
     state = learner.init(jax.random.key(1))
-    matrices = (*(state.incoming if isinstance(hidden, tuple) else (state.incoming,)), state.outgoing)
+    matrices = (*state.incoming, state.outgoing.T)
     net = Scalars(matrices, [0.0] * len(matrices), False)
     if optimizer in NOISY:
-        shapes = [*(each.shape for each in matrices[:-1]), state.outgoing.T.shape]
-        judge = partial(judge, noise=[*noise(rule, state.key, shapes, NOISY[optimizer])])
+        shapes = [*(each.shape for each in matrices[:-1]), state.outgoing.shape]
+        judge = partial(judge, noise=[*noise(rule, state.backprop.key, shapes, NOISY[optimizer])])
     mover, errors = judge(net.matrices, [size / 2] * (len(matrices) - 1) + [size]), []
     for t, (x_t, y_t) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
         state, _ = learner.update(state, x[t], y[t])
@@ -191,7 +189,7 @@ def test_it_equals_the_transcription_with_an_optimizer_of_the_whole_network(rule
         else:
             example, directions = example_of(net, x[t - DELAY].tolist(), y[t - DELAY].tolist())
         mover.move(net.matrices, directions, example)
-    found = (*(state.incoming if isinstance(hidden, tuple) else (state.incoming,)), state.outgoing)
+    found = (*state.incoming, state.outgoing.T)
     for one, other, start in zip(found, net.matrices, matrices, strict=True):
         np.testing.assert_allclose(one, np.array(other), rtol=1e-9, atol=1e-11)
         assert np.abs(one - start).max() > 1e-3
@@ -205,7 +203,7 @@ def test_before_the_delay_it_is_backprop(rule):
     for turn in range(6):
         x, y = np.array([1.0, 0.5 - turn]), np.array([1.0])
         state, other = learner.update(state, x, y)[0], plain.update(other, x, y)[0]
-        np.testing.assert_array_equal(state.incoming == other.incoming, turn < 5)
+        np.testing.assert_array_equal(state.incoming[0] == other.incoming[0], turn < 5)
 
 
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
@@ -226,14 +224,14 @@ def test_crossprop_credits_an_example_with_how_far_the_outgoing_weights_move_aft
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(steps, 2)), rng.normal(size=(steps, 2))
     state = learner.init(jax.random.key(2))
-    fixed, total = state.incoming, np.zeros((2, 3))
+    fixed, total = state.incoming[0], np.zeros((2, 3))
     phi, delta, moves = np.tanh(x @ np.asarray(fixed)), [], []
     for t in range(steps):
         after, outcome = learner.update(state, x[t], y[t])
-        total += np.asarray(after.incoming - fixed)
+        total += np.asarray(after.incoming[0] - fixed)
         delta.append(y[t] - np.asarray(outcome.outputs))
-        moves.append(np.asarray(after.outgoing - state.outgoing))
-        state = after._replace(incoming=fixed)
+        moves.append(np.asarray(after.outgoing - state.outgoing).T)
+        state = after.with_first(after.layers[0]._replace(weights=fixed))
     expected = np.zeros((2, 3))
     for s in range(steps):
         to_come, kept = np.zeros((3, 2)), np.ones((3, 1))

@@ -52,7 +52,7 @@ def test_a_run_is_that_of_our_own_deep_learner(optimizer):
     state = learner.init(jax.random.key(0))
     x, y = RANDOM.normal(size=(100, 5)), np.eye(3)[RANDOM.integers(3, size=100)]
     theirs = keep_moves({"sgd": optax.sgd, "adam": optax.adam}[optimizer](0.05), horizon=20)
-    weights = [*state.incoming, state.outgoing]
+    weights = [*state.incoming, state.outgoing.T]
 
     def loss_of(weights, moves, x, y):
         for layer, (own, move) in enumerate(zip(weights, moves, strict=True)):
@@ -68,7 +68,7 @@ def test_a_run_is_that_of_our_own_deep_learner(optimizer):
     (weights, _), losses = jax.jit(partial(jax.lax.scan, step))((weights, theirs.init(weights)), (x, y))
     state, outcomes = cp.live(learner, state, x, y)
     np.testing.assert_allclose(losses, outcomes.loss, rtol=1e-9)
-    for own, expected in zip(weights, [*state.incoming, state.outgoing], strict=True):
+    for own, expected in zip(weights, [*state.incoming, state.outgoing.T], strict=True):
         np.testing.assert_allclose(own, expected, rtol=1e-9, atol=1e-12)
 
 

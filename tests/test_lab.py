@@ -254,7 +254,7 @@ class Looking(cp.Learner):
         return {"w": self.network.init(key)[1]}
 
     def predict(self, state, x):
-        return self.network.outputs_of(x[:1].repeat(self.network.hidden), state["w"].T)
+        return self.network.outputs_of(x[:1].repeat(self.network.units), state["w"].T)
 
     def update(self, state, x, y):
         outputs = self.predict(state, x)

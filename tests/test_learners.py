@@ -49,8 +49,8 @@ def live(learner, x, y):
 
 
 def assert_same_weights(one, other, **tolerance):
-    np.testing.assert_allclose(one.incoming, other.incoming, **tolerance)
-    np.testing.assert_allclose(one.outgoing, other.outgoing, **tolerance)
+    for these, those in zip((*one.incoming, one.outgoing), (*other.incoming, other.outgoing), strict=True):
+        np.testing.assert_allclose(these, those, **tolerance)
 
 
 # Contract: every registered learner.
@@ -62,8 +62,8 @@ class TestEveryLearner:
     def test_state_has_the_promised_shapes(self, name, net):
         learner = LEARNERS[name](net, 0.01)
         state = learner.init(jax.random.key(0))
-        assert state.incoming.shape == (net.inputs + net.bias, net.hidden)
-        assert state.outgoing.shape == (net.hidden + net.bias, net.outputs)
+        assert [weights.shape for weights in state.incoming] == [(net.inputs + net.bias, net.units)]
+        assert state.outgoing.shape == (net.outputs, net.units + net.bias)
         after, outcome = learner.update(state, *(values[0] for values in examples(net, 1)))
         assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, state)
         assert [a.dtype for a in jax.tree.leaves(after)] == [a.dtype for a in jax.tree.leaves(state)]
@@ -92,7 +92,7 @@ class TestEveryLearner:
             LEARNERS[name](net, 0.01).init(jax.random.key(3)),
             cp.Backprop(net, 1.0).init(jax.random.key(3)),
         )
-        assert (state.incoming == expected.incoming).all() and (state.outgoing == expected.outgoing).all()
+        assert_same_weights(state, expected, rtol=0)
 
     def test_it_learns_a_repeated_example(self, name, net):
         learner = LEARNERS[name](net, 0.01)
@@ -128,7 +128,7 @@ class TestEveryLearner:
     def test_scale_zero_starts_from_zero(self, name, net):
         flat = dataclasses.replace(net, outgoing_scale=0)
         state = LEARNERS[name](flat, 0.01).init(jax.random.key(0))
-        assert (state.outgoing == 0).all() and (state.incoming != 0).all()
+        assert (state.outgoing == 0).all() and (state.incoming[0] != 0).all()
 
 
 # The algebra of the rules.
@@ -145,12 +145,12 @@ def test_backprop_follows_the_gradient(net, step_size):
     def descended(weights):
         incoming, outgoing = weights
         phi = net.activate(net.with_constant(x) @ incoming).phi
-        outputs = net.with_constant(phi) @ outgoing
+        outputs = outgoing @ net.with_constant(phi)
         return 0.5 * jnp.sum((y - outputs) ** 2) if net.loss == "squared" else optax.softmax_cross_entropy(outputs, y)
 
-    gradient = jax.grad(descended)((state.incoming, state.outgoing))
+    gradient = jax.grad(descended)((state.incoming[0], state.outgoing))
     after, _ = learner.update(state, x, y)
-    np.testing.assert_allclose((state.incoming - after.incoming) / step_size, gradient[0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose((state.incoming[0] - after.incoming[0]) / step_size, gradient[0], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose((state.outgoing - after.outgoing) / step_size, gradient[1], rtol=1e-6, atol=1e-9)
 
 
@@ -177,14 +177,14 @@ def test_mean_direction_over_sign_draws_converges_to_the_exact_one():
         learner = dataclasses.replace(learner, **still)
         state = learner.init(jax.random.key(0))
         if signs is not None:
-            state = state._replace(signs=signs)
+            state = state.with_first(state.layers[0]._replace(signs=signs))
         for at in range(3):
             state, _ = learner.update(state, x[at], y[at])
         after, _ = learner.update(state, x[3], y[3])
-        return (after.incoming - state.incoming) / 1e-12
+        return (after.incoming[0] - state.incoming[0]) / 1e-12
 
     expected = direction(exact, None)
-    signs = jax.random.rademacher(jax.random.key(9), (4000, 1, net.hidden, net.outputs), float)
+    signs = jax.random.rademacher(jax.random.key(9), (4000, 1, net.outputs, net.units), float)
     drawn = jax.vmap(lambda one: direction(projected, one))(signs)
     gap = lambda draws: float(jnp.linalg.norm(drawn[:draws].mean(axis=0) - expected) / jnp.linalg.norm(expected))
     assert gap(4000) < 0.05
@@ -202,7 +202,7 @@ def test_frozen_never_moves_its_features(net, step_size):
     for optimizer in ("sgd", "adam", decaying):
         learner = cp.Frozen(net, step_size, optimizer=optimizer)
         state, _ = live(learner, x, y)
-        assert (state.incoming == learner.init(jax.random.key(0)).incoming).all()
+        assert (state.incoming[0] == learner.init(jax.random.key(0)).incoming[0]).all()
 
 
 @networks
@@ -215,10 +215,10 @@ def test_unset_step_sizes_and_memory_eta_are_as_step_size_and_eta(net, step_size
         long = rule(net, step_size, eta=eta, incoming_step_size=step_size, memory_step_size=step_size, **further)
         one, other = live(short, x, y)[0], live(long, x, y)[0]
         assert_same_weights(one, other, rtol=0)
-        np.testing.assert_array_equal(one.memory, other.memory)
+        np.testing.assert_array_equal(one.layers[0].memory, other.layers[0].memory)
         if abs(memory_step_size / step_size - 1) > 0.1:
             moved = live(dataclasses.replace(short, memory_step_size=memory_step_size), x, y)[0]
-            assert not np.array_equal(moved.memory, one.memory)
+            assert not np.array_equal(moved.layers[0].memory, one.layers[0].memory)
 
 
 # Optimizers.
@@ -232,7 +232,7 @@ def test_optimizer_equals_torch(optimizer):
     x, y = examples(net, 100)
     learner = cp.Backprop(net, 0.01, optimizer=optimizer)
     state = learner.init(jax.random.key(0))
-    incoming, outgoing = (torch.tensor(np.array(w), requires_grad=True) for w in (state.incoming, state.outgoing))
+    incoming, outgoing = (torch.tensor(np.array(w), requires_grad=True) for w in (*state.incoming, state.outgoing.T))
     build = {
         "sgd": torch.optim.SGD,
         "momentum": partial(torch.optim.SGD, momentum=0.9),
@@ -245,8 +245,8 @@ def test_optimizer_equals_torch(optimizer):
         outputs = torch.tanh(torch.tensor(one_x) @ incoming) @ outgoing
         (0.5 * (torch.tensor(one_y) - outputs).square().sum()).backward()
         torch_optimizer.step()
-    np.testing.assert_allclose(state.incoming, incoming.detach().numpy(), rtol=1e-9)
-    np.testing.assert_allclose(state.outgoing, outgoing.detach().numpy(), rtol=1e-9)
+    np.testing.assert_allclose(state.incoming[0], incoming.detach().numpy(), rtol=1e-9)
+    np.testing.assert_allclose(state.outgoing.T, outgoing.detach().numpy(), rtol=1e-9)
 
 
 def test_any_optax_transformation_will_do():
@@ -255,7 +255,7 @@ def test_any_optax_transformation_will_do():
     assert_same_weights(live(own, x, y)[0], live(cp.Crossprop(NET, 0.01, optimizer="adam"), x, y)[0], rtol=1e-6)
     clipped = lambda size: optax.chain(optax.clip_by_global_norm(0.1), optax.sgd(size))
     state = live(cp.Backprop(NET, 0.01, optimizer=clipped), x, y)[0]
-    moved = jnp.linalg.norm(state.incoming - cp.Backprop(NET, 0.01).init(jax.random.key(0)).incoming)
+    moved = jnp.linalg.norm(state.incoming[0] - cp.Backprop(NET, 0.01).init(jax.random.key(0)).incoming[0])
     assert 0 < moved <= 30 * 0.01 * 0.1 * 1.001
 
 

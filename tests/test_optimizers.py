@@ -134,14 +134,14 @@ def compare(row):
     learner, (x, y) = build(net, optimizer=optimizer, **options), reference.examples(net, STEPS, seed=1)
     start, [(final, losses)] = live(learner, {}, x, y, (jnp.float64,))
     if row["optimizer"] in NOISY:
-        moving = [] if rule == "frozen" else reference.by_layer(start.incoming, net)
+        moving = [] if rule == "frozen" else start.incoming
         judge = partial(judge, noise=noise(start, moving, NOISY[row["optimizer"]]))
     judged = reference.live_from(start, net, rule, x, y, network_optimizer=judge, **options)
-    for one, other in reference.pairs(final, losses, judged, net):
+    for one, other in reference.pairs(final, losses, judged):
         assert (one is None) == (other is None), row
         assert one is None or (np.isfinite(other).all() and distance(one, other) < 1e-9), row
     nothing_to_learn = net.loss == "softmax" and net.outputs == 1
-    assert nothing_to_learn or distance(start.outgoing, judged.outgoing) > 1e-4, row
+    assert nothing_to_learn or distance(start.outgoing.T, judged.outgoing) > 1e-4, row
 
 
 def noise(start, moving, of_step):
@@ -150,7 +150,7 @@ def noise(start, moving, of_step):
     for _ in range(STEPS):
         key, own = jax.random.split(key)
         keys = jax.random.split(of_step(own), len(moving) + 1)
-        shapes = [*(each.shape for each in moving), start.outgoing.T.shape]
+        shapes = [*(each.shape for each in moving), start.outgoing.shape]
         drawn = [np.asarray(jax.random.normal(each, shape)) for each, shape in zip(keys, shapes, strict=True)]
         found.append([*drawn[:-1], drawn[-1].T])
     return found

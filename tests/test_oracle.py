@@ -20,7 +20,7 @@ def few_programs_at_a_time():
 
 
 def matrices(state):
-    return [np.asarray(matrix) for matrix in oracle._matrices(state)]
+    return [np.asarray(matrix) for matrix in state.incoming]
 
 
 def slopes(loss_of, incoming):
@@ -60,7 +60,9 @@ def test_the_meta_gradient_is_the_slope_of_the_loss_with_the_whole_past_replayed
     options = {"activation": activation, "loss": loss, "bias": bias, "layer_norm": layer_norm, "optimizer": optimizer}
 
     def last_loss(incoming):
-        lived = reference.live("frozen", incoming=incoming, outgoing=state.outgoing, x=x, y=y, step_size=0.1, **options)
+        lived = reference.live(
+            "frozen", incoming=incoming, outgoing=state.outgoing.T, x=x, y=y, step_size=0.1, **options
+        )
         return lived.loss[-1] / (2 if loss == "squared" else 1)
 
     found = oracle.directions(learner, state, x, y)
@@ -83,7 +85,7 @@ def test_the_meta_gradient_follows_the_incoming_weights_that_the_learner_had(hid
     assert all(distance(*pair) > 0.01 for pair in zip(past[-1], past[0], strict=True))
 
     def last_loss(shifts):
-        outgoing = np.asarray(start.outgoing)
+        outgoing = np.asarray(start.outgoing).T
         for incoming, phi, target in zip(past, x, y, strict=True):
             for matrix, shift in zip(incoming, shifts, strict=True):
                 phi = np.tanh(phi @ (matrix + shift))
@@ -112,7 +114,8 @@ def test_a_weight_without_a_gradient_so_far_has_a_derivative():
     net = cp.Network(2, 3, 1, "relu")
     learner = cp.Backprop(net, 0.01, optimizer="adam")
     state = learner.init(jax.random.key(0))
-    state = state._replace(incoming=state.incoming.at[:, 0].set(-1.0))
+    first = state.layers[0]
+    state = state.with_first(first._replace(weights=first.weights.at[:, 0].set(-1.0)))
     found = oracle.directions(learner, state, np.array([[1.0, 1.0], [2.0, 0.5], [-1.0, -2.0]]), np.ones(3))
     assert np.isfinite(found.memory[0]).all() and np.any(found.memory[0][1, :, 1:])
 
@@ -197,7 +200,7 @@ class NotACreditRule(cp.Learner):
         (
             {"memory_limit": 1000},
             ValueError,
-            r"memory_limit must be at least 2.38e-06 GiB .* inputs=20, hidden=4, outputs=1",
+            r"memory_limit must be at least 2.38e-06 GiB .* inputs=20, hidden=\(4,\), outputs=1",
         ),
         ({"memory_limit": 0}, ValueError, "memory_limit must be a finite number above 0"),
         ({"along": cp.Backprop(cp.Network(20, 5), 0.1)}, ValueError, "must be the network of along"),

@@ -377,7 +377,7 @@ def test_step_sizes_are_twice_the_authors_as_the_loss_is_half_of_theirs():
 def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
     mnist = PAPERS["dohare2024"].plans["mnist"]
     full = mnist(Version("full", datasets.mnist5k, tasks=3))
-    assert full.learners["backprop 0.003"].network.sizes == (2000, 2000, 2000)
+    assert full.learners["backprop 0.003"].network.hidden == (2000, 2000, 2000)
     assert full.stream.steps == 3 * 5000 and full.seeds == 10
     assert any("full set is not here" in setting.why for setting in full.settings)
     assert mnist(Version("full", datasets.mnist5k)).stream.steps == 800 * 5000
@@ -431,5 +431,5 @@ def test_full_weight_clipping_has_the_papers_sizes():
     plan = PAPERS["elsayed2024"].plans["mnist"](Version("full", datasets.mnist5k))
     assert plan.stream.steps == 15_000_000 and plan.seeds == 30
     network = plan.learners["clipped Adam"].network
-    assert (network.sizes, network.activation, network.incoming_scale) == ((300, 150), "leaky_relu", "pytorch")
+    assert (network.hidden, network.activation, network.incoming_scale) == ((300, 150), "leaky_relu", "pytorch")
     assert plan.stream.data.x.min() == -1 and plan.stream.data.x.max() == 1

@@ -16,7 +16,6 @@ from crossprop.engines.gpu.layout import padded_stack, split_work
 from crossprop.engines.gpu.parts import stack_of_units
 from crossprop.engines.gpu.shares import axes_of_units
 from crossprop.engines.protocol import Batch, Rows, Run
-from crossprop.learners.unit_major import to_unit_major
 from crossprop.learners.update import respond
 from for_cuda import Gathered, joined, lower_for_cuda, split
 from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
@@ -140,8 +139,8 @@ def test_several_programs_are_one_run(rule):
     """Four programs of four units each, the last of them with two that are padding. Here they are the places of a
     `jax.vmap`: the interpreter cannot run programs that wait for each other."""
     learner, programs = ADD_UP[rule](cp.Network(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
-    work = to_unit_major(learner.init(jax.random.key(3)))
-    above = parts._apart(learner, split_work(learner, work, [slice(0, 1)]))[1]
+    state = learner.init(jax.random.key(3))
+    above = parts._apart(learner, split_work(learner, state, [slice(0, 1)]))[1]
     axes = axes_of_units(above, 16)
     slices = jax.tree.map(partial(split, programs=programs), axes, above)
     random = np.random.default_rng(0)

@@ -113,7 +113,7 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
     first = learner.init(jax.random.key(3))
     final, losses = live(learner, first, x, y)
     constants = {name: getattr(replacement, name) for name in replacement.__dataclass_fields__}
-    replaced = transcription(net.sizes, bias, given_draws(learner, first), **constants)
+    replaced = transcription(net.hidden, bias, given_draws(learner, first), **constants)
     judged = reference.live_from(
         first,
         net,
@@ -126,7 +126,7 @@ def test_replacement_equals_the_transcription_of_its_equations(rule, method, hid
         **OPTIONS.get(rule.removesuffix("-projected"), {}),
     )
     assert replaced.count > 20, replaced.count
-    for one, other in reference.pairs(final, losses, judged, net):
+    for one, other in reference.pairs(final, losses, judged):
         assert (one is None) == (other is None)
         assert one is None or np.linalg.norm(one - other) <= 1e-9 * np.linalg.norm(other)
 
@@ -270,19 +270,20 @@ def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
     first = learner.init(jax.random.key(0))
     kept, _ = live(plain, first._replace(replacement=None), x, y)
     state, _ = live(learner, first, x, y)
-    fresh, others = first.optimizer, np.array([0, 1, 3])
+    others = np.array([0, 1, 3])
     for at, (now, then) in enumerate(zip(state.incoming, kept.incoming, strict=True)):
         changed = np.zeros(now.shape, bool)
         changed[:, 2] = True
         changed[2, :] |= at == 1
         assert (now == then)[~changed].all() and (now != then)[changed].all()
-        assert (state.memory[at][changed] == 0).all() and (kept.memory[at][changed] != 0).any()
+        memory, before = (each.layers[at].memory for each in (state, kept))
+        assert (memory[:, changed] == 0).all() and (before[:, changed] != 0).any()
     # What the layer below remembers about the weights into the replaced unit of the layer above.
-    below, before = (each.memory[0][:, others] for each in (state, kept))
-    assert (below[..., 2] == 0).all() and (before[..., 2] != 0).any()
-    assert (below[..., others] == before[..., others]).all()
-    assert (state.incoming[1][2, others] == 0).all() and (state.outgoing[2] == 0).all()
-    for now, then, new in zip(*map(jax.tree.leaves, (state.optimizer, kept.optimizer, fresh)), strict=True):
+    below, before = (each.layers[0].memory[..., others] for each in (state, kept))
+    assert (below[2] == 0).all() and (before[2] != 0).any()
+    assert (below[others] == before[others]).all()
+    assert (state.incoming[1][2, others] == 0).all() and (state.outgoing[:, 2] == 0).all()
+    for now, then, new in zip(*map(optimizers_of, (state, kept, first)), strict=True):
         if now.ndim == 2 and now.shape == (4, 4):  # into the first layer, its biases last
             assert (now[:, 2] == new[:, 2]).all() and (now != new)[:, others].any()
             assert (now[:, others] == then[:, others]).all()
@@ -290,6 +291,10 @@ def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
             assert (now[:, 2] == new[:, 2]).all() and (now[:, others] != new[:, others]).any()
     totals = [memory["total"] for memory in state.replacement.memory]
     assert all(total[2] == 0 and (total[others] != 0).all() for total in totals)
+
+
+def optimizers_of(state):
+    return jax.tree.leaves(([layer.optimizer for layer in state.layers], state.optimizer))
 
 
 SEED = jax.random.key(0)
@@ -320,7 +325,7 @@ def test_sizes_of_weights_are_means_without_biases(inputs, hidden, outputs):
     learner = cp.Frozen(cp.Network(inputs, hidden, outputs, bias=True), 0.0001, replacement=Sizes())
     state = learner.init(SEED)
     final, _ = live(learner, state, np.zeros((1, inputs)), np.zeros((1, outputs)))
-    matrices = [np.asarray(each) for each in (*final.incoming, final.outgoing)]
+    matrices = [np.asarray(each) for each in (*final.incoming, final.outgoing.T)]
     for at, (incoming_size, outgoing_size) in enumerate(final.replacement.memory):
         np.testing.assert_allclose(incoming_size, np.abs(matrices[at][:-1]).mean(axis=0), rtol=1e-5)
         np.testing.assert_allclose(outgoing_size, np.abs(matrices[at + 1][:-1]).mean(axis=1), rtol=1e-5)
@@ -421,5 +426,5 @@ def test_learners_with_a_delay_replace_units_too(build):
     """Units grow older by one with every example, though it is learned from twice."""
     learner = build(NET, 0.05, delay=3, replacement=EAGER["continual"])
     final, _ = live(learner, learner.init(SEED), np.ones((30, 3)), np.ones((30, 2)))
-    ages = np.asarray(final.replacement.memory.turnover.age)
+    ages = np.asarray(final.backprop.replacement.memory[0].turnover.age)
     assert ages.max() == 30 and ages.min() < 30

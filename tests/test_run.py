@@ -137,20 +137,20 @@ def test_with_x64_on_everything_is_float64():
 def test_probes_see_the_initial_and_the_present_state():
     batch = STREAM.sample(cp.keys(0)[0]).x[:40]
     probes = {
-        "moved": lambda initial, state: jnp.linalg.norm(state.incoming - initial.incoming),
+        "moved": lambda initial, state: jnp.linalg.norm(state.incoming[0] - initial.incoming[0]),
         "saturated": cp.probes.saturated(NET, batch),
         "rank": cp.probes.effective_rank(NET, batch),
     }
     records = cp.run(PAIR, STREAM, seeds=2, probes=probes)
     np.testing.assert_allclose(records.moved, records.incoming_drift, rtol=1e-5)
-    assert ((records.saturated >= 0) & (records["rank"] >= 1) & (records["rank"] <= NET.hidden)).all()
+    assert ((records.saturated >= 0) & (records["rank"] >= 1) & (records["rank"] <= NET.units)).all()
 
 
 def test_effective_rank_and_saturation_on_features_known_by_hand():
     net = cp.Network(inputs=2, hidden=4, activation="relu")
     state = cp.Backprop(net, 0.1).init(jax.random.key(0))
     rank = cp.probes.effective_rank(net, np.eye(2))
-    with_incoming = lambda rows: type(state)(jnp.array(rows), state.outgoing, None, None, state.optimizer)
+    with_incoming = lambda rows: state.with_first(state.layers[0]._replace(weights=jnp.array(rows)))
     orthogonal = with_incoming([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
     assert rank(state, orthogonal) == pytest.approx(2, rel=1e-5)
     assert rank(state, with_incoming([[1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]])) == pytest.approx(1, rel=1e-3)
@@ -165,7 +165,7 @@ def test_effective_rank_and_saturation_on_features_known_by_hand():
 def test_weight_size_is_the_mean_over_all_layers_without_biases():
     net = cp.Network(2, (3, 2), 1, bias=True)
     state = cp.Backprop(net, 0.1).init(jax.random.key(0))
-    rows = [np.abs(np.asarray(matrix)[:-1]).ravel() for matrix in (*state.incoming, state.outgoing)]
+    rows = [np.abs(np.asarray(matrix)[:-1]).ravel() for matrix in (*state.incoming, state.outgoing.T)]
     assert cp.probes.weight_size(net)(state, state) == pytest.approx(np.concatenate(rows).mean(), rel=1e-6)
 
 
@@ -254,9 +254,9 @@ BAD = {
     "engine": (lambda: cp.run(PAIR, LONG, engine="warp"), "engine", "warp"),
     "probe name": (lambda: cp.run(PAIR, LONG, probes={"loss": lambda a, b: 0.0}), "probes", "loss"),
     "probe kind": (lambda: cp.run(PAIR, LONG, probes={"p": 3}), "probes['p']", "3"),
-    "probe result": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: [b.incoming]}), "probes['p']", "[Shape"),
+    "probe result": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: [b.incoming[0]]}), "probes['p']", "[Shape"),
     "probe shapes": (
-        lambda: cp.run({"a": PAIR["adam"], "b": WIDER}, LONG, probes={"p": lambda a, b: b.incoming}),
+        lambda: cp.run({"a": PAIR["adam"], "b": WIDER}, LONG, probes={"p": lambda a, b: b.incoming[0]}),
         "probes['p']",
         "{'a': (6, 16), 'b': (6, 17)}",
     ),
@@ -265,7 +265,11 @@ BAD = {
     "metric shape": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: o.outputs}), "metrics['m']", "(1,)"),
     "metric type": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: o.loss + 1j}), "metrics['m']", "complex64"),
     "metric key": (lambda: cp.run(PAIR, LONG, metrics={"m": lambda o, y: jax.random.key(0)}), "metrics['m']", "key<"),
-    "probe type": (lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: b.incoming * 1j}), "probes['p']", "complex64"),
+    "probe type": (
+        lambda: cp.run(PAIR, LONG, probes={"p": lambda a, b: b.outgoing * 1j}),
+        "probes['p']",
+        "complex64",
+    ),
     "metric window": (lambda: cp.run(PAIR, LONG, metrics={"window": lambda o, y: 0.0}), "metrics", "window"),
     "window too long": (lambda: cp.run(PAIR, LONG, record_every=1_000_001), "record_every", "1,000,001"),
     "metrics": (lambda: cp.run(PAIR, LONG, metrics=[len]), "metrics", "built-in function len"),

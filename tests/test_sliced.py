@@ -19,7 +19,7 @@ from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces
 from crossprop.engines.gpu.sliced import Slice, SlicedLoop
 from crossprop.engines.protocol import Batch, Rows, Run
 from crossprop.engines.segments import LoopSession
-from crossprop.learners.unit_major import Stack
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.metrics import plasticity
 from crossprop.variables import Variable, of_examples

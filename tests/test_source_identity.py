@@ -349,7 +349,7 @@ def test_code_edited_in_this_process_is_traced_anew(mine, tmp_path):
     def results():
         records = cp.run(rule, STREAM, 1, 20, metrics={"m": module.doubled}, progress=False)
         moved = rule.update(state, x[0], 1.0)[0], cp.live(rule, state, x, np.ones(1))[0]
-        sums = [float(jnp.abs(each.incoming - state.incoming).sum()) for each in moved]
+        sums = [float(jnp.abs(each.incoming[0] - state.incoming[0]).sum()) for each in moved]
         return *sums, float(records.loss[0, 0, -1]), float((records.m / records.loss)[0, 0, 0])
 
     def edit(new):

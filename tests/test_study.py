@@ -328,7 +328,7 @@ def test_every_file_is_a_sweep_of_every_rule_with_every_optimizer(name, monkeypa
     assert all(len(grid.points) > 1 for grid in asked.header.grids)
     if name == "mnist-full":
         network = asked.learners["crossprop-sgd"].network
-        assert (network.hidden, network.outputs, asked.stream.examples) == (256, 10, 5_000)
+        assert (network.hidden, network.outputs, asked.stream.examples) == ((256,), 10, 5_000)
     if name == "deep-full":
         assert asked.learners["foresight-adam"].network.hidden == (256, 256) and asked.seeds == [0, 1, 2]
 

@@ -203,7 +203,7 @@ def test_all_that_was_ever_run_is_there_and_the_rest_is_nan(tmp_path):
         ),
         (
             {"learners": {"backprop": cp.Backprop(cp.Network(6, 9), 0.01)}},
-            "learners.backprop.network.hidden is 8 there and 9 here",
+            "learners.backprop.network.hidden is \\[8\\] there and \\[9\\] here",
         ),
     ],
 )

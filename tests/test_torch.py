@@ -178,7 +178,7 @@ def test_a_run_is_that_of_our_own_deep_learner(optimizer):
     learner = cp.Foresight(network, 0.05, ahead=2.0, horizon=20.0, optimizer=optimizer)
     state = learner.init(jax.random.key(0))
     model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 6), nn.Tanh(), nn.Linear(6, 3)).double()
-    for layer, weights in zip(model[::2], [*state.incoming, state.outgoing], strict=True):
+    for layer, weights in zip(model[::2], [*state.incoming, state.outgoing.T], strict=True):
         weights = torch.tensor(np.asarray(weights))
         layer.weight.data, layer.bias.data = weights[:-1].T.clone(), weights[-1].clone()
     foresight(model, ahead=2.0, horizon=20.0)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import crossprop as cp
+import reference
 from crossprop.torch import Crossprop, foresight
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -38,15 +39,22 @@ def examples(outputs, loss, count=60):
     return x, y
 
 
+PARTS = ("incoming", "outgoing", "memory", "signs")
+
+
 def as_torch(values):
     return torch.tensor(np.asarray(values))
 
 
 def take_up(head, state):
     """Begins a head where a state of ours is."""
-    parts = {"incoming": state.incoming, "outgoing": state.outgoing, "memory": state.memory}
-    parts |= {} if state.signs is None else {"signs": state.signs}
+    parts = {name: values for name, values in zip(PARTS, of_top(state), strict=True) if values is not None}
     head.load_state_dict({name: as_torch(values) for name, values in parts.items()})
+
+
+def of_top(state):
+    """The top layer's part of a learner's state, as a head has it."""
+    return [part[-1] if isinstance(part, list) else part for part in reference.parts(state)]
 
 
 @pytest.mark.usefixtures("x64")
@@ -74,7 +82,7 @@ def test_alone_it_is_our_own_learner(rule, loss, activation, bias):
         outputs = head(one_x)
         np.testing.assert_allclose(outputs.detach(), expected, rtol=1e-9, atol=1e-12)
         LOSSES[loss](outputs, one_y).backward()
-    for own, ours in ((head.incoming, state.incoming), (head.outgoing, state.outgoing), (head.memory, state.memory)):
+    for own, ours in zip((head.incoming, head.outgoing, head.memory), of_top(state), strict=False):
         np.testing.assert_allclose(own.detach(), ours, rtol=1e-9, atol=1e-12)
     assert head.memory.abs().max() > 1e-3
 
@@ -87,8 +95,7 @@ def test_on_top_of_a_layer_it_is_our_own_deep_learner(rule):
     learner = make(cp.Network(5, (6, 7), 3, loss="softmax", bias=True), 0.05, **arguments)
     state = learner.init(jax.random.key(0))
     head = Crossprop(6, 7, 3, 0.05, rule=rule, **{"projections": 1} | arguments).double()
-    signs = None if state.signs is None else state.signs[1]
-    take_up(head, state._replace(incoming=state.incoming[1], memory=state.memory[1], signs=signs))
+    take_up(head, state)
     model = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), head).double()
     below = as_torch(state.incoming[0])
     model[0].weight.data, model[0].bias.data = below[:-1].T.clone(), below[-1].clone()

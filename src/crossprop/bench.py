@@ -116,7 +116,7 @@ class Benchmark:
         for name in self.workloads:
             workload = WORKLOADS[name]
             network, steps = workload.network, self.steps or workload.steps
-            sizes = f"{network.inputs}-{network.hidden}-{network.outputs}"
+            sizes = "-".join(map(str, (network.inputs, *network.hidden, network.outputs)))
             console.print(f"{name}: {sizes}, {plural(workload.runs, 'run')} of {steps:,} examples", highlight=False)
             for learner in workload.learners:
                 rows += time_learner(name, learner, steps, self.engines, self.repeats)

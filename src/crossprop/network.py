@@ -1,5 +1,6 @@
 """The network that a learner learns in: its sizes, activation, loss, bias, normalisation and initial weights."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -47,9 +48,10 @@ class Activation(NamedTuple):
     norm: Normalization | None = None
 
 
-def _sizes(hidden: Any) -> Any:
+def _sizes(hidden: Any) -> tuple[Any, ...]:
+    """One size or several as a tuple."""
     several = isinstance(hidden, list | tuple) or (isinstance(hidden, np.ndarray) and hidden.ndim == 1)
-    return tuple(map(check.plain, hidden)) if several else check.plain(hidden)
+    return tuple(map(check.plain, hidden if several else (hidden,)))
 
 
 def _scale(value: Any) -> Any:
@@ -67,8 +69,8 @@ class Network(eqx.Module):
     **Arguments:**
 
     - `inputs`, `outputs`: the sizes.
-    - `hidden`: the number of hidden units, or a tuple with one number per hidden layer; `()` is a linear unit. With an
-      int the incoming weights in a learner's state are one matrix, with a tuple they are a tuple of matrices.
+    - `hidden`: the number of hidden units, or a tuple with one number per hidden layer, which is also how it is kept:
+      500 is `(500,)`. `()` is a linear unit.
     - `activation`: `"tanh"`, `"sigmoid"` (the logistic function), `"relu"` (with slope 0 at 0), `"leaky_relu"` (with
       slope 0.01 up to 0) or `"linear"`.
     - `loss`: `"squared"`, the squared error summed over the outputs, or `"softmax"`, softmax with cross-entropy.
@@ -94,7 +96,7 @@ class Network(eqx.Module):
     """
 
     inputs: int = eqx.field(static=True, converter=check.plain)
-    hidden: int | tuple[int, ...] = eqx.field(static=True, converter=_sizes)
+    hidden: tuple[int, ...] = eqx.field(static=True, converter=_sizes)
     outputs: int = eqx.field(static=True, default=1, converter=check.plain)
     activation: str = eqx.field(static=True, default="tanh", metadata=known("tanh", choices=tuple(ACTIVATIONS)))
     loss: str = eqx.field(static=True, default="squared")
@@ -106,13 +108,10 @@ class Network(eqx.Module):
 
     def __check_init__(self):
         check.integer("inputs", self.inputs, low=1)
-        if isinstance(self.hidden, tuple):
-            if len(self.hidden) > MOST_LAYERS:
-                raise ValueError(f"hidden must have at most {MOST_LAYERS:,} layers, got {len(self.hidden):,}")
-            for layer, size in enumerate(self.hidden):
-                check.integer(f"hidden[{layer}]", size, low=1)
-        else:
-            check.integer("hidden", self.hidden, low=1)
+        if len(self.hidden) > MOST_LAYERS:
+            raise ValueError(f"hidden must have at most {MOST_LAYERS:,} layers, got {len(self.hidden):,}")
+        for layer, size in enumerate(self.hidden):
+            check.integer("hidden" if len(self.hidden) == 1 else f"hidden[{layer}]", size, low=1)
         check.integer("outputs", self.outputs, low=1)
         check.choice("activation", self.activation, ACTIVATIONS)
         check.choice("loss", self.loss, LOSSES)
@@ -121,9 +120,9 @@ class Network(eqx.Module):
         check.number("bias_scale", self.bias_scale, low=0, optional=True)
         _check_scale("outgoing_scale", self.outgoing_scale)
         if isinstance(self.incoming_scale, tuple):
-            if len(self.incoming_scale) != len(self.sizes):
+            if len(self.incoming_scale) != len(self.hidden):
                 raise ValueError(
-                    f"incoming_scale must be one value, or have one per hidden layer, {len(self.sizes)}, "
+                    f"incoming_scale must be one value, or have one per hidden layer, {len(self.hidden)}, "
                     f"got {check.shown(self.incoming_scale)}"
                 )
             for layer, scale in enumerate(self.incoming_scale):
@@ -135,14 +134,9 @@ class Network(eqx.Module):
         return as_html(self)
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of units of each hidden layer."""
-        return self.hidden if isinstance(self.hidden, tuple) else (self.hidden,)
-
-    @property
     def units(self) -> int:
         """The size of the top hidden layer, or of a linear unit's inputs."""
-        return self.sizes[-1] if self.sizes else self.inputs
+        return self.hidden[-1] if self.hidden else self.inputs
 
     @property
     def fan_in(self) -> int:
@@ -151,19 +145,19 @@ class Network(eqx.Module):
 
     def layers(self) -> tuple["Network", ...]:
         """Every hidden layer as a network of its own, whose inputs are the layer below and whose outputs are the layer
-        above; a network with an int for `hidden` is its own only layer."""
-        if not isinstance(self.hidden, tuple):
+        above; a network with one hidden layer is its own only layer."""
+        if len(self.hidden) == 1:
             return (self,)
         same = {"activation": self.activation, "loss": self.loss, "bias": self.bias, "layer_norm": self.layer_norm}
         return _layers((self.inputs, *self.hidden, self.outputs), **same)
 
     @program
-    def init(self, key: Key[Array, ""]) -> tuple[Any, Float[Array, "features outputs"]]:
-        """The initial incoming weights, a matrix or a tuple of matrices, and the initial outgoing weights."""
+    def init(self, key: Key[Array, ""]) -> tuple[tuple[Array, ...], Float[Array, "features outputs"]]:
+        """The initial weights into every hidden layer, and into the outputs."""
         scales = (
-            self.incoming_scale if isinstance(self.incoming_scale, tuple) else [self.incoming_scale] * len(self.sizes)
+            self.incoming_scale if isinstance(self.incoming_scale, tuple) else [self.incoming_scale] * len(self.hidden)
         )
-        widths = (self.inputs, *self.sizes, self.outputs)
+        widths = (self.inputs, *self.hidden, self.outputs)
         *incoming, outgoing = (
             self._initial(key, fan_in, size, scale, gain)
             for key, fan_in, size, scale, gain in zip(
@@ -171,18 +165,18 @@ class Network(eqx.Module):
                 widths[:-1],
                 widths[1:],
                 [*scales, self.outgoing_scale],
-                [GAINS.get(self.activation, 1.0)] * len(self.sizes) + [1.0],
+                [GAINS.get(self.activation, 1.0)] * len(self.hidden) + [1.0],
                 strict=True,
             )
         )
         sizes = f"{self.inputs} inputs, hidden={self.hidden} and {self.outputs} outputs"
         check_memory(f"a network with {sizes}", bytes_of((incoming, outgoing)))  # while it is traced: before work
-        return tuple(incoming) if isinstance(self.hidden, tuple) else incoming[0], outgoing
+        return tuple(incoming), outgoing
 
     def fresh_unit(self, key: Key[Array, ""], layer: int = 0, scheme: str | None = None) -> Float[Array, " fan_in"]:
         """New incoming weights for one unit of a hidden layer, from the distribution of the initial ones; or by a
         scheme such as `"kaiming-uniform"`, with a bias of 0."""
-        fan_in = (self.inputs, *self.sizes)[layer]
+        fan_in = (self.inputs, *self.hidden)[layer]
         gain = GAINS.get(self.activation, 1.0)
         if scheme is not None:
             weights = _by_name(Name(scheme), key, fan_in, 1, gain)
@@ -262,13 +256,12 @@ class Network(eqx.Module):
         """The weighted inputs `z` of one layer for a batch of examples."""
         return jax.vmap(lambda one: self.weigh(self.with_constant(one), incoming))(x)
 
-    def activations(self, incoming: Any, x: Float[Array, "batch inputs"]) -> list[Activation]:
+    def activations(self, incoming: Sequence[Array], x: Float[Array, "batch inputs"]) -> list[Activation]:
         """The units of every hidden layer for a batch of examples; `incoming` as in a learner's state."""
-        found: list[Activation] = []
-        weights = incoming if isinstance(incoming, tuple) else (incoming,)
-        for layer, own in zip(self.layers(), weights, strict=True):
-            found.append(layer.activate(layer.preactivations(own, found[-1].phi if found else x)))
-        return found
+        layers: list[Activation] = []
+        for network, weights in zip(self.layers(), incoming, strict=True):
+            layers.append(network.activate(network.preactivations(weights, layers[-1].phi if layers else x)))
+        return layers
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
         """The reported loss, and `delta`: minus the gradient, by the outputs, of the loss (squared: of half of it)."""

@@ -166,7 +166,7 @@ def follow(
             raise ValueError(
                 f"learners[{name!r}].network must be the network of along, {along.network!r}, got {learner.network!r}"
             )
-    depths = {name: len(learner.network.sizes) for name, learner in named.items()}
+    depths = {name: len(learner.network.hidden) for name, learner in named.items()}
     if len(set(depths.values())) > 1:
         raise ValueError(f"learners must have as many hidden layers as each other, got {depths}")
     count = int(steps or stream.steps or 0)
@@ -205,9 +205,7 @@ def _window(
     def example(carry: Any, xy: Any) -> Any:
         (state, derivatives, states), sums = carry
         found, derivatives = _advance(along, state, derivatives, *xy)
-        states = [
-            each._replace(incoming=state.incoming, outgoing=state.outgoing) for each in states
-        ]  # each keeps a memory of its own
+        states = [_with_weights(each, state) for each in states]
         credits = [found(learner, each) for learner, each in zip(learners, states, strict=True)]
         states = tuple(learner.update(each, *xy)[0] for learner, each in zip(learners, states, strict=True))
         sums = [jax.tree.map(jnp.add, *pair) for pair in zip(sums, credits, strict=True)]
@@ -228,22 +226,22 @@ def _window(
 def _advance(learner: CreditRule, state: State, derivatives: tuple[Derivative, ...], x: Array, y: Array) -> Any:
     """What the directions at this example are, as a function of a learner and its state; and the derivatives after
     this example's update of W."""
-    network, matrices = learner.network, _matrices(state)
+    network, matrices = learner.network, state.incoming
     x, y = (values.astype(state.outgoing.dtype) for values in (x, y))
     shifts = tuple(jnp.zeros_like(matrix[0]) for matrix in matrices)
-    optimizer, fixed = eqx.partition(_outgoing_optimizer(state), eqx.is_inexact_array)
+    optimizer, fixed = eqx.partition(state.optimizer, eqx.is_inexact_array)
 
     def outputs_of(shifts: Layers, outgoing: Array) -> tuple[Array, Any]:
         inputs = _inputs(network, matrices, shifts, x)
-        return network.outputs_of(inputs[-1], outgoing.T), inputs
+        return network.outputs_of(inputs[-1], outgoing), inputs
 
     def next_outgoing(shifts: Layers, outgoing: Array, optimizer: Any) -> Derivative:
         outputs, inputs = outputs_of(shifts, outgoing)
         loss, delta = network.error(outputs, y)
         move, after = learner.outgoing_optimizer().update(
-            -delta[:, None] * inputs[-1][None, :], eqx.combine(optimizer, fixed), outgoing.T, value=loss
+            -delta[:, None] * inputs[-1][None, :], eqx.combine(optimizer, fixed), outgoing, value=loss
         )
-        return Derivative(outgoing + jnp.asarray(move).T, eqx.filter(after, eqx.is_inexact_array))
+        return Derivative(outgoing + jnp.asarray(move), eqx.filter(after, eqx.is_inexact_array))
 
     outputs, pull, inputs = jax.vjp(outputs_of, shifts, state.outgoing, has_aux=True)
     errors, readout = pull(network.error(outputs, y)[1])
@@ -260,9 +258,17 @@ def _advance(learner: CreditRule, state: State, derivatives: tuple[Derivative, .
     direct = tuple(jnp.outer(*pair) for pair in zip(inputs, errors, strict=False))
     memory = tuple(jnp.tensordot(each.outgoing, readout, 2) for each in derivatives)
     units = len(errors[-1])
-    own = jnp.einsum("ijjk,jk->ij", derivatives[-1].outgoing[:, :, :units], readout[:units])
+    own = jnp.einsum("ijkj,kj->ij", derivatives[-1].outgoing[..., :units], readout[:, :units])
     found = lambda learner, state: Directions(_direction(learner, state, x, y), direct, memory, own)
     return found, tuple(next_derivative(at, each) for at, each in enumerate(derivatives))
+
+
+def _with_weights(state: State, other: State) -> State:
+    """The state with the weights of another one, and a memory of its own."""
+    layers = zip(state.layers, other.incoming, strict=True)
+    return state._replace(
+        layers=tuple(layer._replace(weights=weights) for layer, weights in layers), outgoing=other.outgoing
+    )
 
 
 def _defined(tangent: Array, value: Array) -> Array:
@@ -289,35 +295,20 @@ def _capture(step_size: Any) -> optax.GradientTransformation:
 def _direction(learner: CreditRule, state: State, x: Array, y: Array) -> Layers:
     """Where the learner wants its incoming weights to go, before its optimizer; zeros if it does not move them."""
     bare = replace(learner, optimizer=_capture)
-    shapes = jax.eval_shape(bare.init, jax.random.key(0)).optimizer
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, state.outgoing.dtype), shapes)
-    after, _ = bare.update(state._replace(optimizer=blank), x, y)
-    return tuple(jax.tree.map(jnp.negative, _incoming_optimizers(after)))
-
-
-def _matrices(state: State) -> Layers:
-    """The incoming weights of every hidden layer."""
-    return state.incoming if isinstance(state.incoming, tuple) else (state.incoming,)
-
-
-def _outgoing_optimizer(state: State) -> Any:
-    return state.optimizer[-1]
-
-
-def _incoming_optimizers(state: State) -> tuple[Any, ...]:
-    first: Any = state.optimizer[0]
-    return first if isinstance(state.incoming, tuple) else (first,)
+    layers = tuple(layer._replace(optimizer=jnp.zeros_like(layer.weights)) for layer in state.layers)
+    after, _ = bare.update(state._replace(layers=layers, optimizer=jnp.zeros_like(state.outgoing)), x, y)
+    return tuple(-layer.optimizer for layer in after.layers)
 
 
 def _no_derivatives(state: State) -> tuple[Derivative, ...]:
     """Before the first example nothing depends on U."""
-    numbers = Derivative(state.outgoing, eqx.filter(_outgoing_optimizer(state), eqx.is_inexact_array))
+    numbers = Derivative(state.outgoing, eqx.filter(state.optimizer, eqx.is_inexact_array))
     zeros = lambda matrix: jax.tree.map(lambda leaf: jnp.zeros((*matrix.shape, *leaf.shape), leaf.dtype), numbers)
-    return tuple(zeros(matrix) for matrix in _matrices(state))
+    return tuple(zeros(matrix) for matrix in state.incoming)
 
 
 def _zero_directions(state: State) -> Directions:
-    matrices = _matrices(state)
+    matrices = state.incoming
     return Directions(matrices, matrices, matrices, matrices[-1])
 
 

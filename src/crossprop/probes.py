@@ -62,9 +62,9 @@ def weight_size(network: Network) -> Probe:
 
     def mean(initial: State, state: State):
         del initial
-        matrices = state.incoming if isinstance(state.incoming, tuple) else (state.incoming,)
-        fan_ins = (network.inputs, *network.sizes)
-        sizes = [jnp.abs(own[:rows]).ravel() for own, rows in zip((*matrices, state.outgoing), fan_ins, strict=True)]
+        fan_ins = (network.inputs, *network.hidden)
+        matrices = (*state.incoming, state.outgoing.T)
+        sizes = [jnp.abs(weights[:rows]).ravel() for weights, rows in zip(matrices, fan_ins, strict=True)]
         return jnp.mean(jnp.concatenate(sizes))
 
     return mean
@@ -96,7 +96,7 @@ def _check_network(network: Network) -> None:
 
 def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
     _check_network(network)
-    if not network.sizes:
+    if not network.hidden:
         raise ValueError("network must have a hidden layer, got hidden=()")
     x = check.rows("batch", batch, network.inputs)
     if not len(x):

@@ -155,7 +155,7 @@ class Arena:
             "judged on": f"{first.evaluate} fresh seeds of each learner's best setting",
             **{
                 f"stream {name}": f"{type(spec.stream).__name__}, {spec.steps or spec.stream.steps:,} examples, "
-                f"{' and '.join(map(str, networks[name].sizes)) or 'no'} hidden units, {networks[name].activation}"
+                f"{' and '.join(map(str, networks[name].hidden)) or 'no'} hidden units, {networks[name].activation}"
                 for name, spec in specs.items()
             },
             "time": duration(sum(sweep.seconds for sweep in sweeps.values())),

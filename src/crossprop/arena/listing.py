@@ -122,7 +122,7 @@ def probes_of(network: Network, stream: Stream) -> dict[str, Probe]:
     """What is recorded about the weights and, with hidden units, about the features of a few examples of the stream,
     drawn with a seed that no run has. Learners whose state is not that of a credit rule have NaN."""
     found: dict[str, Probe] = {}
-    if network.sizes:
+    if network.hidden:
         _, x, _ = stream.deal(stream.begin(jax.random.key(2**32 - 1)), min(BATCH, stream.steps or BATCH))
         batch = np.asarray(x)
         found = {

@@ -9,7 +9,6 @@ parts in the same way, small ones if there are $H_k$, so that a single step touc
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from crossprop.engines.scan import weight_changes
 from crossprop.engines.segments import LoopSession, batch_width, moves
 from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.layer_update import move_layer_in_order
-from crossprop.learners.unit_major import Stack, UnitMajorState, to_state, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.variables import Variable
 
@@ -45,7 +44,7 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
     """Why this engine cannot run the learner, or None."""
     if not isinstance(learner, CreditRule):
         return f"the chunked engine needs a credit rule, a CreditRule, got {type(learner).__name__}"
-    if not learner.network.sizes:
+    if not learner.network.hidden:
         return "the chunked engine needs a hidden layer, got hidden=()"
     if any(variable.after for variable in observed):
         return "the chunked engine takes no metrics that see the outcome after learning"
@@ -96,15 +95,14 @@ class BlockLoop(NamedTuple):
     tiling: Tiling | None = None
     """How a part becomes a program, or several, on a GPU; without it a part is a loop over its examples."""
 
-    def enter(self, learner: CreditRule, state: State) -> UnitMajorState:
-        work = to_unit_major(state)
-        return _apart(learner, work) if self.apart else _turned(learner, work)
+    def enter(self, learner: CreditRule, state: State) -> State:
+        return _apart(learner, state) if self.apart else _turned(learner, state)
 
-    def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
-        return to_state(learner.network, _turned(learner, Matrices.of(learner, work).together().put_into(work)))
+    def leave(self, learner: CreditRule, work: State) -> State:
+        return _turned(learner, Matrices.of(learner, work).together().put_into(work))
 
     def changes(
-        self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+        self, learner: CreditRule, initial: State, work: State, alive: Any = None
     ) -> dict[str, tuple[jax.Array, ...]]:
         first = None
         if self.tiling is not None:
@@ -118,18 +116,18 @@ class BlockLoop(NamedTuple):
         return work, fold.block(window, rows.start + rows.at, rows.until - rows.at, outputs, targets)
 
 
-def _turned(learner: CreditRule, work: UnitMajorState) -> UnitMajorState:
+def _turned(learner: CreditRule, work: State) -> State:
     """Between blocks the matrices have a row per unit, with which products with few examples are faster on a CPU."""
     return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
 
 
-def _apart(learner: CreditRule, work: UnitMajorState) -> UnitMajorState:
+def _apart(learner: CreditRule, work: State) -> State:
     """On a CPU each matrix of H is an array of its own, changed in place; a loop over a stack would copy it."""
     work = _turned(learner, work)
     first = work.layers[0]
     if not memory_matrices(learner) or len(first.memory) > MOST_APART:
         return work
-    return work.with_first(replace(first, memory=tuple(first.memory[k] for k in range(len(first.memory)))))
+    return work.with_first(first._replace(memory=tuple(first.memory[k] for k in range(len(first.memory)))))
 
 
 def _block(record_every: int) -> int:
@@ -146,8 +144,8 @@ def _part(block: int, most: int) -> int:
 
 
 def _advance(
-    stride: int, tiling: Tiling | None, learner: CreditRule, work: UnitMajorState, rows_of_run: Rows
-) -> tuple[UnitMajorState, jax.Array, jax.Array]:
+    stride: int, tiling: Tiling | None, learner: CreditRule, work: State, rows_of_run: Rows
+) -> tuple[State, jax.Array, jax.Array]:
     """The state after a block, and the block's outputs and targets."""
     x, y, at, until, _ = rows_of_run
     part = _part_of(tiling, stride, learner)
@@ -201,12 +199,12 @@ def _part_of(tiling: Tiling | None, stride: int, learner: CreditRule) -> int:
 
 
 def _by_scan(
-    learner: CreditRule, small: UnitMajorState, gram: jax.Array, target: Callable[[Any], jax.Array], count: Any
-) -> tuple[UnitMajorState, Credit, jax.Array]:
+    learner: CreditRule, small: State, gram: jax.Array, target: Callable[[Any], jax.Array], count: Any
+) -> tuple[State, Credit, jax.Array]:
     """The first `count` examples of a part in a loop: the state, the coefficients and the outputs."""
     stack = Stack.of(learner)
 
-    def respond_to(before: UnitMajorState, i: Any) -> Any:
+    def respond_to(before: State, i: Any) -> Any:
         work, credit, outcome = respond(stack, before, before.layers[0].weights[i], target(i))
         is_real = i < count
         keep = lambda new, old: new if new is old else jnp.where(is_real, new, old)

@@ -5,7 +5,6 @@ unit, plus $X^\top$ times what each example has contributed.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -18,9 +17,8 @@ from crossprop.engines.gpu import parts, products
 from crossprop.engines.gpu.parts import Tiling
 from crossprop.engines.gpu.products import Change
 from crossprop.engines.segments import moves
-from crossprop.learners.base import Credit, CreditRule
+from crossprop.learners.base import Credit, CreditRule, State
 from crossprop.learners.layer_update import after, weigh_memories
-from crossprop.learners.unit_major import UnitMajorState
 from crossprop.optimizers.base import MOMENTUM
 
 
@@ -33,16 +31,16 @@ class Matrices(NamedTuple):
     memory: jax.Array | tuple[jax.Array, ...] | None
 
     @classmethod
-    def of(cls, learner: CreditRule, work: UnitMajorState) -> "Matrices":
+    def of(cls, learner: CreditRule, work: State) -> "Matrices":
         first = work.layers[0]
         optimizer = first.optimizer if moves(learner) else None
         return cls(first.weights, optimizer, first.memory if memory_matrices(learner) else None)
 
-    def put_into(self, work: UnitMajorState) -> UnitMajorState:
+    def put_into(self, work: State) -> State:
         first = work.layers[0]
         optimizer = first.optimizer if self.optimizer is None else self.optimizer
         memory = first.memory if self.memory is None else self.memory
-        return work.with_first(replace(first, weights=self.incoming, optimizer=optimizer, memory=memory))
+        return work.with_first(first._replace(weights=self.incoming, optimizer=optimizer, memory=memory))
 
     def map(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
         """`change` applied to each matrix."""

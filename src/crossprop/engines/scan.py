@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,9 +15,9 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Batch, Rows, Session
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.learners.base import CreditRule, Learner, State
-from crossprop.learners.credit import Credit
+from crossprop.learners.credit import Credit, Layer
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
-from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.network import float_type
 from crossprop.variables import Variable
@@ -91,19 +90,19 @@ def _floats(weights: jax.Array) -> jax.Array:
 
 
 class UnitLoop(NamedTuple):
-    """The update of a credit rule, in the unit-major layout."""
+    """The update of a credit rule."""
 
     stride: int | None
     whole: bool
 
-    def enter(self, learner: CreditRule, state: State) -> UnitMajorState:
-        return to_unit_major(state)
+    def enter(self, learner: CreditRule, state: State) -> State:
+        return state
 
-    def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
-        return to_state(learner.network, work)
+    def leave(self, learner: CreditRule, work: State) -> State:
+        return work
 
     def changes(
-        self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+        self, learner: CreditRule, initial: State, work: State, alive: Any = None
     ) -> dict[str, tuple[jax.Array, ...]]:
         return weight_changes(learner, initial, work, inputs_axis=0)
 
@@ -132,13 +131,13 @@ def move_layer_apart(rule: CreditRule, layer: Layer, credit: Credit, inputs: jax
     called, and not again for every weight."""
     matrices = rule.shapes().matrices
     # What does not change would be copied.
-    given = replace(layer, memory=layer.memory if matrices else None, signs=None)
+    given = layer._replace(memory=layer.memory if matrices else None, signs=None)
     moved = as_own_function(partial(move_layer_in_order, rule), given, credit, inputs, loss)
-    return replace(moved, memory=moved.memory if matrices else layer.memory, signs=layer.signs)
+    return moved._replace(memory=moved.memory if matrices else layer.memory, signs=layer.signs)
 
 
 def weight_changes(
-    rule: CreditRule, initial: UnitMajorState, work: UnitMajorState, inputs_axis: int, first: jax.Array | None = None
+    rule: CreditRule, initial: State, work: State, inputs_axis: int, first: jax.Array | None = None
 ) -> dict[str, tuple[jax.Array, ...]]:
     """The changes of the incoming weights of all hidden layers and of the outgoing weights, without biases. Inputs lie
     along `inputs_axis` of the first layer's weights; `first` may stand for their change, if it has the same norm."""

@@ -21,7 +21,7 @@ from crossprop.engines.fold import Fold, Window
 from crossprop.engines.protocol import Batch, Loop, Rows
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import CreditRule, Learner
-from crossprop.learners.unit_major import Stack, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.network import float_type
 from crossprop.variables import Variable, drift
@@ -46,7 +46,7 @@ def batch_width(learner: Learner, platform: str, most: float) -> int:
 
 def state_size(learner: Learner) -> int:
     """The number of weights into hidden layers, or of all numbers in the state of a learner that is no credit rule."""
-    if isinstance(learner, CreditRule) and learner.network.sizes:
+    if isinstance(learner, CreditRule) and learner.network.hidden:
         return sum(layer.fan_in * layer.units for layer in learner.network.layers())
     state = jax.eval_shape(learner.init, jax.random.key(0))
     return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
@@ -60,8 +60,8 @@ def moves(learner: CreditRule) -> bool:
 @lru_cache(256)
 def _moves(structure: Any, dtype: Any) -> bool:
     rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: to_unit_major(rule.init(jax.random.key(0))))
-    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.sizes[0], rule.network.outputs))
+    work = jax.eval_shape(lambda: rule.init(jax.random.key(0)))
+    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.hidden[0], rule.network.outputs))
     return jax.eval_shape(lambda work, z, y: respond(Stack.of(rule), work, z, y)[1], work, z, y).moves
 
 

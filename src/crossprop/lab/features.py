@@ -61,11 +61,10 @@ class Features:
 
     def _incoming(self, state: Any) -> np.ndarray | None:
         """The weights from the inputs to the first hidden layer, `(inputs, units)`, without biases."""
-        found = getattr(state, "incoming", None)
-        found = found[0] if isinstance(found, tuple) and found else found
-        if not isinstance(self.network, Network) or not isinstance(found, jax.Array) or found.ndim != 2:
+        incoming = getattr(state, "incoming", None)
+        if not isinstance(self.network, Network) or not isinstance(incoming, tuple) or not incoming:
             return None
-        return np.asarray(found[: self.network.inputs], np.float64)
+        return np.asarray(incoming[0][: self.network.inputs], np.float64)
 
     def _activations(self, state: Any) -> np.ndarray:
         """The activations of the last hidden layer, `(examples, units)`."""

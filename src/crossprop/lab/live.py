@@ -373,7 +373,7 @@ class Watched:
 def segment_of(network: Network, record_every: int, steps: int) -> int:
     """Steps of a segment: whole windows, or a part of one that divides it. It does not depend on learners and seeds, so
     that adding one compiles nothing for the others."""
-    sizes = (network.inputs, *network.sizes, network.outputs)
+    sizes = (network.inputs, *network.hidden, network.outputs)
     weights = sum(below * above for below, above in itertools.pairwise(sizes))
     most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / (SECONDS_PER_STEP + SECONDS_PER_WEIGHT * weights)))
     if record_every <= most:

@@ -64,7 +64,7 @@ def read_setting(values: Any) -> Setting:
     if isinstance(stream, Iterator):
         raise ValueError("stream must give its examples more than once, and an Iterator does not: use crossprop.run")
     check_fit(learners, stream)
-    layers = max(len(each.network.sizes) for each in learners.values())
+    layers = max(len(each.network.hidden) for each in learners.values())
     if layers > MOST_LAYERS:
         raise ValueError(f"hidden must have at most {MOST_LAYERS} layers in the lab, got {layers}: use crossprop.run")
     steps = _steps(stream, table.get("steps"))

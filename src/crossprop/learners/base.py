@@ -25,9 +25,9 @@ from crossprop.hyperparameters import (
     hyperparameter,  # noqa: F401  # pyright: ignore[reportUnusedImport]
 )
 from crossprop.learners.calling import compiled_method
-from crossprop.learners.credit import Credit, Outcome, Replaced, Shapes, State, Units
+from crossprop.learners.credit import Credit, Layer, Outcome, Replaced, Shapes, State, Units
 from crossprop.learners.layer_update import answer
-from crossprop.learners.unit_major import Layer, Stack, joined, to_state, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.learners.whole_network import all_weights
 from crossprop.network import Network
@@ -102,9 +102,9 @@ class CreditRule(Learner):
         check.number("step_size", self.step_size, above=0)
         check.choice("layers", self.layers, ("top", "all"))
         own = self.incoming_step_size
-        if isinstance(own, tuple) and len(own) != len(self.network.sizes):
+        if isinstance(own, tuple) and len(own) != len(self.network.hidden):
             raise ValueError(
-                f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.sizes)}, "
+                f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.hidden)}, "
                 f"got {check.shown(own)}"
             )
         check_optimizer(self.optimizer)
@@ -112,13 +112,13 @@ class CreditRule(Learner):
 
     def by_layer(self) -> "tuple[CreditRule, ...]":
         """The rule as it is to each hidden layer: in a network whose outputs are the layer above, with the step sizes
-        of the two layers' weights. With an int for `network.hidden` it is the rule itself."""
-        if not isinstance(self.network.hidden, tuple):
+        of the two layers' weights. In a network with one hidden layer it is the rule itself."""
+        if len(self.network.hidden) == 1:
             return (self,)
         from crossprop.learners.backprop import Backprop
 
         own = self.incoming_step_size
-        steps = own if isinstance(own, tuple) else [first_set(own, self.step_size)] * len(self.network.sizes)
+        steps = own if isinstance(own, tuple) else [first_set(own, self.step_size)] * len(self.network.hidden)
         above = [*steps, self.step_size][1:]
         rules: list[CreditRule] = [
             replace(self, network=network, step_size=after, incoming_step_size=step)
@@ -136,63 +136,53 @@ class CreditRule(Learner):
             check_memory(f"the state of this {type(self).__name__}", state_bytes(self))
         weights_key, signs_key = jax.random.split(key)
         incoming, outgoing = self.network.init(weights_key)
-        weights = incoming if isinstance(incoming, tuple) else (incoming,)
-        rules = self.by_layer()
+        outgoing, rules, whole = outgoing.T, self.by_layer(), self.network_optimizer()
         signs_keys = [signs_key] if len(rules) == 1 else jax.random.split(signs_key, max(len(rules), 1))
         layers = []
-        for rule, own, own_key in zip(rules, weights, signs_keys[: len(rules)], strict=True):
+        for rule, weights, layer_key in zip(rules, incoming, signs_keys[: len(rules)], strict=True):
             shapes = rule.shapes()
-            memory = None if shapes.memory is None else jnp.zeros(shapes.memory, own.dtype)
-            signs = None if shapes.signs is None else _signs(own_key, shapes.signs, own.dtype)
-            optimizer = None if self.network_optimizer() else rule.incoming_optimizer().init(own)
-            layers.append(Layer(own, memory, signs, optimizer))
-        state = joined(self.network, layers, outgoing, None)
-        return state._replace(**self._initial_optimizer(state, key), replacement=self._initial_replacement(key))
+            memory = None if shapes.memory is None else jnp.zeros(shapes.memory, weights.dtype)
+            signs = None if shapes.signs is None else _signs(layer_key, shapes.signs, weights.dtype)
+            optimizer = None if whole else rule.incoming_optimizer().init(weights)
+            layers.append(Layer(weights, memory, signs, optimizer))
+        state = State(tuple(layers), outgoing, None, None, self._initial_replacement(key))
+        if whole is None:
+            return state._replace(optimizer=self.outgoing_optimizer().init(outgoing))
+        optimizer = whole(self.step_sizes()).init(all_weights(Stack.of(self), state))
+        steps_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in whole.needs else None
+        return state._replace(optimizer=optimizer, key=steps_key)
 
     def _initial_replacement(self, key: Array) -> Replaced | None:
         if self.replacement is None:
             return None
         memories: list[Any] = [self.replacement.init(layer) for layer in self.network.layers()]
-        memory = tuple(memories) if isinstance(self.network.hidden, tuple) else memories[0]
-        return Replaced(jax.random.fold_in(key, KEY_OF_REPLACEMENTS), memory)
-
-    def _initial_optimizer(self, state: State, key: Array) -> dict[str, Any]:
-        incoming, _ = state.optimizer
-        if (whole := self.network_optimizer()) is None:
-            return {"optimizer": (incoming, self.outgoing_optimizer().init(state.outgoing.T))}
-        optimizer = whole(self.step_sizes()).init(all_weights(Stack.of(self), to_unit_major(state)))
-        own_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in whole.needs else None
-        return {"optimizer": (incoming, optimizer), "key": own_key}
+        return Replaced(jax.random.fold_in(key, KEY_OF_REPLACEMENTS), tuple(memories))
 
     @compiled_method
     def predict(self, state: State, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         """The linear outputs for one example, before any softmax."""
-        inputs = self.network.with_constant(x.astype(state.outgoing.dtype))
-        return answer(Stack.of(self), to_unit_major(state), inputs)
+        return answer(Stack.of(self), state, self.network.with_constant(x.astype(state.outgoing.dtype)))
 
     @compiled_method
     def update(self, state: State, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[State, Outcome]:
         """Learns from one example. Lists will do for arrays, and the number of a class for a one-hot `y`."""
         dtype = state.outgoing.dtype
-        inputs = self.network.with_constant(x.astype(dtype))
-        work, outcome = learn(Stack.of(self), to_unit_major(state), inputs, y.astype(dtype))
-        return to_state(self.network, work), outcome
+        return learn(Stack.of(self), state, self.network.with_constant(x.astype(dtype)), y.astype(dtype))
 
     def weights(self, state: State) -> dict[str, Array]:
         """The incoming weights of all hidden layers and the outgoing weights, without biases."""
         network = self.network
-        outgoing = state.outgoing[: network.units]
-        if not isinstance(state.incoming, tuple):
-            return {"incoming": state.incoming[: network.inputs], "outgoing": outgoing}
-        rows = (network.inputs, *network.sizes)
-        flat = [own[:fan_in].ravel() for own, fan_in in zip(state.incoming, rows, strict=False)]
+        rows = (network.inputs, *network.hidden)
+        flat = [weights[:fan_in].ravel() for weights, fan_in in zip(state.incoming, rows, strict=False)]
+        outgoing = state.outgoing[:, : network.units]
         return {"incoming": jnp.concatenate(flat) if flat else jnp.zeros(0, outgoing.dtype), "outgoing": outgoing}
 
     def own_step_size(self) -> Hyperparameter:
         """The step size of the incoming weights of one hidden layer."""
-        own = self.incoming_step_size
-        assert not isinstance(own, tuple), "by_layer gives every layer its own"
-        return first_set(own, self.step_size)
+        given = self.incoming_step_size
+        if isinstance(given, tuple):
+            (given,) = given  # in a deep network `by_layer` gives every layer its own
+        return first_set(given, self.step_size)
 
     def network_optimizer(self) -> NetworkOptimizer | None:
         """The optimizer, if it sees all weights of the network at once."""
@@ -221,7 +211,7 @@ def check_replacement(replacement: Any, network: Network) -> None:
             "replacement must be None, a name, or a replacement such as crossprop.ContinualReplacement(rate=1e-4), "
             f"got {check.shown(replacement)}"
         )
-    if not network.sizes:
+    if not network.hidden:
         raise ValueError(f"replacement must be None where there are no hidden units, got {check.shown(replacement)}")
 
 
@@ -238,7 +228,10 @@ def _state_bytes(structure: Any, dtype: Any) -> int:
 
 def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:
     """Random signs; with one output there is nothing to project, and they are all +1."""
-    return jnp.ones(shape, dtype) if shape[2] == 1 else jax.random.rademacher(key, shape, dtype)
+    projections, outputs, units = shape
+    if outputs == 1:
+        return jnp.ones(shape, dtype)
+    return jnp.swapaxes(jax.random.rademacher(key, (projections, units, outputs), dtype), 1, 2)
 
 
 def first_set(*values: Hyperparameter | None) -> Hyperparameter:

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import optax
 from jaxtyping import Array, Float, Key
 
 
@@ -13,26 +12,46 @@ class Outcome(NamedTuple):
     outputs: Float[Array, " outputs"]
 
 
-class State(NamedTuple):
-    """Everything that a credit rule changes, and the fixed signs of projected crossprop.
+class Layer(NamedTuple):
+    """The weights into a hidden layer and what its rule keeps with them. Hidden units come last in every shape.
 
-    With a tuple for `network.hidden`, `incoming`, `memory`, `signs` and `optimizer[0]` are tuples too, one entry per
-    hidden layer, of the shapes below; `outputs` are then the units of the layer above. A layer that keeps no memory has
-    None there, and so has `memory` itself if no layer keeps one.
+    Engines have their own arrays in these places: GPU programs tuples of padded pieces, the chunked engine the first
+    layer's transposed.
     """
 
-    incoming: Float[Array, "fan_in hidden"] | tuple[Array, ...]
-    outgoing: Float[Array, "features outputs"]
-    memory: Array | tuple[Array | None, ...] | None
-    """`(fan_in, hidden, memories)` or `(hidden, outputs)`"""
-    signs: Float[Array, "projections hidden outputs"] | tuple[Array | None, ...] | None
-    optimizer: tuple[Any, optax.OptState]
-    """Its state for the incoming weights, and for the outgoing weights transposed. An optimizer that sees the whole
-    network has None for the incoming weights, and one state for all, of `(*incoming, outgoing transposed)`."""
-    key: Key[Array, ""] | None = None
-    """The key of a learner that needs randomness."""
+    weights: Any
+    """`(fan_in, hidden)`"""
+    memory: Any
+    """Memory matrices `(memories, fan_in, hidden)`, a memory at the units `(outputs, hidden)`, or None. `outputs` are
+    the units of the layer above."""
+    signs: Any
+    """`(projections, outputs, hidden)`, the fixed signs of projected crossprop, or None."""
+    optimizer: Any
+    """The optimizer's state for the weights; None if the optimizer sees the whole network."""
+
+
+class State(NamedTuple):
+    """Everything that a credit rule changes, and the fixed signs of projected crossprop."""
+
+    layers: tuple[Layer, ...]
+    """The hidden layers, the one above the inputs first."""
+    outgoing: Any
+    """`(outputs, features)`"""
+    optimizer: Any
+    """The optimizer's state for the outgoing weights; for all weights if the optimizer sees the whole network."""
+    key: Any = None
+    """The key of an optimizer that draws noise."""
     replacement: "Replaced | None" = None
     """What the replacement keeps, if units are replaced."""
+
+    @property
+    def incoming(self) -> tuple[Array, ...]:
+        """The weights into every hidden layer."""
+        return tuple(layer.weights for layer in self.layers)
+
+    def with_first(self, first: Layer) -> "State":
+        """A copy with another first layer."""
+        return self._replace(layers=(first, *self.layers[1:]))
 
 
 class Replaced(NamedTuple):
@@ -40,8 +59,8 @@ class Replaced(NamedTuple):
 
     key: Key[Array, ""]
     """For the new weights."""
-    memory: Any
-    """As `Replacement.init` gives it; with a tuple for `network.hidden` a tuple of these, one per hidden layer."""
+    memory: tuple[Any, ...]
+    """What `Replacement.init` gives, one per hidden layer."""
 
 
 class Units(NamedTuple):
@@ -93,11 +112,11 @@ class Shapes(NamedTuple):
     """What a rule keeps besides the weights; None is nothing."""
 
     memory: tuple[int, int, int] | tuple[int, int] | None = None
-    """`(fan_in, hidden, memories)` for memory matrices, `(hidden, outputs)` for a memory at the units."""
+    """`(memories, fan_in, hidden)` for memory matrices, `(outputs, hidden)` for a memory at the units."""
     signs: tuple[int, int, int] | None = None
-    """`(projections, hidden, outputs)` for fixed random signs."""
+    """`(projections, outputs, hidden)` for fixed random signs."""
 
     @property
     def matrices(self) -> int:
         """The number of memory matrices, each shaped like U."""
-        return self.memory[2] if self.memory is not None and len(self.memory) == 3 else 0
+        return self.memory[0] if self.memory is not None and len(self.memory) == 3 else 0

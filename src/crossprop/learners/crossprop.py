@@ -91,6 +91,6 @@ class Crossprop(CreditRule):
     def shapes(self) -> Shapes:
         net, projections = self.network, self.projections
         return Shapes(
-            memory=(net.fan_in, net.units, projections or net.outputs),
-            signs=None if projections is None else (projections, net.units, net.outputs),
+            memory=(projections or net.outputs, net.fan_in, net.units),
+            signs=None if projections is None else (projections, net.outputs, net.units),
         )

@@ -66,4 +66,4 @@ class CrosspropApprox(CreditRule):
         )
 
     def shapes(self) -> Shapes:
-        return Shapes(memory=(self.network.units, self.network.outputs))
+        return Shapes(memory=(self.network.outputs, self.network.units))

@@ -54,4 +54,4 @@ class CrosspropSum(CreditRule):
         )
 
     def shapes(self) -> Shapes:
-        return Shapes(memory=(self.network.fan_in, self.network.units, self.network.outputs))
+        return Shapes(memory=(self.network.outputs, self.network.fan_in, self.network.units))

@@ -60,4 +60,4 @@ class Foresight(CreditRule):
         )
 
     def shapes(self) -> Shapes:
-        return Shapes(memory=(self.network.units, self.network.outputs))
+        return Shapes(memory=(self.network.outputs, self.network.units))

@@ -1,20 +1,19 @@
 """Hindsight, which credits every example once more some steps later, and its control, backprop with replay."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int, Key
 
 from crossprop.hyperparameters import hyperparameter, incoming_step_size_field, step_size_field
 from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import CreditRule, Hyperparameter, Learner, Outcome, State
 from crossprop.learners.calling import compiled_method
-from crossprop.learners.credit import Replaced
+from crossprop.learners.credit import Layer
 from crossprop.learners.layer_update import answer
-from crossprop.learners.unit_major import Stack, to_state, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.whole_network import learn_at_once
 from crossprop.network import Network
 from crossprop.optimizers.base import Optimizer, optimizer_field
@@ -22,39 +21,37 @@ from crossprop.replacements import Replacement, replacement_field
 
 
 class LateState(NamedTuple):
-    """The weights and optimizers as in `State`, and the last examples in a ring."""
+    """The state of backprop, and the last examples in a ring buffer."""
 
-    incoming: Any
-    outgoing: Float[Array, "features outputs"]
-    optimizer: tuple[Any, optax.OptState]
+    backprop: State
     inputs: Float[Array, "delay inputs"]
     kept: Float[Array, "delay outputs"]
     """Errors (`Hindsight`) or targets (`BackpropReplay`)."""
     seen: Int[Array, ""]
     """How many examples came so far."""
-    replacement: Replaced | None = None
-    """What the replacement keeps, if units are replaced."""
-    key: Key[Array, ""] | None = None
-    """The key of an optimizer that draws noise."""
 
     @property
-    def plain(self) -> State:
-        """The part of it that backprop uses."""
-        return State(self.incoming, self.outgoing, None, None, self.optimizer, self.key, self.replacement)
+    def incoming(self) -> tuple[Array, ...]:
+        """The weights into every hidden layer."""
+        return self.backprop.incoming
+
+    @property
+    def outgoing(self) -> Array:
+        """The weights into the outputs."""
+        return self.backprop.outgoing
 
     @property
     def slot(self) -> Array:
-        """Where the oldest example is, and the next one goes."""
+        """Index of the oldest example, which the next one replaces."""
         return self.seen % len(self.inputs)
 
     def after(self, learned: State, again: State, x: Array, kept: Array) -> "LateState":
         """The next state: `learned`, or `again` once the ring is full, with an example put into the ring."""
         full = self.seen >= len(self.inputs)
         replaced, learned, again = learned.replacement, *(each._replace(replacement=None) for each in (learned, again))
-        plain: State = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
+        backprop: State = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
         ring = self.inputs.at[self.slot].set(x), self.kept.at[self.slot].set(kept)
-        weights = plain.incoming, plain.outgoing, plain.optimizer
-        return LateState(*weights, *ring, self.seen + 1, replaced, plain.key)
+        return LateState(backprop._replace(replacement=replaced), *ring, self.seen + 1)
 
 
 class _Late(Learner):
@@ -79,17 +76,16 @@ class _Late(Learner):
         """The state before the first example; one key gives every learner of a network the same weights."""
         plain, sizes = self._backprop().init(key), (self.network.inputs, self.network.outputs)
         inputs, kept = (jnp.zeros((self.delay, size), plain.outgoing.dtype) for size in sizes)
-        weights = plain.incoming, plain.outgoing, plain.optimizer
-        return LateState(*weights, inputs, kept, jnp.zeros((), jnp.int32), plain.replacement, plain.key)
+        return LateState(plain, inputs, kept, jnp.zeros((), jnp.int32))
 
     @compiled_method
     def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
         """The linear outputs for one example, before any softmax."""
-        return self._backprop().predict(state.plain, x)
+        return self._backprop().predict(state.backprop, x)
 
     def weights(self, state: LateState) -> dict[str, Array]:
         """The incoming weights of all hidden layers and the outgoing weights, without biases."""
-        return self._backprop().weights(state.plain)
+        return self._backprop().weights(state.backprop)
 
 
 class Hindsight(_Late):
@@ -121,32 +117,29 @@ class Hindsight(_Late):
     ) -> tuple[LateState, Outcome]:
         """Learns from one example, and once more from the one `delay` examples ago."""
         x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
-        learned, outcome = self._backprop().update(state.plain, x, y)
+        learned, outcome = self._backprop().update(state.backprop, x, y)
         credited = _credited(self._backprop(), learned, state.inputs[state.slot], state.kept[state.slot])
         return state.after(learned, credited, x, self.network.error(outcome.outputs, y)[1]), outcome
 
 
 def _credited(rule: Backprop, state: State, x: Array, delta: Array) -> State:
     """The state with incoming weights that have followed `delta`, an error at the outputs; the outgoing ones stay."""
-    inputs = rule.network.with_constant(x)
-    outputs = lambda incoming: answer(Stack.of(rule), to_unit_major(state._replace(incoming=incoming)), inputs)
-    if rule.network_optimizer() is not None and rule.network.sizes:
+    stack, inputs = Stack.of(rule), rule.network.with_constant(x)
+
+    def outputs(incoming: tuple[Array, ...]) -> Array:
+        layers = [layer._replace(weights=weights) for layer, weights in zip(state.layers, incoming, strict=True)]
+        return answer(stack, state._replace(layers=tuple(layers)), inputs)
+
+    if rule.network_optimizer() is not None and rule.network.hidden:
         target = delta - rule.network.error(outputs(state.incoming), jnp.zeros_like(delta))[1]  # its error is delta now
-        work, *_ = learn_at_once(Stack.of(rule), to_unit_major(state), inputs, target, hidden_only=True)
-        return to_state(rule.network, work)
-    (direction,) = jax.vjp(outputs, state.incoming)[1](delta)
-    kept, outgoing_optimizer = state.optimizer
-    if not isinstance(state.incoming, tuple):
-        incoming, kept = _stepped(rule, direction, kept, state.incoming)
-    else:
-        moved = list(map(_stepped, rule.by_layer(), direction, kept, state.incoming))
-        incoming, kept = tuple(weights for weights, _ in moved), tuple(own for _, own in moved)
-    return state._replace(incoming=incoming, optimizer=(kept, outgoing_optimizer))
+        return learn_at_once(stack, state, inputs, target, hidden_only=True)[0]
+    (directions,) = jax.vjp(outputs, state.incoming)[1](delta)
+    return state._replace(layers=tuple(map(_stepped, rule.by_layer(), state.layers, directions)))
 
 
-def _stepped(rule: CreditRule, direction: Array, kept: Any, weights: Array) -> tuple[Array, Any]:
-    step, kept = rule.incoming_optimizer().update(-direction, kept, weights)
-    return weights + jnp.asarray(step), kept
+def _stepped(rule: CreditRule, layer: Layer, direction: Array) -> Layer:
+    step, optimizer = rule.incoming_optimizer().update(-direction, layer.optimizer, layer.weights)
+    return layer._replace(weights=layer.weights + jnp.asarray(step), optimizer=optimizer)
 
 
 class BackpropReplay(_Late):
@@ -170,7 +163,7 @@ class BackpropReplay(_Late):
     ) -> tuple[LateState, Outcome]:
         """Learns from one example, and again from the one `delay` examples ago."""
         x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
-        learned, outcome = self._backprop().update(state.plain, x, y)
+        learned, outcome = self._backprop().update(state.backprop, x, y)
         once = replace(self._backprop(), replacement=None)  # units grow older by one with every new example
         again, _ = once.update(learned._replace(replacement=None), state.inputs[state.slot], state.kept[state.slot])
         return state.after(learned, again, x, y), outcome

@@ -1,7 +1,6 @@
 """The parts of an update: the pass upwards, the credit of every hidden layer, what is remembered, and how weights
 move."""
 
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from crossprop.learners.credit import Credit, Units
-from crossprop.learners.unit_major import Arithmetic, Layer, Stack, UnitMajorState
+from crossprop.learners.credit import Credit, Layer, State, Units
+from crossprop.learners.stack import Arithmetic, Stack
 from crossprop.network import Activation
 
 MOST_WRITTEN_OUT = 200
@@ -19,31 +18,31 @@ if TYPE_CHECKING:
     from crossprop.learners.base import CreditRule
 
 
-def answer(stack: Stack, work: UnitMajorState, inputs: Any) -> Array:
+def answer(stack: Stack, state: State, inputs: Any) -> Array:
     """The linear outputs; `inputs` have their constant."""
-    for net, layer in zip(stack.nets, work.layers, strict=True):
+    for net, layer in zip(stack.nets, state.layers, strict=True):
         inputs = net.with_constant(net.activate(net.weigh(inputs, layer.weights)).phi)
-    return stack.top.outputs_of(inputs, work.outgoing)
+    return stack.top.outputs_of(inputs, state.outgoing)
 
 
-def forward(stack: Stack, work: UnitMajorState, z: Array) -> tuple[list[Activation], list[Any]]:
+def forward(stack: Stack, state: State, z: Array) -> tuple[list[Activation], list[Any]]:
     """The units of every hidden layer, and the features that the layer above sees; `z` are the first layer's
     pre-activations."""
     activations, features = [], []
-    for net, above in zip(stack.nets, [*work.layers[1:], None], strict=True):
+    for net, above in zip(stack.nets, [*state.layers[1:], None], strict=True):
         activations.append(net.activate(z))
         features.append(net.with_constant(activations[-1].phi))
         z = z if above is None else net.weigh(features[-1], above.weights)
     return activations, features
 
 
-def credit_layers(stack: Stack, work: UnitMajorState, activations: list[Activation], delta: Array) -> list[Credit]:
+def credit_layers(stack: Stack, state: State, activations: list[Activation], delta: Array) -> list[Credit]:
     """The coefficients for every hidden layer, from the top down."""
     found: list[Credit] = []
-    for at in reversed(range(len(work.layers))):
-        rule, net, layer, units = stack.rules[at], stack.nets[at], work.layers[at], activations[at]
-        top = at == len(work.layers) - 1
-        outgoing = net.without_constant(work.outgoing if top else net.transposed(work.layers[at + 1].weights))
+    for at in reversed(range(len(state.layers))):
+        rule, net, layer, units = stack.rules[at], stack.nets[at], state.layers[at], activations[at]
+        top = at == len(state.layers) - 1
+        outgoing = net.without_constant(state.outgoing if top else net.transposed(state.layers[at + 1].weights))
         memory = None if rule.shapes().matrices else layer.memory
         credit = rule.credit(Units(units.phi, units.slope, outgoing, memory, layer.signs), delta)
         if at > 0:
@@ -84,14 +83,12 @@ def _at_preactivations(net: Arithmetic, credit: Credit, units: Activation) -> Cr
     )
 
 
-def move_outgoing(
-    stack: Stack, work: UnitMajorState, delta: Array, features: Any, loss: Array
-) -> tuple[UnitMajorState, Any]:
+def move_outgoing(stack: Stack, state: State, delta: Array, features: Any, loss: Array) -> tuple[State, Any]:
     """The state with new outgoing weights, and their step."""
     direction = jax.tree.map(lambda part: delta[:, None] * part[None, :], features)
     optimizer = stack.whole.outgoing_optimizer()
-    step, kept = optimizer.update(minus(direction), work.optimizer, work.outgoing, value=loss)
-    return replace(work, outgoing=add(work.outgoing, step), optimizer=kept), step
+    step, kept = optimizer.update(minus(direction), state.optimizer, state.outgoing, value=loss)
+    return state._replace(outgoing=add(state.outgoing, step), optimizer=kept), step
 
 
 def remember(rule: "CreditRule", net: Arithmetic, layer: Layer, credit: Credit, step: Any) -> Layer:
@@ -101,7 +98,7 @@ def remember(rule: "CreditRule", net: Arithmetic, layer: Layer, credit: Credit, 
     memory = credit.unit_memory
     if memory is not None and credit.step_memory is not None:
         memory = memory + credit.step_memory * net.without_constant(jax.tree.map(jnp.asarray, step))
-    return replace(layer, memory=memory)
+    return layer._replace(memory=memory)
 
 
 def move_layer(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
@@ -115,7 +112,7 @@ def move_layer_in_order(rule: "CreditRule", layer: Layer, credit: Credit, inputs
     moved = move_layer(rule, layer, credit, inputs, loss)
     if not rule.shapes().matrices:
         return moved
-    return replace(moved, memory=move_layer(rule, layer, credit, after(moved.weights, inputs), loss).memory)
+    return moved._replace(memory=move_layer(rule, layer, credit, after(moved.weights, inputs), loss).memory)
 
 
 def moved(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> tuple[Layer, Any]:
@@ -127,9 +124,9 @@ def moved(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: A
         return layer, jax.tree.map(jnp.zeros_like, layer.weights)
     direction = reduce(add, directions)
     if rule.optimizer == "sgd":
-        return replace(layer, weights=reduce(add, directions, layer.weights)), direction
+        return layer._replace(weights=reduce(add, directions, layer.weights)), direction
     step, optimizer = rule.incoming_optimizer().update(minus(direction), layer.optimizer, layer.weights, value=loss)
-    return replace(layer, weights=add(layer.weights, step), optimizer=optimizer), step
+    return layer._replace(weights=add(layer.weights, step), optimizer=optimizer), step
 
 
 def directions_of(layer: Layer, credit: Credit, inputs: Any) -> tuple[Layer, list[Any]]:
@@ -138,7 +135,7 @@ def directions_of(layer: Layer, credit: Credit, inputs: Any) -> tuple[Layer, lis
     if credit.from_memory is not None:
         through_memory, memory = _use_memory(credit, inputs, layer.memory)
         directions.append(through_memory)
-        layer = replace(layer, memory=memory)
+        layer = layer._replace(memory=memory)
     if credit.from_input is not None:
         through_input = credit.from_input
         directions.append(jax.tree.map(lambda x: x[:, None] * through_input[None, :], inputs))

@@ -2,7 +2,6 @@
 them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -10,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from crossprop.learners.credit import Replaced
-from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
+from crossprop.learners.credit import Layer, Replaced, State
+from crossprop.learners.stack import Stack
 from crossprop.learners.whole_network import all_weights
 from crossprop.optimizers.base import PartStates
 from crossprop.replacements import Watched
@@ -21,25 +20,25 @@ WIDTH = 32
 """Blocks of rows or columns that are summed at a time, and the least columns of one."""
 
 
-def renewed(stack: Stack, work: UnitMajorState, phis: tuple[Array, ...]) -> UnitMajorState:
+def renewed(stack: Stack, state: State, phis: tuple[Array, ...]) -> State:
     """The state after an example's replacements; `phis` are the units of every hidden layer at that example."""
-    if work.replacement is None:
-        return work
+    if state.replacement is None:
+        return state
     method: Any = stack.whole.replacement
-    key, memories = work.replacement
-    memories = [method.update(memory, _watched(stack, work, at, phis[at])) for at, memory in enumerate(memories)]
+    key, memories = state.replacement
+    memories = [method.update(memory, _watched(stack, state, at, phis[at])) for at, memory in enumerate(memories)]
     for at in range(len(memories)):
-        work, key, memories[at] = _renewed_layer(stack, work, key, memories[at], at)
-    return replace(work, replacement=Replaced(key, tuple(memories)))
+        state, key, memories[at] = _renewed_layer(stack, state, key, memories[at], at)
+    return state._replace(replacement=Replaced(key, tuple(memories)))
 
 
-def _watched(stack: Stack, work: UnitMajorState, at: int, phi: Array) -> Watched:
+def _watched(stack: Stack, state: State, at: int, phi: Array) -> Watched:
     network = stack.rules[at].network
-    incoming = work.layers[at].weights[: network.inputs]
-    if at == len(work.layers) - 1:
-        outgoing = work.outgoing[:, : network.units]
+    incoming = state.layers[at].weights[: network.inputs]
+    if at == len(state.layers) - 1:
+        outgoing = state.outgoing[:, : network.units]
         return Watched(phi, incoming, outgoing, _mean_of_columns(incoming), _mean_of_columns(outgoing))
-    above = work.layers[at + 1].weights[: network.units]
+    above = state.layers[at + 1].weights[: network.units]
     return Watched(phi, incoming, above.T, _mean_of_columns(incoming), _mean_of_rows(above))
 
 
@@ -70,29 +69,29 @@ def _mean_of_rows(weights: Array) -> Array:
     return (sums[0] + sums[1] if rest.shape[1] else sums[0]) / columns
 
 
-def _renewed_layer(stack: Stack, work: UnitMajorState, key: Array, memory: Any, at: int) -> Any:
+def _renewed_layer(stack: Stack, state: State, key: Array, memory: Any, at: int) -> Any:
     """The state, the key and the layer's memory after the replacements that are due."""
     method: Any = stack.whole.replacement
     blank = method.init(stack.rules[at].network)
 
     def renew_one(carry: Any) -> Any:
-        work, key, memory = carry
+        state, key, memory = carry
         key, choice_key, weights_key = jax.random.split(key, 3)
         unit, memory, mean = method.choose(memory, choice_key)
         incoming = stack.whole.network.fresh_unit(weights_key, at, method.redraw)
-        work = _restarted(stack, work, at, unit, mean, incoming.astype(work.outgoing.dtype))
-        return work, key, _from_blank(memory, blank, stack.rules[at].network.units, unit)
+        state = _restarted(stack, state, at, unit, mean, incoming.astype(state.outgoing.dtype))
+        return state, key, _from_blank(memory, blank, stack.rules[at].network.units, unit)
 
-    return lax.while_loop(lambda carry: method.due(carry[2]), renew_one, (work, key, memory))
+    return lax.while_loop(lambda carry: method.due(carry[2]), renew_one, (state, key, memory))
 
 
-def _restarted(stack: Stack, work: UnitMajorState, at: int, unit: Array, mean: Any, incoming: Array) -> Any:
+def _restarted(stack: Stack, state: State, at: int, unit: Array, mean: Any, incoming: Array) -> Any:
     """The state with one unit of a layer started anew."""
-    top, biased, layers = at == len(work.layers) - 1, stack.whole.network.bias, list(work.layers)
+    top, biased, layers = at == len(state.layers) - 1, stack.whole.network.bias, list(state.layers)
     layers[at] = _with_new_part(layers[at], stack.rules[at], unit, incoming, axis=-1)
     if at > 0:
         layers[at - 1] = _without_unit_above(layers[at - 1], stack.rules[at - 1], unit)
-    outgoing = work.outgoing
+    outgoing = state.outgoing
     if top:
         column = lax.dynamic_index_in_dim(outgoing, unit, axis=1, keepdims=False)
         if biased:
@@ -102,10 +101,10 @@ def _restarted(stack: Stack, work: UnitMajorState, at: int, unit: Array, mean: A
         above = layers[at + 1]
         row = lax.dynamic_index_in_dim(above.weights, unit, keepdims=False)
         if biased:
-            above = replace(above, weights=_with_added(above.weights, row * mean, axis=0))
+            above = above._replace(weights=_with_added(above.weights, row * mean, axis=0))
         layers[at + 1] = _with_new_part(above, stack.rules[at + 1], unit, jnp.zeros_like(row), axis=-2)
-    work = replace(work, layers=tuple(layers), outgoing=outgoing)
-    return _with_fresh_optimizers(stack, work, unit, {at: -1, at + 1: -1 if top else -2})
+    state = state._replace(layers=tuple(layers), outgoing=outgoing)
+    return _with_fresh_optimizers(stack, state, unit, {at: -1, at + 1: -1 if top else -2})
 
 
 def _with_added(weights: Array, values: Array, axis: int) -> Array:
@@ -121,7 +120,7 @@ def _with_new_part(layer: Layer, rule: Any, unit: Array, values: Array, axis: in
     weights, memory = _with_part(layer.weights, values, unit, axis), layer.memory
     if memory is not None and (rule.shapes().matrices or axis == -1):
         memory = _with_part(memory, jnp.zeros((), memory.dtype), unit, axis)
-    return replace(layer, weights=weights, memory=memory)
+    return layer._replace(weights=weights, memory=memory)
 
 
 def _without_unit_above(layer: Layer, rule: Any, unit: Array) -> Layer:
@@ -130,25 +129,25 @@ def _without_unit_above(layer: Layer, rule: Any, unit: Array) -> Layer:
     memory, above = layer.memory, rule.network.outputs
     if memory is None or (rule.shapes().signs is not None and above > 1):
         return layer
-    return replace(layer, memory=jnp.zeros_like(memory) if above == 1 else memory.at[unit].set(0))
+    return layer._replace(memory=jnp.zeros_like(memory) if above == 1 else memory.at[unit].set(0))
 
 
-def _with_fresh_optimizers(stack: Stack, work: UnitMajorState, unit: Array, axes: dict[int, int]) -> Any:
+def _with_fresh_optimizers(stack: Stack, state: State, unit: Array, axes: dict[int, int]) -> Any:
     """The state with optimizers as at the start in what they keep for some weights: those of `unit` along an axis of
     each of these matrices, counted from the first layer's weights to the outgoing ones."""
     if (whole := stack.whole.network_optimizer()) is not None:
-        weights = all_weights(stack, work)
+        weights = all_weights(stack, state)
         fresh = whole(stack.whole.step_sizes()).init(weights)
-        return replace(work, optimizer=_restarted_parts(work.optimizer, fresh, weights, unit, axes))
-    layers, top = list(work.layers), work.optimizer
+        return state._replace(optimizer=_restarted_parts(state.optimizer, fresh, weights, unit, axes))
+    layers, top = list(state.layers), state.optimizer
     for at, axis in axes.items():
         restart = lambda now, fresh, axis=axis: _from_part(now, fresh, unit, axis)
         if at == len(layers):
-            top = _fresh(stack.whole.outgoing_optimizer(), top, work.outgoing, restart)
+            top = _fresh(stack.whole.outgoing_optimizer(), top, state.outgoing, restart)
         else:
             optimizer, layer = stack.rules[at].incoming_optimizer(), layers[at]
-            layers[at] = replace(layer, optimizer=_fresh(optimizer, layer.optimizer, layer.weights, restart))
-    return replace(work, layers=tuple(layers), optimizer=top)
+            layers[at] = layer._replace(optimizer=_fresh(optimizer, layer.optimizer, layer.weights, restart))
+    return state._replace(layers=tuple(layers), optimizer=top)
 
 
 def _restarted_parts(kept: Any, fresh: Any, weights: tuple[Any, ...], unit: Array, axes: dict[int, int]) -> Any:

@@ -5,61 +5,60 @@ memory matrices by the coefficients that the first half gave; an engine may do i
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from jax import Array
 
-from crossprop.learners.credit import Credit, Outcome
+from crossprop.learners.credit import Credit, Layer, Outcome, State
 from crossprop.learners.layer_update import credit_layers, credited, forward, move_layer, move_outgoing, moved, remember
 from crossprop.learners.renewal import renewed
-from crossprop.learners.unit_major import Layer, Stack, UnitMajorState
+from crossprop.learners.stack import Stack
 from crossprop.learners.whole_network import learn_at_once
 
 
 def learn(
-    stack: Stack, work: UnitMajorState, inputs: Any, y: Array, move: Callable[..., Layer] = move_layer
-) -> tuple[UnitMajorState, Outcome]:
+    stack: Stack, state: State, inputs: Any, y: Array, move: Callable[..., Layer] = move_layer
+) -> tuple[State, Outcome]:
     """A whole update; `inputs` have their constant. An engine may have its own way to `move` the first layer."""
     if stack.whole.network_optimizer() is not None:
-        work, outcome, phis = learn_at_once(stack, work, inputs, y)
-        return renewed(stack, work, phis), outcome
-    if not work.layers:
-        return _learn_linear(stack, work, inputs, y)
-    z = stack.nets[0].weigh(inputs, work.layers[0].weights)
-    work, credit, outcome, phis = respond_and_show(stack, work, z, y)
-    work = work.with_first(move(stack.rules[0], work.layers[0], credit, inputs, outcome.loss))
-    return renewed(stack, work, phis), outcome
+        state, outcome, phis = learn_at_once(stack, state, inputs, y)
+        return renewed(stack, state, phis), outcome
+    if not state.layers:
+        return _learn_linear(stack, state, inputs, y)
+    z = stack.nets[0].weigh(inputs, state.layers[0].weights)
+    state, credit, outcome, phis = respond_and_show(stack, state, z, y)
+    state = state.with_first(move(stack.rules[0], state.layers[0], credit, inputs, outcome.loss))
+    return renewed(stack, state, phis), outcome
 
 
-def _learn_linear(stack: Stack, work: UnitMajorState, inputs: Any, y: Array) -> tuple[UnitMajorState, Outcome]:
-    outputs = stack.top.outputs_of(inputs, work.outgoing)
+def _learn_linear(stack: Stack, state: State, inputs: Any, y: Array) -> tuple[State, Outcome]:
+    outputs = stack.top.outputs_of(inputs, state.outgoing)
     loss, delta = stack.top.error(outputs, y)
-    return move_outgoing(stack, work, delta, inputs, loss)[0], Outcome(loss, outputs)
+    return move_outgoing(stack, state, delta, inputs, loss)[0], Outcome(loss, outputs)
 
 
-def respond(stack: Stack, work: UnitMajorState, z: Array, y: Array) -> tuple[UnitMajorState, Credit, Outcome]:
+def respond(stack: Stack, state: State, z: Array, y: Array) -> tuple[State, Credit, Outcome]:
     """The first half of an update: all is new but the first layer's weights and memory matrices, which still have to
     follow `credit`."""
-    return respond_and_show(stack, work, z, y)[:3]
+    return respond_and_show(stack, state, z, y)[:3]
 
 
 def respond_and_show(
-    stack: Stack, work: UnitMajorState, z: Array, y: Array
-) -> tuple[UnitMajorState, Credit, Outcome, tuple[Array, ...]]:
+    stack: Stack, state: State, z: Array, y: Array
+) -> tuple[State, Credit, Outcome, tuple[Array, ...]]:
     """`respond`, and the units of every hidden layer where units are replaced."""
-    activations, features = forward(stack, work, z)
-    outputs = stack.top.outputs_of(features[-1], work.outgoing)
+    activations, features = forward(stack, state, z)
+    outputs = stack.top.outputs_of(features[-1], state.outgoing)
     loss, delta = stack.top.error(outputs, y)
-    credits = credit_layers(stack, work, activations, delta)
+    credits = credit_layers(stack, state, activations, delta)
     features = credited(features, credits)
-    work, step = move_outgoing(stack, work, delta, features[-1], loss)
-    layers = list(work.layers)
+    state, step = move_outgoing(stack, state, delta, features[-1], loss)
+    layers = list(state.layers)
     for at in reversed(range(len(layers))):
         layers[at] = remember(stack.rules[at], stack.nets[at], layers[at], credits[at], step)
         if at > 0:
             layers[at], move = moved(stack.rules[at], layers[at], credits[at], features[at - 1], loss)
             step = stack.nets[at - 1].transposed(move)
     still_to_follow = credits[0]._replace(unit_memory=None, step_memory=None, error=None)
-    phis = () if work.replacement is None else tuple(units.phi for units in activations)
-    return replace(work, layers=tuple(layers)), still_to_follow, Outcome(loss, outputs), phis
+    phis = () if state.replacement is None else tuple(units.phi for units in activations)
+    return state._replace(layers=tuple(layers)), still_to_follow, Outcome(loss, outputs), phis

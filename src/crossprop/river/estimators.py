@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -295,5 +296,5 @@ def _placed(old: Any, new: Any, constant: int | None) -> Any:
 def _with_biases(state: Any, outputs: Any, value: float) -> Any:
     """The state with other biases of some outputs."""
     outgoing = np.array(state.outgoing)
-    outgoing[-1, outputs] = value
-    return state._replace(outgoing=jnp.asarray(outgoing))
+    outgoing[outputs, -1] = value
+    return eqx.tree_at(lambda state: state.outgoing, state, jnp.asarray(outgoing))

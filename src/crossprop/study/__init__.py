@@ -160,7 +160,7 @@ class Study:
             "version": self._version + reduced,
             "stream": f"{type(stream).__name__}, tasks {stream.tasks}, {stream.steps // len(stream.tasks):,} examples "
             "per task",
-            "hidden units": " and ".join(map(str, network.sizes)),
+            "hidden units": " and ".join(map(str, network.hidden)),
             "grid": f"{sum(each.tried for each in swept):,} settings in total, "
             f"{plural(len(swept[0].grid.seeds), 'seed')} each{refined}",
             "evaluation": f"{results[MAIN].sweep.best.sizes['seed']} fresh seeds of each learner's best setting",

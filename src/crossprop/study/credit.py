@@ -65,7 +65,7 @@ class Setting(NamedTuple):
         }
         if net.outputs > 1:
             learners["crossprop-projected"] = Crossprop(net, projections=1, **sizes)
-        if isinstance(net.hidden, tuple):
+        if len(net.hidden) > 1:
             learners["crossprop, all layers"] = Crossprop(net, layers="all", **sizes)
             learners["crossprop-sum, all layers"] = CrosspropSum(net, layers="all", **sizes)
             learners["foresight, top layer"] = Foresight(net, layers="top", **sizes)

@@ -199,8 +199,8 @@ def _facts(found: Mapping[str, Found], version: str, seeds: int) -> dict[str, st
     for each in found.values():
         title, network, stream, step_size, incoming, every = each.setting
         facts[title] = (
-            f"{type(stream).__name__}, {stream.steps:,} examples, windows of {every}; {network.inputs} inputs, hidden "
-            f"{network.hidden}, {network.outputs} outputs, {network.activation}; step sizes {step_size:g} of W and "
-            f"{incoming:g} of U"
+            f"{type(stream).__name__}, {stream.steps:,} examples, windows of {every}; {network.inputs} inputs, "
+            f"{' and '.join(map(str, network.hidden))} hidden units, {network.outputs} outputs, {network.activation}; "
+            f"step sizes {step_size:g} of W and {incoming:g} of U"
         )
     return facts | machine()

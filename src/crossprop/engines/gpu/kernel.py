@@ -23,7 +23,6 @@ from crossprop.engines.protocol import Batch, Session
 from crossprop.engines.segments import most_windows
 from crossprop.engines.session import Progress, SegmentedSession, whole_windows
 from crossprop.learners.base import CreditRule, Learner, State
-from crossprop.learners.unit_major import UnitMajorState
 from crossprop.learners.update import learn
 from crossprop.network import float_type
 from crossprop.optimizers.base import OPTIMIZERS
@@ -46,7 +45,7 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
         return f"the kernel engine needs {lacks}"
     if not isinstance(learner, CreditRule):
         return f"the kernel engine needs a credit rule, a CreditRule, got {type(learner).__name__}"
-    if not learner.network.sizes:
+    if not learner.network.hidden:
         return "the kernel engine needs a hidden layer, got hidden=()"
     if learner.replacement is not None:
         return f"the kernel engine keeps all units, got replacement={learner.replacement!r}"
@@ -115,7 +114,7 @@ class KernelSession(SegmentedSession):
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
 
-def initial_weights(initial: UnitMajorState) -> tuple[Any, Any]:
+def initial_weights(initial: State) -> tuple[Any, Any]:
     """The incoming weights of every hidden layer, and the outgoing weights."""
     return tuple(layer.weights for layer in initial.layers), initial.outgoing
 
@@ -126,7 +125,7 @@ def initial_weights(initial: UnitMajorState) -> tuple[Any, Any]:
 def _warps(rule: CreditRule) -> int:
     """How many groups of 32 threads share a run: few wait less for each other, many have more registers, which a deep
     network needs for both layers at once."""
-    threads = state_numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.sizes) == 1 else NUMBERS_PER_THREAD_DEEP)
+    threads = state_numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.hidden) == 1 else NUMBERS_PER_THREAD_DEEP)
     return int(np.clip(layout.power(int(np.ceil(threads / 32))), 1, 16))
 
 

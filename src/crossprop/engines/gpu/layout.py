@@ -20,7 +20,8 @@ from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
 from crossprop.engines.session import Progress
 from crossprop.learners.base import CreditRule, State
-from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_state, to_unit_major
+from crossprop.learners.credit import Layer
+from crossprop.learners.stack import Stack
 from crossprop.network import Activation, Network, float_type
 
 NEVER = -1e30
@@ -63,7 +64,7 @@ def pieces(rule: CreditRule) -> list[slice]:
     register of every thread, so that fewer runs fit on chip, unless the rest of their state limits them already.
     """
     network = rule.network
-    much = len(network.sizes) == 1 and moves(rule) and (rule.optimizer != "sgd" or rule.shapes().matrices > 0)
+    much = len(network.hidden) == 1 and moves(rule) and (rule.optimizer != "sgd" or rule.shapes().matrices > 0)
     bits = reversed(range(network.inputs.bit_length()))
     sizes = [1 << bit for bit in bits if network.inputs >> bit & 1]
     if much and network.inputs <= MOST_SINGLE_ROWS:
@@ -150,17 +151,17 @@ def _state_numbers(structure: Any) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(work))
 
 
-def in_pieces(rule: CreditRule, state: State) -> UnitMajorState:
+def in_pieces(rule: CreditRule, state: State) -> State:
     """A state in the kernel's layout."""
-    return split_work(rule, to_unit_major(state), pieces(rule))
+    return split_work(rule, state, pieces(rule))
 
 
-def out_of_pieces(rule: CreditRule, work: UnitMajorState) -> State:
+def out_of_pieces(rule: CreditRule, work: State) -> State:
     """The public state of a run in the kernel's layout."""
-    return to_state(rule.network, joined_work(rule, work, pieces(rule)))
+    return joined_work(rule, work, pieces(rule))
 
 
-def split_work(rule: CreditRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
+def split_work(rule: CreditRule, work: State, first_rows: list[slice]) -> State:
     """A state in pieces and with padding; the first layer's matrices are cut into these rows."""
     layers = []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
@@ -174,10 +175,10 @@ def split_work(rule: CreditRule, work: UnitMajorState, first_rows: list[slice]) 
         layers.append(Layer(split(layer.weights), memory, signs, keeps))
     split_outgoing = partial(_split_outgoing, rule.network)
     optimizer = _map_like(work.outgoing, split_outgoing, work.optimizer)
-    return UnitMajorState(tuple(layers), split_outgoing(work.outgoing), optimizer)
+    return State(tuple(layers), split_outgoing(work.outgoing), optimizer)
 
 
-def joined_work(rule: CreditRule, work: UnitMajorState, first_rows: list[slice]) -> UnitMajorState:
+def joined_work(rule: CreditRule, work: State, first_rows: list[slice]) -> State:
     """What `split_work` was given."""
     layers = []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
@@ -195,7 +196,7 @@ def joined_work(rule: CreditRule, work: UnitMajorState, first_rows: list[slice])
         layers.append(Layer(weights, memory, signs, keeps))
     network = rule.network
     join_outgoing = lambda parts: jnp.concatenate([parts[0][:, : network.units], *parts[1:]], axis=1)[: network.outputs]
-    return UnitMajorState(tuple(layers), join_outgoing(work.outgoing), _map_pieces(join_outgoing, work.optimizer))
+    return State(tuple(layers), join_outgoing(work.outgoing), _map_pieces(join_outgoing, work.optimizer))
 
 
 def _row_pieces(network: Network) -> list[slice]:
@@ -240,18 +241,18 @@ def _map_pieces(join: Any, optimizer: Any) -> Any:
 
 
 @program
-def entered(rule: CreditRule, numbers: jax.Array, states: State) -> UnitMajorState:
+def entered(rule: CreditRule, numbers: jax.Array, states: State) -> State:
     """States of several runs in the kernel's layout."""
     return jax.vmap(lambda own, state: in_pieces(with_numbers(rule, own), state))(numbers, states)
 
 
 @program
-def left(rule: CreditRule, numbers: jax.Array, work: UnitMajorState) -> State:
+def left(rule: CreditRule, numbers: jax.Array, work: State) -> State:
     """The public states of several runs."""
     return jax.vmap(lambda own, one: out_of_pieces(with_numbers(rule, own), one))(numbers, work)
 
 
-def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, OfRuns]:
+def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[State, OfRuns]:
     """The distinct initial states; and what each run has of its own, filled up to a power of two."""
     rule, count = runs[0].learner, power(len(runs))
     assert isinstance(rule, CreditRule)
@@ -275,10 +276,10 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[UnitMajorState, Of
 
 
 @program
-def _initials(rule: CreditRule, numbers: jax.Array, keys: jax.Array) -> UnitMajorState:
+def _initials(rule: CreditRule, numbers: jax.Array, keys: jax.Array) -> State:
     """The states of several runs before their first example."""
 
-    def one(own: jax.Array, key: jax.Array) -> UnitMajorState:
+    def one(own: jax.Array, key: jax.Array) -> State:
         mine = with_numbers(rule, own)
         return in_pieces(mine, mine.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
 
@@ -291,7 +292,7 @@ def with_numbers(rule: CreditRule, numbers: Any) -> CreditRule:
 
 
 @program
-def begin(initial: UnitMajorState, own: OfRuns) -> Progress:
+def begin(initial: State, own: OfRuns) -> Progress:
     """All runs before their first example."""
     work = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)
     return Progress(work, jnp.full(len(own.place), -1, jnp.int32))

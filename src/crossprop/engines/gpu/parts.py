@@ -10,7 +10,6 @@ second layer, with the weights into and out of them, and all repeat the work of 
 exchange their shares of the outputs, and of the first layer's credit.
 """
 
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -34,11 +33,12 @@ from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own,
 from crossprop.engines.gpu.support import triton
 from crossprop.engines.segments import moves
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import Credit, CreditRule, Learner
+from crossprop.learners.base import Credit, CreditRule, Learner, State
+from crossprop.learners.credit import Layer
 from crossprop.learners.crossprop_approx import CrosspropApprox
 from crossprop.learners.foresight import Foresight
 from crossprop.learners.layer_update import move_layer
-from crossprop.learners.unit_major import Layer, Stack, UnitMajorState, to_unit_major
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.network import float_type
 from crossprop.optimizers.base import OPTIMIZERS
@@ -85,35 +85,35 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
     if row + rest > MOST_NUMBERS:
         return None
     rows = next((rows for rows in (8, 4, 2) if rows <= MOST_ROWS and rows * row <= MOST_NUMBERS_OF_ROWS), 1)
-    threads = max((rows * row + rest) / NUMBERS_PER_THREAD, power(learner.network.sizes[0]) / UNITS_PER_THREAD)
+    threads = max((rows * row + rest) / NUMBERS_PER_THREAD, power(learner.network.hidden[0]) / UNITS_PER_THREAD)
     return Tiling(rows, min(power(int(np.ceil(threads / 32))), MOST_WARPS), programs, interpret)
 
 
 def _programs(learner: CreditRule, numbers: int) -> int:
     """How many programs share a run with so many numbers above the first layer's rows."""
     network = learner.network
-    if len(network.sizes) != 2 or network.layer_norm or not support.may_wait():
+    if len(network.hidden) != 2 or network.layer_norm or not support.may_wait():
         return 1
     if not all(type(rule) in ADD_UP for rule in learner.by_layer()):
         return 1
-    most = min(support.multiprocessors(), power(network.sizes[1]) // FEWEST_UNITS)
+    most = min(support.multiprocessors(), power(network.hidden[1]) // FEWEST_UNITS)
     programs = min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
-    return programs if programs * power(network.sizes[0]) <= MOST_EXCHANGED else 1
+    return programs if programs * power(network.hidden[0]) <= MOST_EXCHANGED else 1
 
 
 @lru_cache(256)
 def _numbers(structure: Any) -> tuple[int, int]:
     """How many numbers a program keeps, with padding: for each row, and besides."""
     rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: split_work(rule, to_unit_major(rule.init(jax.random.key(0))), [slice(0, 1)]))
+    work = jax.eval_shape(lambda: split_work(rule, rule.init(jax.random.key(0)), [slice(0, 1)]))
     size = lambda part: sum(leaf.size for leaf in jax.tree.leaves(part))
     rows, above = _apart(rule, work)
     return size(rows), size(above)
 
 
 def run_part(
-    tiling: Tiling, learner: CreditRule, work: UnitMajorState, gram: jax.Array, y: jax.Array, count: Any, idle: Any
-) -> tuple[UnitMajorState, Credit, jax.Array]:
+    tiling: Tiling, learner: CreditRule, work: State, gram: jax.Array, y: jax.Array, count: Any, idle: Any
+) -> tuple[State, Credit, jax.Array]:
     """The first `count` examples of a part, whose first layer has a row for each example.
 
     The state above the first layer's matrices, the coefficients, and the outputs. After the first `count` examples the
@@ -127,7 +127,7 @@ def run_part(
     targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
     size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
     given = (numbers, jnp.asarray(count, jnp.int32), size_or_none, gram, targets, rows, above)
-    units = power(network.sizes[0])
+    units = power(network.hidden[0])
     stack, z = padded_stack(learner), jax.ShapeDtypeStruct((units,), y.dtype)
     _, credit, outcome = jax.eval_shape(partial(respond, stack), above, z, targets[0])
     array = lambda *shape: jax.ShapeDtypeStruct(shape, y.dtype)
@@ -158,7 +158,7 @@ def run_part(
     )(*leaves)
     _, above, credits, outputs, _ = jax.tree.unflatten(made_structure, found)
     after = joined_work(learner, _together(learner, rows, above), first_rows)
-    first = replace(work.layers[0], memory=after.layers[0].memory)
+    first = work.layers[0]._replace(memory=after.layers[0].memory)
     credits = jax.tree.map(lambda of_programs: of_programs[0], credits)
     return after.with_first(first), credits, outputs[:, : network.outputs]
 
@@ -175,7 +175,7 @@ def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None
     moved = fma_rewritten(move, use)
     end = count[...]
     number = pl.program_id(0) if tiling.programs > 1 else 0
-    units = power(rule.network.sizes[-1]) // tiling.programs
+    units = power(rule.network.hidden[-1]) // tiling.programs
     own_units, axes = pl.ds(number * units, units), axes_of_units(above, units * tiling.programs)
 
     def stack_at(step: Any) -> Stack:
@@ -192,7 +192,7 @@ def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None
         def _() -> None:
             outputs[step] = values
 
-    def one_group(number_of_group: Any, above: UnitMajorState) -> UnitMajorState:
+    def one_group(number_of_group: Any, above: State) -> State:
         begin = number_of_group * group
         own = jax.tree.map(lambda ref: _rows_of(ref, begin, group), rows)
 
@@ -246,7 +246,7 @@ def _write(refs: Any, values: Any) -> None:
         ref[...] = value
 
 
-def _apart(rule: CreditRule, work: UnitMajorState) -> tuple[Layer, UnitMajorState]:
+def _apart(rule: CreditRule, work: State) -> tuple[Layer, State]:
     """The matrices that have a row for each example, and the rest."""
     first, has_matrices = work.layers[0], rule.by_layer()[0].shapes().matrices > 0
     rows = Layer(first.weights, first.memory if has_matrices else None, None, first.optimizer)
@@ -254,10 +254,10 @@ def _apart(rule: CreditRule, work: UnitMajorState) -> tuple[Layer, UnitMajorStat
     return rows, work.with_first(rest)
 
 
-def _together(rule: CreditRule, rows: Layer, above: UnitMajorState) -> UnitMajorState:
+def _together(rule: CreditRule, rows: Layer, above: State) -> State:
     rest = above.layers[0]
     memory = rows.memory if rule.by_layer()[0].shapes().matrices else rest.memory
-    return above.with_first(replace(rows, memory=memory, signs=rest.signs))
+    return above.with_first(rows._replace(memory=memory, signs=rest.signs))
 
 
 def trace_back(

@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 
 from crossprop.engines.gpu.layout import PaddedNetwork
 from crossprop.engines.gpu.support import triton
-from crossprop.learners.unit_major import UnitMajorState
+from crossprop.learners.credit import State
 
 
 class Shares(NamedTuple):
@@ -55,7 +55,7 @@ class Slice(PaddedNetwork):
         return self.all_outputs(total + jnp.sum(outgoing[1], axis=1) if self.network.bias else total)
 
 
-def axes_of_units(work: UnitMajorState, units: int) -> UnitMajorState:
+def axes_of_units(work: State, units: int) -> State:
     """For every array of a state the axis of the units that the programs share, from the end, or 0 if it has none. It
     is the last one, and in the first layer's arrays the one before."""
     axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == units else 0

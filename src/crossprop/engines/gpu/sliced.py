@@ -24,7 +24,7 @@ from crossprop.engines.gpu.support import triton
 from crossprop.engines.protocol import Rows
 from crossprop.engines.segments import moves
 from crossprop.learners.base import CreditRule, Learner, State
-from crossprop.learners.unit_major import Stack, UnitMajorState
+from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.network import float_type
 from crossprop.variables import Variable
@@ -49,7 +49,7 @@ def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]
     if learner.optimizer not in OPTIMIZERS or not moves(learner):
         return None
     network = learner.network
-    if len(network.sizes) != 1 or network.layer_norm or network.inputs < FEWEST_INPUTS:
+    if len(network.hidden) != 1 or network.layer_norm or network.inputs < FEWEST_INPUTS:
         return None
     numbers, most = state_numbers(learner), min(support.multiprocessors(), power(network.units))
     fitting = (power(-(-numbers // each)) for each in (NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM))
@@ -67,23 +67,21 @@ class SlicedLoop(NamedTuple):
     programs: int
     interpret: bool = False
 
-    def enter(self, learner: CreditRule, state: State) -> UnitMajorState:
+    def enter(self, learner: CreditRule, state: State) -> State:
         return _turned(in_pieces(learner, state))
 
-    def leave(self, learner: CreditRule, work: UnitMajorState) -> State:
+    def leave(self, learner: CreditRule, work: State) -> State:
         return out_of_pieces(learner, _turned(work))
 
     def changes(
-        self, learner: CreditRule, initial: UnitMajorState, work: UnitMajorState, alive: Any = None
+        self, learner: CreditRule, initial: State, work: State, alive: Any = None
     ) -> dict[str, tuple[jax.Array, ...]]:
         rows = len(input_pieces(learner))
         now, before = (each.layers[0].weights[:rows] for each in (work, initial))
         incoming = tuple(after - start for after, start in zip(now, before, strict=True))
         return {"incoming": incoming, "outgoing": (work.outgoing[0] - initial.outgoing[0],)}
 
-    def advance(
-        self, learner: CreditRule, work: UnitMajorState, window: Any, rows: Rows, fold: Any
-    ) -> tuple[UnitMajorState, Any]:
+    def advance(self, learner: CreditRule, work: State, window: Any, rows: Rows, fold: Any) -> tuple[State, Any]:
         x, y, at, until, start = rows
         outputs = learner.network.outputs
         targets = jnp.pad(y, ((0, 0), (0, power(outputs) - outputs)))
@@ -96,8 +94,8 @@ class SlicedLoop(NamedTuple):
 
 
 def _launch(
-    loop: SlicedLoop, learner: CreditRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: UnitMajorState
-) -> tuple[UnitMajorState, jax.Array]:
+    loop: SlicedLoop, learner: CreditRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: State
+) -> tuple[State, jax.Array]:
     """Learns from `stride` examples; the state and the outputs, each from before learning."""
     assert triton is not None
     numbers = jnp.stack([jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(learner)])
@@ -133,7 +131,7 @@ def _program(
     learner: CreditRule,
     number: Any,
     given: Any,
-    memory: UnitMajorState,
+    memory: State,
     made: Any,
     shares: Any,
     arrived: Any,
@@ -172,7 +170,7 @@ def _program(
     write_own(axes, memory, _turned(work), number, own)
 
 
-def _turned(work: UnitMajorState) -> UnitMajorState:
+def _turned(work: State) -> State:
     """The state with the first layer's arrays transposed."""
     turn = lambda leaf: jnp.swapaxes(leaf, -1, -2) if leaf.ndim > 1 else leaf
     return work.with_first(jax.tree.map(turn, work.layers[0]))

@@ -50,7 +50,7 @@ def geoff_plan(version: Version) -> Plan:
         ),
         Setting("examples a task", f"{stream.examples:,}", "5,000", small),
         Setting("target network", _target(scripts), _target(False), _scripts(scripts, "as in the authors' scripts")),
-        Setting("hidden units", str(network.hidden), "500 tanh", small),
+        Setting("hidden units", str(network.units), "500 tanh", small),
         *_shared_settings(scripts),
     )
     learners = _learners(network, GEOFF_LEARNERS, scripts)
@@ -77,7 +77,7 @@ def mnist_plan(version: Version) -> Plan:
             "60,000",
             embedded or _scripts(scripts, "as in scripts"),
         ),
-        Setting("hidden units", str(network.hidden), "1,024 tanh", small),
+        Setting("hidden units", str(network.units), "1,024 tanh", small),
         Setting("exact crossprop", "with ten outputs, and projected" if exact else "no", "no", "new here" * exact),
         *_shared_settings(scripts),
     )
