@@ -23,10 +23,11 @@ from crossprop.arena.page import _group, per_task
 from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
+from crossprop.experiments.charts import forest
 from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.findings import compare
+from crossprop.experiments.looks import LOOKS
 from crossprop.learners import LEARNERS
-from crossprop.pages.comparisons import forest_mark
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
 
@@ -109,11 +110,16 @@ def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chrom
             page.locator("table.ranks tbody tr").count() == 4
             and page.locator(".chart.scatter .points path").count() == 4
         )
-        page.locator(".chooser select").nth(0).select_option("digits")
-        page.locator(".chooser select").nth(1).select_option("step")
-        page.wait_for_function("document.querySelector('.chooser figure h3').textContent === 'Share misclassified'")
-        page.wait_for_function("document.querySelectorAll('.chooser .curves .legendtext').length === 12")
-        assert page.locator(".chooser .curves").first.locator(".legendtext").all_text_contents() == ["backprop", "adam"]
+        page.locator("figure.curves select").nth(0).select_option("Label-shifted digits")
+        page.locator("figure.curves select").nth(1).select_option("step: how far to go")
+        first = "document.querySelector('.chart.curves').layout.yaxis.title.text"
+        page.wait_for_function(f"{first} === 'share misclassified'")
+        page.wait_for_function("document.querySelectorAll('.chart.curves .legendtext').length === 12")
+        for chart in page.locator(".chart.curves").all():
+            assert chart.locator(".legendtext").all_text_contents() == ["backprop", "adam"]
+        assert {select.input_value() for select in page.locator("figure.curves [data-choose=stream]").all()} == {
+            "Label-shifted digits"
+        }
         assert opened.wrong == []
 
 
@@ -121,15 +127,13 @@ def test_a_learner_that_diverged_stays_in_the_chart_and_says_so(arena, chromium,
     values = {
         name: xarray.DataArray(of, {"seed": [0, 1]}) for name, of in (("adam", [1, np.inf]), ("backprop", [1, 2]))
     }
-    gone, unknown = (
-        forest_mark(compare(values, {name: other})[0], "step", ("#000000", "-"), False)
-        for name, other in (("adam", "backprop"), ("backprop", "adam"))
-    )
-    assert gone and gone["name"] == "adam" and gone["mean"] is gone["low"] is gone["high"] is None and unknown is None
+    both = [compare(values, {name: other})[0] for name, other in (("adam", "backprop"), ("backprop", "adam"))]
+    (gone,) = forest("title", "axis", [(each, "step", LOOKS["adam"]) for each in both]).lines
+    assert gone.name == "adam" and np.isnan([gone.y, gone.low, gone.high]).all() and gone.diverged == (0,)
     page = (arena / "arena.html").read_text()
     data = data_of(page)
-    for marks in data["forests"][0]["phases"].values():
-        marks[0] |= {"mean": None, "low": None, "high": None}
+    for chart in data["figures"][0]["charts"].values():
+        chart["lines"][0] |= {"y": [None], "low": [None], "high": [None]}
     begin = page.index('id="data">') + len('id="data">')
     (tmp_path / "arena.html").write_text(page[:begin] + json.dumps(data) + page[page.index("</script>", begin) :])
     with Opened(chromium, tmp_path / "arena.html") as opened:

@@ -28,8 +28,8 @@ from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import key_data
+from crossprop.experiments import charts
 from crossprop.experiments.measures import Runs
-from crossprop.pages import charts
 from own_learners import Replay
 from own_streams import Noise
 from same import assert_same_records, assert_same_states
@@ -136,8 +136,8 @@ def test_charts_claims_and_pages_of_a_tail_are_the_same_continued_and_cut_out(ta
         chart, expected = (charts.curves(each, ["loss"])[0] for each in (continued, whole))
     finally:
         charts.POINTS = points
-    assert chart == expected and chart["switches"] == [430 // 50 * 50] and chart["tasks"][0]["at"] == 375
-    assert len(chart["step"]) <= 4
+    assert charts.to_json(chart) == charts.to_json(expected) and len(chart.lines[0].x) <= 4
+    assert [mark.start for mark in chart.tasks] == [350, 400] and chart.tasks[0].end == 400
     assert charts.examples_per_point(continued) == 50
     runs = Runs(continued)
     np.testing.assert_allclose(
@@ -145,9 +145,9 @@ def test_charts_claims_and_pages_of_a_tail_are_the_same_continued_and_cut_out(ta
     )
     one, other = per_task(continued), per_task(whole)
     assert one.loss.identical(other.loss) and one.window.values.tolist() == [50, 460]
-    one, other = (_charts(each)[-1] for each in (continued, whole))
-    assert one == other and one["title"] == "plasticity"
-    assert max(value for line in one["lines"] for value in line["mean"]) <= 1
+    one, other = (_charts(each)["Plasticity"] for each in (continued, whole))
+    assert charts.to_json(one) == charts.to_json(other)
+    assert max(line.y.max() for line in one.lines) <= 1
 
 
 def test_records_of_a_tail_without_its_windows_are_an_error(tails):

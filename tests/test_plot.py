@@ -11,9 +11,8 @@ import crossprop as cp
 from browser import Opened, data_of, violations
 from crossprop.cli import main
 from crossprop.experiments.results import read_results, value_text
-from crossprop.plot import plot
-from crossprop.plot.findings import conclusions
-from crossprop.plot.numbers import groups, thinned
+from crossprop.experiments.sweep_page import groups, plot, thinned
+from crossprop.experiments.sweep_words import conclusions
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -63,20 +62,25 @@ def test_the_page_has_the_numbers_and_flags_edges_and_divergence(plots, store):
     chosen = cp.open_evaluation(store).chosen
     flags = [f"edge: {', '.join(each.edges)}" for each in chosen.values() if each.edges]
     assert all(flag in page for flag in flags) and "3 fresh seeds" in page
-    data = data_of((plots / "sweep.html").read_text())
-    assert [line["name"] for line in data["lines"][0]["lines"]] == list(LEARNERS)
-    assert data["lines"][0]["lines"][0]["diverged"] == [2]
-    assert [line["name"] for line in data["lines"][1]["lines"]] == ["eta = 0", "eta = 0.5"]
-    pairs = [(each["across"], each["down"]) for each in data["heats"][0]["maps"]]
-    assert pairs == [("step_size", "eta"), ("step_size", "memory_step_size"), ("eta", "memory_step_size")]
+    figures = data_of((plots / "sweep.html").read_text())["figures"]
+    learners, by_eta = (figure["charts"][""] for figure in figures if "along" in figure["charts"].get("", {}).values())
+    assert [line["name"] for line in learners["lines"]] == list(LEARNERS)
+    assert learners["lines"][0]["diverged"] == [2]
+    assert [line["name"] for line in by_eta["lines"]] == ["eta = 0", "eta = 0.5"]
+    (maps,) = (figure["charts"] for figure in figures if "" not in figure["charts"])
+    pairs = ["step_size × eta", "step_size × memory_step_size", "eta × memory_step_size"]
+    assert [*maps] == [f"crossprop: {pair}" for pair in pairs]
+    assert [(each["x"]["title"], each["y"]["title"]) for each in maps.values()] == [
+        tuple(pair.split(" × ")) for pair in pairs
+    ]
 
 
 def test_the_page_works_in_a_browser(plots, chromium):
     with Opened(chromium, plots / "sweep.html") as opened:
         assert opened.wrong == []
-        assert opened.page.locator(".lines .main-svg").count() and opened.page.locator(".curves .main-svg").count()
-        opened.page.locator("select").nth(1).select_option(index=2)
-        opened.page.wait_for_function("document.querySelector('.heat').layout.xaxis.title.text === 'eta'")
+        assert opened.page.locator(".along .main-svg").count() and opened.page.locator(".curves .main-svg").count()
+        opened.page.locator("select").select_option(index=2)
+        opened.page.wait_for_function("document.querySelector('.chart.heat').layout.xaxis.title.text === 'eta'")
         assert opened.wrong == []
 
 
@@ -152,9 +156,10 @@ def test_values_are_short():
 
 
 def test_powers_between_whole_ones_lose_their_labels_where_there_are_many():
-    few, many = ({2.0 ** (at / 2 - 8): value_text(2.0 ** (at / 2 - 8)) for at in range(count)} for count in (6, 7))
-    assert thinned(few) == few
-    assert [*thinned(many).values()] == ["2⁻⁸", "", "2⁻⁷", "", "2⁻⁶", "", "2⁻⁵"] and thinned(many).keys() == many.keys()
+    few, many = ([2.0 ** (at / 2 - 8) for at in range(count)] for count in (6, 7))
+    assert thinned(few) == tuple((value, value_text(value)) for value in few)
+    assert [label for _, label in thinned(many)] == ["2⁻⁸", "", "2⁻⁷", "", "2⁻⁶", "", "2⁻⁵"]
+    assert [place for place, _ in thinned(many)] == many
 
 
 def test_the_command_draws_and_refuses_what_is_no_store(store, tmp_path, capsys):

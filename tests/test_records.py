@@ -10,9 +10,10 @@ import xarray
 import crossprop as cp
 from crossprop import records
 from crossprop.configuration import configuration
-from crossprop.figures import LOOKS, looks, panel
+from crossprop.experiments.charts import curves
+from crossprop.experiments.figures import panel
+from crossprop.experiments.looks import LOOKS, looks
 from crossprop.learners import LEARNERS
-from crossprop.pages.charts import curves
 from crossprop.records import LearnerInfo
 
 NET = cp.Network(inputs=3, hidden=4)
@@ -66,7 +67,7 @@ def test_the_tail_of_a_run_has_its_own_marks():
     data = made(TASK)
     late = data.isel(step=slice(5, None)).assign_coords(window=("step", np.full(25, 10)))
     chart = curves(late)[0]
-    assert chart["switches"] == [100, 200] and [each["at"] for each in chart["tasks"]] == [75, 150, 250]
+    assert [(mark.start, mark.end) for mark in chart.tasks] == [(50, 100), (100, 200), (200, 300)]
 
 
 def test_labels_are_letters_then_numbers():
@@ -91,11 +92,12 @@ def test_charts_of_two_hundred_tasks_draw_few_labels_and_few_points():
 
     data = made(np.repeat(np.arange(200), 5))
     axes = Figure().subplots()
-    panel(axes, data, "loss")
-    assert len(axes.texts) <= 12 and len(axes.lines) <= 1 + 12 and axes.texts[0].xy[0] == data.step[0]
     chart = curves(data)[0]
-    assert len(chart["tasks"]) <= 12 and len(chart["switches"]) <= 12 and len(chart["step"]) <= 400
-    assert len(curves(made(np.arange(3000) % 7))[0]["step"]) <= 400
+    panel(axes, chart)
+    first, *_ = chart.lines[0].x
+    assert len(axes.texts) <= 12 and len(axes.lines) <= 1 + 12 and axes.texts[0].xy[0] == first
+    assert len(chart.tasks) <= 12 and len(chart.lines[0].x) <= 400
+    assert len(curves(made(np.arange(3000) % 7))[0].lines[0].x) <= 400
 
 
 def test_titles_follow_what_the_records_hold():
@@ -142,7 +144,7 @@ def test_a_learner_has_its_rules_colour_and_its_optimizers_style_and_no_two_look
     found = looks(
         {"crossprop": crossprop, "x": adam, "y": adam, "z": crossprop, "a-b": LearnerInfo("a", "sgd", "none")}
     )
-    assert found["crossprop"] == LOOKS["crossprop"] and found["x"] == (LOOKS["crossprop"][0], "-.")
+    assert found["crossprop"] == LOOKS["crossprop"] and found["x"] == LOOKS["crossprop"]._replace(dash="dashdot")
     assert len(set(found.values())) == len(found)
     sgd = {name: LearnerInfo(name, "sgd", "none") for name in ("mine", "foresight", "hindsight")}
     assert looks(sgd)["foresight"] == looks({"foresight": sgd["foresight"]})["foresight"]  # in every chart

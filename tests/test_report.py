@@ -13,16 +13,16 @@ import xarray
 
 from browser import LINES, Opened, data_of, violations
 from crossprop.datasets import mnist5k
+from crossprop.experiments import charts
+from crossprop.experiments.facts import engine_words
+from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
+from crossprop.experiments.looks import DARK, LOOKS, OTHERS
 from crossprop.experiments.questions import Answer, Headline
-from crossprop.figures import LOOKS, OTHERS, panel
 from crossprop.library.paper import Version
-from crossprop.library.plans import Plan, Setting
+from crossprop.library.plans import Drawn, Plan, Setting
 from crossprop.library.veeriah2017.plans import geoff_plan
-from crossprop.pages import charts
-from crossprop.pages.facts import engine_words
-from crossprop.report import write_report
-from crossprop.report.sections import PILLS, Story
+from crossprop.reproduce.page import PILLS, Story, write_report
 from crossprop.streams import Geoff
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -101,6 +101,17 @@ def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "
     return Plan(name, title, {}, Geoff(), 5, 50, settings, about)
 
 
+def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, list[Drawn]]:
+    """An experiment, as `write_report` takes it."""
+    return plan, records, plan.drawn(records)
+
+
+def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Drawn]]:
+    features = features_of(examples)
+    maps = {chart.title.partition(":")[0]: chart for chart in charts.clouds(features)}
+    return planned("features", "Features", ()), features, [Drawn("figure-4", "", maps)]
+
+
 def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examples: int = 500) -> dict[str, Any]:
     """All that `write_report` takes."""
     settings = (
@@ -124,10 +135,10 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
     return {
         "story": story,
         "experiments": [
-            (planned("geoff", "GEOFF: a stream of changing targets", settings, "A target that changes."), geoff),
-            (planned("mnist", "MNIST with shifting labels", settings), mnist),
+            shown(planned("geoff", "GEOFF: a stream of changing targets", settings, "A target that changes."), geoff),
+            shown(planned("mnist", "MNIST with shifting labels", settings), mnist),
         ],
-        "features": features_of(examples),
+        "features": features_shown(examples),
         "answers": [answer_on(id, experiments[id[0]], at) for at, id in enumerate(ids)],
         "command": "crossprop reproduce --quick --out 'results & more' --preset paper --seeds 5 --engine scan --force",
         "quick": quick,
@@ -138,6 +149,11 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
 def written(folder: Path, **changes: Any) -> str:
     write_report(folder / "report.html", **{**contents(), **changes})
     return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def charts_of(page: str, linked: str) -> list[dict[str, Any]]:
+    """The charts of an experiment."""
+    return [figure["charts"][""] for figure in data_of(page)["figures"] if figure.get("linked") == linked]
 
 
 def own(page: str) -> str:
@@ -152,15 +168,20 @@ def test_everything_is_on_the_page_under_8_megabytes(tmp_path: Path) -> None:
     for answer in contents()["answers"]:
         for word in (answer.id, answer.question, answer.rule, answer.verdict, answer.why, answer.over):
             assert word.replace("'", "&#39;") in text
-    assert "1.23 [0.99, 1.51]</span> squared error" in text
+    assert "crossprop minus backprop: 1.23 [0.99, 1.51] squared error" in text
     assert "0.0005" in text and text.count("differs</span>") == 2 and text.count("not given</span>") == 2
     assert "A target that changes." in text and "every number here comes out the same, bit for bit" in text
     assert "3 min 12 s" in text and "5 seeds" in text
     assert "crossprop reproduce --quick --out &#39;results &amp; more&#39;" in text
     assert "5,000 images" in text
-    parts = data_of(page)["parts"]
-    assert [chart["variable"] for chart in parts["mnist"]] == ["loss", "error", "incoming_drift", "outgoing_drift"]
-    assert all([line["name"] for line in chart["lines"]] == NINE for chart in parts["geoff"])
+    titles = [chart["title"].partition(",")[0] for chart in charts_of(page, "mnist")]
+    assert titles == [
+        "cross-entropy",
+        "share misclassified",
+        "change of incoming weights",
+        "change of outgoing weights",
+    ]
+    assert all([line["name"] for line in chart["lines"]] == NINE for chart in charts_of(page, "geoff"))
 
 
 def test_the_conclusion_comes_first_then_the_chart_then_the_claims(tmp_path: Path) -> None:
@@ -192,14 +213,14 @@ def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
 
 def test_configuration_is_escaped(tmp_path: Path) -> None:
     everywhere = contents(first=EVIL)
-    _, records = everywhere["experiments"][0]
-    everywhere["experiments"] = [(planned("geoff", EVIL, (Setting(EVIL, ENDING, EVIL, EVIL),)), records)]
+    _, records, _ = everywhere["experiments"][0]
+    everywhere["experiments"] = [shown(planned("geoff", EVIL, (Setting(EVIL, ENDING, EVIL, EVIL),)), records)]
     finding = Finding(EVIL, EVIL, EVIL, 1, 0, 2, 1, unit=EVIL)
     everywhere["answers"] = [Answer(*[EVIL] * 3, ENDING, "geoff", EVIL, ENDING, (EVIL,), (finding,), EVIL)]
     page = written(tmp_path, **everywhere | {"command": ENDING, "facts": {EVIL: ENDING}})
     assert "<img" not in own(page) and "alert(2)</script>" not in own(page)
     assert "&lt;img src=x onerror=alert(1)&gt;" in own(page)
-    assert EVIL in [line["name"] for line in data_of(page)["parts"]["geoff"][0]["lines"]]
+    assert EVIL in [line["name"] for line in charts_of(page, "geoff")[0]["lines"]]
     assert len(re.findall(r"</script", page, re.IGNORECASE)) == 3
 
 
@@ -219,30 +240,40 @@ def test_only_a_quick_report_says_so(tmp_path: Path) -> None:
 
 
 def test_one_seed_draws_no_band(tmp_path: Path) -> None:
-    parts = data_of(written(tmp_path))["parts"]
-    assert all("low" in line and "high" in line for chart in parts["geoff"] for line in chart["lines"])
-    assert all("low" not in line for chart in parts["mnist"] for line in chart["lines"])
+    page = written(tmp_path)
+    assert all("low" in line and "high" in line for chart in charts_of(page, "geoff") for line in chart["lines"])
+    assert all("low" not in line for chart in charts_of(page, "mnist") for line in chart["lines"])
+
+
+def test_few_seeds_have_a_band_that_is_called_their_range(tmp_path: Path) -> None:
+    few, many = (charts.curves(records_of(["backprop"], seeds))[0] for seeds in (3, 5))
+    assert few.band == "range of 3 seeds" and many.band == "95% bootstrap interval over 5 seeds"
+    loss = charts.curves(records_of(["backprop"], 3, every=5000))[0].lines[0]
+    records = records_of(["backprop"], 3, every=5000).loss.values[0]
+    assert loss.low is not None and loss.high is not None
+    np.testing.assert_allclose([loss.low, loss.high], [records.min(axis=0), records.max(axis=0)])
 
 
 def test_thinned_curves_keep_means_ends_and_switches() -> None:
     records = records_of(["backprop"], 1, tasks="ABA", examples=1001, every=1)
     loss, incoming, _ = charts.curves(records)
-    assert len(loss["step"]) <= charts.POINTS and loss["switches"] == [1001, 2002]
-    assert [task["label"] for task in loss["tasks"]] == ["A", "B", "A"]
-    lengths = np.diff(loss["step"], prepend=0)
-    np.testing.assert_allclose(np.average(loss["lines"][0]["mean"], weights=lengths), records.loss.mean(), rtol=1e-3)
-    there = np.isin(records.step, incoming["step"])
-    np.testing.assert_allclose(incoming["lines"][0]["mean"], records.incoming_drift.values[0, 0, there], rtol=1e-3)
+    step = loss.lines[0].x
+    assert len(step) <= charts.POINTS and loss.tasks == (("A", 0, 1001), ("B", 1001, 2002), ("A", 2002, 3003))
+    lengths = np.diff(step, prepend=0)
+    np.testing.assert_allclose(np.average(loss.lines[0].y, weights=lengths), records.loss.mean(), rtol=1e-3)
+    there = np.isin(records.step, incoming.lines[0].x)
+    np.testing.assert_allclose(incoming.lines[0].y, records.incoming_drift.values[0, 0, there], rtol=1e-3)
 
 
 def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
     given = contents()
-    _, records = given["experiments"][0]
+    plan, records, _ = given["experiments"][0]
     records.loss.values[7, 2, 100:] = np.nan
     records.diverged_at.values[7, 2] = 4999
+    given["experiments"][0] = shown(plan, records)
     page = written(tmp_path, **given)
-    assert "<strong>adam</strong>: 1 of 5 diverged" in own(page)
-    mean = data_of(page)["parts"]["geoff"][0]["lines"][7]["mean"]
+    assert "adam: 1 of 5 diverged" in own(page)
+    mean = charts_of(page, "geoff")[0]["lines"][7]["y"]
     assert mean[99] is not None and mean[100] is None
 
 
@@ -299,15 +330,15 @@ EYES = {
 PAPER = {"light": "#ffffff", "dark": "#14171b"}
 
 
-@pytest.mark.parametrize("colour", sorted({colour for colour, _ in LOOKS.values()} | set(OTHERS)))
+@pytest.mark.parametrize("colour", sorted({look.light for look in LOOKS.values()} | set(OTHERS)))
 def test_every_colour_is_readable_on_the_dark_page(colour: str) -> None:
-    assert contrast(charts.DARK.get(colour, colour), PAPER["dark"]) > 4.5
+    assert contrast(DARK.get(colour, colour), PAPER["dark"]) > 4.5
 
 
 @pytest.mark.parametrize("page", PAPER)
 @pytest.mark.parametrize("eye", EYES)
 def test_crossprop_backprop_and_the_control_are_apart_for_every_eye(page: str, eye: str) -> None:
-    colours = [charts.line_look(LOOKS[name])[page] for name in ("crossprop", "backprop", "frozen")]
+    colours = [getattr(LOOKS[name], page) for name in ("crossprop", "backprop", "frozen")]
     assert all(contrast(colour, PAPER[page]) > 3 for colour in colours), "WCAG's least for graphics"
     seen = [lab(np.array(EYES[eye]) @ linear(colour)) for colour in colours]
     apart = [float(np.linalg.norm(seen[a] - seen[b])) for a, b in ((0, 1), (0, 2), (1, 2))]
@@ -316,16 +347,16 @@ def test_crossprop_backprop_and_the_control_are_apart_for_every_eye(page: str, e
 
 def test_controls_are_marked_and_zeros_named_for_log_axes() -> None:
     loss, incoming, outgoing = charts.curves(records_of(NINE, 2))
-    assert [line["name"] for line in loss["lines"] if line["control"]] == ["frozen"]
-    assert incoming["log"] and outgoing["log"]
-    assert (loss["zeros"], incoming["zeros"], outgoing["zeros"]) == ([], ["frozen"], [])
+    assert [line.name for line in loss.lines if line.look.control] == ["frozen"]
+    assert incoming.y.log and outgoing.y.log
+    assert (loss.zeros, incoming.zeros, outgoing.zeros) == ("", "frozen: 0", "")
 
 
 def test_controls_lie_behind_and_thick_in_figures() -> None:
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
-    panel(axes, records_of(["crossprop", "frozen"], 2), "incoming_drift")
+    panel(axes, charts.curves(records_of(["crossprop", "frozen"], 2), ["incoming_drift"])[0])
     crossprop, frozen = axes.lines[:2]
     assert frozen.get_zorder() < crossprop.get_zorder() and frozen.get_linewidth() > 3 * crossprop.get_linewidth()
     assert axes.get_yscale() == "log" and [text.get_text() for text in axes.texts if ": 0" in text.get_text()] == [
@@ -354,6 +385,11 @@ def test_a_setting_that_the_paper_does_not_give_does_not_differ() -> None:
     assert settings["control"].differs and not settings["step size"].differs
 
 
+def curves(section: str) -> str:
+    """The curves in a section of the page."""
+    return f"section:has(#{section}) .chart.curves"
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report with a learner, a setting and a fact that would do harm."""
@@ -368,10 +404,10 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
         page = opened.page
         given = contents(first=EVIL)
         opened.shot("wide-light")
-        labels = page.locator("figure.headline .annotation-text").all_text_contents()
+        labels = page.locator("ul.keys li").all_text_contents()
         assert [text for text in labels if "never moves U" in text] == ["frozennever moves U"]
-        for plan, records in given["experiments"]:
-            places = page.locator(f".curves[data-part={plan.name}]").all()
+        for plan, records, _ in given["experiments"]:
+            places = page.locator(curves(plan.name)).all()
             assert len(places) == (4 if "error" in records else 3)
             for place in places:
                 assert place.locator(LINES).count() == records.sizes["learner"]
@@ -381,20 +417,25 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
                 assert legend["x"] >= plot["x"] + plot["width"] - 1
                 names = place.locator(".legendtext").all_text_contents()
                 assert sorted(names) == sorted(map(str, records.learner.values))
-        first = page.locator(".curves[data-part=geoff]").first
+        first = page.locator(curves("geoff")).first
         first.locator(".legendtoggle").nth(1).click()
-        for place in page.locator(".curves[data-part=geoff]").all():
+        for place in page.locator(curves("geoff")).all():
             place.locator(LINES).nth(8).wait_for(state="detached")
             assert place.locator(LINES).count() == 8
             assert place.locator(".scatterlayer path.js-fill").count() == 8
-        assert page.locator(".curves[data-part=mnist]").first.locator(LINES).count() == 10
+        assert page.locator(curves("mnist")).first.locator(LINES).count() == 10
         first.locator("xpath=..").locator("[data-scale=linear]").click()
-        page.wait_for_function("document.querySelector('.curves[data-part=geoff]').layout.yaxis.type === 'linear'")
+        page.wait_for_function(f"document.querySelector('{curves('geoff')}').layout.yaxis.type === 'linear'")
+        assert first.locator(LINES).count() == 8, "what is hidden stays hidden"
+        first.locator(".legendtoggle").nth(0).dblclick()
+        for place in page.locator(curves("geoff")).all():
+            place.locator(LINES).nth(1).wait_for(state="detached")
+            assert place.locator(LINES).count() == 1
         assert page.locator("table.claims tbody tr").count() == len(given["answers"])
         assert page.locator("ul.conclusion li").count() == 2
         assert page.locator(".cloud .scatterlayer .trace").count() == 40
-        page.locator(".labels button").nth(3).click()
-        assert page.locator(".cloud .scatterlayer .trace").count() == 36
+        page.locator(".chart.cloud .legendtoggle").nth(3).click()
+        page.wait_for_function("document.querySelectorAll('.cloud .scatterlayer .trace').length === 36")
         assert page.locator("nav").is_visible()
         assert page.locator(".modebar-btn[data-title*=Share]").count() == 0, "nothing on the page offers an upload"
         assert opened.wrong == []
@@ -408,23 +449,22 @@ def test_browser_draws_controls_behind_and_zooms_charts_together(chromium: Any, 
         .map((text) => text.getBoundingClientRect()).map((box) => [box.top, box.bottom]).sort((a, b) => a[0] - b[0])"""
     with Opened(chromium, report) as opened:
         page = opened.page
-        for place in page.locator(".curves").all():
+        for place in page.locator(".chart.curves").all():
             drawn = place.evaluate(order)
             assert drawn[0][0] == "frozen" and drawn[0][1] > 3 * drawn[1][1]
-        for place in page.locator(".curves").all():
+        for place in page.locator(".chart.curves").all():
             boxes = place.evaluate(ticks)
             assert 3 <= len(boxes) <= 14
             assert all(above[1] <= below[0] + 3 for above, below in itertools.pairwise(boxes)), "labels collide"
-        first = page.locator(".curves[data-part=geoff]").first
+        first = page.locator(curves("geoff")).first
         first.evaluate("place => Plotly.relayout(place, {'xaxis.range': [2000, 4000]})")
-        zoomed = """part => [...document.querySelectorAll(`.curves[data-part=${part}]`)].every(
+        zoomed = """charts => [...document.querySelectorAll(charts)].every(
             (place) => place.layout.xaxis.range.join() === '2000,4000')"""
-        page.wait_for_function(zoomed, arg="geoff")
-        assert not page.evaluate(zoomed, "mnist")
+        page.wait_for_function(zoomed, arg=curves("geoff"))
+        assert not page.evaluate(zoomed, curves("mnist"))
         first.evaluate("place => Plotly.relayout(place, {'yaxis.range': [1.2, 1.25]})")
-        page.wait_for_function(
-            "document.querySelector('.curves[data-part=geoff]').layout.yaxis.tickvals.length > 2", timeout=5000
-        )
+        page.wait_for_timeout(300)
+        assert 3 <= len(first.evaluate(ticks)) <= 14
         assert opened.wrong == []
 
 
@@ -436,7 +476,7 @@ def test_browser_on_a_phone(chromium: Any, report: Path) -> None:
         wide = "table => [table.scrollWidth, getComputedStyle(table.parentElement).overflowX]"
         assert opened.page.locator("table.numeric").evaluate(wide)[1] == "auto"
         assert not opened.page.locator("nav").is_visible()
-        for place in opened.page.locator(".curves:not([data-part=headline])").all():
+        for place in opened.page.locator("figure:not(:has(.keys)) .chart.curves").all():
             legend, plot = place.locator(".legend").bounding_box(), place.locator(".nsewdrag").bounding_box()
             assert legend["y"] > plot["y"] + plot["height"]
             box = place.bounding_box()
@@ -449,14 +489,14 @@ def test_browser_on_a_phone(chromium: Any, report: Path) -> None:
 
 def test_browser_in_dark_mode(chromium: Any, report: Path) -> None:
     background = "getComputedStyle(document.body).backgroundColor"
-    stroke = f"getComputedStyle(document.querySelector('.curves {LINES}')).stroke"
+    stroke = f"getComputedStyle(document.querySelector('.chart.curves {LINES}')).stroke"
     with Opened(chromium, report, scheme="dark") as opened:
         opened.shot("wide-dark")
         dark = opened.page.evaluate(background), opened.page.evaluate(stroke)
-        paper = opened.page.evaluate("document.querySelector('.curves').layout.paper_bgcolor")
+        paper = opened.page.evaluate("document.querySelector('.chart.curves').layout.paper_bgcolor")
         assert paper == "#14171b"
         opened.page.emulate_media(color_scheme="light")
-        opened.page.wait_for_function("document.querySelector('.curves').layout.paper_bgcolor === '#ffffff'")
+        opened.page.wait_for_function("document.querySelector('.chart.curves').layout.paper_bgcolor === '#ffffff'")
         assert (opened.page.evaluate(background), opened.page.evaluate(stroke)) != dark
         assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
         assert opened.wrong == []

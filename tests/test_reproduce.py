@@ -14,7 +14,6 @@ from browser import LINES, Opened
 from crossprop.cli import main
 from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
-from crossprop.figures import panel, paper_curves
 from crossprop.library.paper import Version
 from crossprop.library.veeriah2017 import PAPER, features
 from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
@@ -47,7 +46,7 @@ def copied(quick, tmp_path):
 @pytest.fixture
 def records_alone(monkeypatch):
     """No figures, verdicts or page are made of the records."""
-    monkeypatch.setattr("crossprop.library.plans.Plan.draw", lambda *_: None)
+    monkeypatch.setattr("crossprop.library.plans.Plan.drawn", lambda *_: [])
     monkeypatch.setattr("crossprop.reproduce.runner.answers_on", lambda *_: [])
     monkeypatch.setattr("crossprop.reproduce.runner.write_report", lambda *_, **__: None)
 
@@ -66,7 +65,7 @@ def test_browser_shows_the_quick_report(quick, chromium):
     stated = json.loads((quick / "claims.json").read_text())["claims"]
     with Opened(chromium, quick / "report.html") as opened:
         for name, learners, charts in (("geoff", 9, 3), ("mnist", 7, 4)):
-            places = opened.page.locator(f".curves[data-part={name}]").all()
+            places = opened.page.locator(f"section:has(#{name}) .chart.curves").all()
             assert [place.locator(LINES).count() for place in places] == [learners] * charts
             places[0].locator(".legendtoggle").first.click()
             places[0].locator(LINES).nth(learners - 1).wait_for(state="detached")
@@ -239,20 +238,3 @@ def test_presets_are_the_papers_and_the_scripts():
     assert paper.learners["crossprop-approx-0.5"].memory_eta is None
     assert scripts.learners["crossprop-approx-0.5"].memory_eta == 0.0
     assert not [s for s in paper.settings if s.why and s.name not in ("initial weights", "control")]
-
-
-def test_the_scripts_figures_square_drifts_per_run_and_halve_the_squared_error(tmp_path):
-    from matplotlib.figure import Figure
-
-    records = xr.Dataset(
-        {
-            name: (("learner", "seed", "step"), np.array([[[1.0, 2.0], [3.0, 4.0]]]))
-            for name in ("loss", "incoming_drift", "outgoing_drift")
-        },
-        coords={"learner": ["backprop"], "seed": [0, 1], "step": [50, 100], "task": ("step", [0, 0])},
-    )
-    axes = Figure().subplots()
-    panel(axes, records, "incoming_drift", np.square)
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [5.0, 10.0])
-    paper_curves("a", True, records, tmp_path, "")
-    assert len([*tmp_path.iterdir()]) == 6

@@ -87,7 +87,11 @@ def test_the_page_and_the_tables_have_every_rule(found, tmp_path):
     write_credit(page, "Credit", found, rows, terms, told, command="crossprop study credit", facts={}, quick=True)
     text = page.read_text()
     assert "quick version" in text and all(answer.question in html.unescape(text) for answer in told)
-    assert text.count('class="chart curves"') == 3 * len(found) and "Meta-gradient, layer 2" in text
+    assert (
+        text.count('class="chart curves"') == 3 * len(found)
+        and text.count('class="chart forest"') == 1
+        and "Meta-gradient, layer 2" in text
+    )
 
 
 def test_what_it_does_not_take_is_refused(tmp_path):
@@ -106,6 +110,6 @@ def test_a_quick_run_leaves_a_page_and_is_not_run_twice(tmp_path, monkeypatch, c
     main(["study", "credit", "--quick", "--out", str(tmp_path)])
     assert (tmp_path / "table.csv").read_bytes() == before
     with Opened(chromium, tmp_path / "study.html") as opened:
-        assert opened.wrong == [] and opened.page.locator(".summary li").count() == 6
+        assert opened.wrong == [] and opened.page.locator("table.claims tbody tr").count() == 6
     with pytest.raises(SystemExit):
         main(["study", "credit", "--quick", "--seeds", "3", "--out", str(tmp_path)])

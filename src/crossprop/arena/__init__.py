@@ -20,11 +20,11 @@ from crossprop.arena.standing import Results, results_of
 from crossprop.arena.tables import write_arena_table
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
+from crossprop.experiments.facts import machine
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults, read_results
 from crossprop.experiments.widening import announcements, fill_widening
 from crossprop.pages.comparisons import write_answers
-from crossprop.pages.facts import machine
 from crossprop.progress import Say
 
 ROUNDS = 3

@@ -1,22 +1,23 @@
 """`arena.html`: an arena on one page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crossprop import records as schema
-from crossprop._support.formats import interval
+from crossprop._support.formats import interval, plural
 from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.arena.tables import mean_cost, mean_rank, short_difference
+from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
+from crossprop.experiments.looks import looks
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, questions, rerun
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults
-from crossprop.figures import looks
-from crossprop.pages import charts
-from crossprop.pages.comparisons import NOTHING, QUICK, TableCell, forest_mark, table_cell
-from crossprop.pages.writing import write_page
-from crossprop.plot.page import best_settings
+from crossprop.experiments.sweep_page import best_settings
+from crossprop.pages.comparisons import NOTHING, QUICK, table_cell
 from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -31,23 +32,18 @@ GROUPS = {
 }
 BEST, FEW = "best", 7
 """The charts over time begin with all learners, or with this many of the best if there are more."""
-FEATURES = ("plasticity", "dead_units", "effective_rank", "weight_size")
+OVER_TIME = ("plasticity", "dead_units", "effective_rank", "weight_size")
 """What is shown over time besides the error."""
 PARTS = 10
 """Parts of equal length that a stream without task switches is divided into."""
-
-
-class RankRow(NamedTuple):
-    """A learner in the table of ranks."""
-
-    learner: str
-    parts: tuple[str, ...]
-    """Credit, step and replacement."""
-    rank: str
-    overall: TableCell
-    cost: str
-    streams: list[tuple[str, str, TableCell]]
-    """On every stream the rank, the difference in short, and in full."""
+ANSWERS = """Where one of several learners represents a question, it was chosen on the seeds of the tuning; all numbers
+are from fresh seeds. An answer counts where p is below 0.05 after Holm's correction for all comparisons of its kind on
+that stream."""
+TIME = """The best settings on fresh seeds. A learner that keeps its plasticity learns the tenth task as well as the
+first: see the mean error per task, or per tenth of a stream with one task. Plasticity is the share of an example's loss
+that is gone once it has been learned. Dead units let no error through (relu: slope 0; tanh: below 5% of its steepest)
+on any of 64 examples of the stream that no run sees; the effective rank is that of the features of these examples;
+weight size is the mean absolute weight."""
 
 
 def write_arena(
@@ -62,46 +58,30 @@ def write_arena(
     quick: bool,
 ) -> None:
     """Writes the page of an arena to `path`, one self-contained file."""
-    forest = _forest(results)
-    few = len(results.infos) <= FEW
-    titles = {BEST: "all" if few else f"the {FEW} best, and {results.reference}"} | GROUPS
-    groups = {group: learners for group in titles if (learners := _group(results, group))}
-    parts = {
-        f"{name}|{group}": _charts(sweep.best.sel(learner=learners))
-        for name, sweep in sweeps.items()
-        for group, learners in groups.items()
-    }
-    data = {"forests": [forest], "parts": parts, "scatters": [_scatter(results)], "quick": quick}
-    write_page(
-        path,
-        "arena/arena.html.jinja",
-        data=data,
-        title="Arena: credit, step and replacement, side by side",
-        contents=[
-            ("conclusion", "Conclusion"),
-            ("ranks", "Ranks and differences"),
-            ("answers", "The answers"),
-            ("time", "Over time"),
-            ("cost", "Cost beside error"),
-            ("best", "The best settings"),
-            ("rerun", "Run it again"),
-        ],
-        banner=QUICK if quick else "",
-        conclusions=[NOTHING] if quick else conclusions,
-        forest=forest,
-        answers=answers,
-        pills={each.verdict: _pill(each.verdict) for each in answers},
-        reference=results.reference,
-        rows=[_row(results, learner) for learner in results.ranked],
-        streams={name: standing.title for name, standing in results.streams.items()},
-        groups={group: titles[group] for group in groups},
-        first=next(iter(parts.items())),
-        measures={name: sweep.measure for name, sweep in sweeps.items()},
-        best={name: best_settings(sweep) for name, sweep in sweeps.items()},
-        errors={name: _errors(results, name) for name in results.streams},
-        command=command,
-        facts=facts,
-        quick=quick,
+    reference, streams = results.reference, {name: each.title for name, each in results.streams.items()}
+    intro = (
+        "A learner answers three questions: who gets the credit, how big is the step, and which units live. Here are "
+        f"{len(results.infos)} answers on {plural(len(streams), 'stream')}. Each learner was tuned on each stream: "
+        f"{facts['budget']}. The best setting was then judged on fresh seeds, the same for all. All differences are to "
+        f"{reference}, tuned alike."
+    )
+    rows = [
+        (str(at), each.question, Cell(each.verdict, _pill(each.verdict)), Cell(lines=each.why.splitlines()))
+        for at, each in enumerate(answers, start=1)
+    ]
+    differences = Figure(f"Every learner against tuned {reference}", _forests(results), "stream")
+    costs = Figure("Mean error over all streams by the time of a step; left and low is good", {"": _scatter(results)})
+    sections = [
+        conclusion([NOTHING] if quick else conclusions, differences),
+        Section("ranks", "Ranks and differences", [Text(_of_ranks(reference)), _ranks(results)]),
+        Section("answers", "The answers", [Text(ANSWERS), questions(("Question", "Answer", "Why"), rows, "Questions")]),
+        Section("time", "Over time", [Text(TIME), *_over_time(results, sweeps)]),
+        Section("cost", "Cost beside error", [costs, *(_errors(results, name, sweeps[name]) for name in streams)]),
+        Section("best", "The best settings", [best_settings(sweeps[name], title) for name, title in streams.items()]),
+        rerun(command, facts, "What was run, and on what"),
+    ]
+    Page("Arena: credit, step and replacement, side by side", intro, sections, QUICK if quick else "", quick).write(
+        path
     )
 
 
@@ -120,86 +100,102 @@ def _group(results: Results, group: str) -> list[str]:
     return [results.reference, *mine] if mine else []
 
 
-def _forest(results: Results) -> dict[str, Any]:
-    """The chart of differences: every learner against the reference, one view for all streams and one for each."""
-    views = {standing.title: _marks(results, standing) for standing in (results.overall, *results.streams.values())}
-    return {
-        "phases": views,
-        "reference": results.reference,
-        "axis": f"error against tuned {results.reference}, in percent",
-    }
+def _forests(results: Results) -> dict[str, Chart]:
+    """Every learner against the reference, overall and on each stream."""
+    look_of = {name: own._replace(control=results.is_control(name)) for name, own in looks(results.infos).items()}
+    charts = {}
+    for standing in (results.overall, *results.streams.values()):
+        ordered = sorted(standing.versus, key=lambda name: [*GROUPS].index(results.group(name)))
+        marks = [(standing.versus[name], results.group(name), look_of[name]) for name in ordered]
+        charts[standing.title] = forest(standing.title, f"error against tuned {results.reference}", marks)
+    return charts
 
 
-def _marks(results: Results, standing: Standing) -> list[dict[str, Any]]:
-    ordered = sorted(standing.versus, key=lambda name: [*GROUPS].index(results.group(name)))
-    found = looks(results.infos)
-    marks = [
-        forest_mark(standing.versus[name], results.group(name), found[name], results.is_control(name))
-        for name in ordered
-    ]
-    return [mark for mark in marks if mark]
-
-
-def _scatter(results: Results) -> dict[str, Any]:
-    """Cost and error of every learner, as the page's script takes them."""
-    found = looks(results.infos)
-    points = []
+def _scatter(results: Results) -> Chart:
+    """The cost and the error of every learner."""
+    look_of, lines = looks(results.infos), []
     for name in results.ranked:
         values = results.overall.values[name].values
         if np.isfinite(values).all():
-            mean, low, high = charts.rounded(100 * np.array([*map(float, mean_interval(values))]))
-            x = charts.rounded(np.array([mean_cost(results, name)]))[0]
-            points.append({"name": name, "x": x, "y": mean, "low": low, "high": high} | charts.line_look(found[name]))
-    return {
-        "points": points,
-        "across": "microseconds per step",
-        "up": f"error, in percent of {results.reference}’s",
-    }
+            mean, low, high = (100 * part[None] for part in mean_interval(values))
+            lines.append(Line(name, look_of[name], np.array([mean_cost(results, name)]), mean, low, high))
+    title = f"error, in percent of {results.reference}’s"
+    return Chart("scatter", title, Axis("microseconds per step", log=True), Axis(title, unit="%"), tuple(lines))
 
 
-def _row(results: Results, learner: str) -> RankRow:
-    rule, optimizer, replacement = results.infos[learner]
-    streams = [
-        (f"{float(each.ranks[learner].mean):g}", short_difference(each.versus.get(learner)), _cell(each, learner))
-        for each in results.streams.values()
-    ]
-    times = mean_cost(results, learner) / mean_cost(results, results.reference)
-    return RankRow(
-        learner,
-        (rule, optimizer, *([replacement] if replacement != schema.NONE else [])),
-        mean_rank(results, learner),
-        _cell(results.overall, learner),
-        f"{mean_cost(results, learner):.3g} ({times:.1f}×)",
-        streams,
+def _of_ranks(reference: str) -> str:
+    return (
+        "Ranks are by mean error on fresh seeds; a learner of which a seed diverged comes last on that stream, and has "
+        "no overall difference. The mean rank has a 95% bootstrap interval over seeds. The difference to "
+        f"{reference} is in percent of its mean error; lower is better. Differences are paired over seeds; those of "
+        "single streams are below, with 95% intervals by Student's t, of each alone. Green and red: p below 0.05 with "
+        "Holm's correction for all learners on that stream. Overall is the mean over streams, with "
+        f"{reference}'s error as the unit of each. A step's cost is the geometric mean over streams of one run alone."
     )
 
 
-def _cell(standing: Standing, learner: str) -> TableCell:
-    return table_cell(standing.versus[learner]) if learner in standing.versus else TableCell("reference", "", "")
+def _ranks(results: Results) -> Table:
+    """All learners by their mean rank."""
+    unit, rows = mean_cost(results, results.reference), []
+    for learner in results.ranked:
+        parts = [part for part in results.infos[learner] if part != schema.NONE]
+        cost = mean_cost(results, learner)
+        streams = [
+            replace(_cell(each, learner, short=True), note=f"rank {float(each.ranks[learner].mean):g}")
+            for each in results.streams.values()
+        ]
+        title, overall = Cell(learner, note=" · ".join(parts)), _cell(results.overall, learner, short=True)
+        rows.append(
+            [title, mean_rank(results, learner), overall, *streams, Cell(f"{cost:.3g}", note=f"{cost / unit:.1f}×")]
+        )
+    head = ["Learner", "Mean rank", "Overall", *(each.title for each in results.streams.values()), "µs per step"]
+    return Table("All learners, by mean rank", head, rows, "numeric ranks")
 
 
-def _errors(results: Results, stream: str) -> list[tuple[str, str, str, TableCell, float, int]]:
-    """For every learner by rank: its name, rank, error, difference, and what a step costs."""
-    standing = results.streams[stream]
-    ordered = sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean))
-    found = []
-    for learner in ordered:
+def _cell(standing: Standing, learner: str, *, short: bool = False) -> Cell:
+    if learner not in standing.versus:
+        return Cell(note="reference")
+    cell = table_cell(standing.versus[learner])
+    return replace(cell, text=short_difference(standing.versus[learner]), note="") if short else cell
+
+
+def _errors(results: Results, stream: str, sweep: SweepResults) -> Table:
+    """Every learner by rank: its error, its difference, and what a step costs."""
+    standing, rows = results.streams[stream], []
+    for learner in sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean)):
         values, cost = standing.values[learner].values, results.costs[stream][learner]
         error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else "diverged"
         rank, low, high = (f"{float(each):g}" for each in standing.ranks[learner])
-        found.append((learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *cost))
-    return found
+        costs = [f"{cost.microseconds:.3g}", f"{cost.numbers:,}"]
+        rows.append([learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *costs])
+    caption = (
+        f"{standing.title}: {sweep.measure} on fresh seeds, mean [95% bootstrap interval], difference to "
+        f"{results.reference}, and the cost of one run alone"
+    )
+    return Table(
+        caption, ["Learner", "Rank", "Error", f"Against {results.reference}", "µs per step", "Numbers kept"], rows
+    )
 
 
-def _charts(records: "xarray.Dataset") -> list[dict[str, Any]]:
-    """The charts of a group of learners on a stream: error, error per task, and what the probes recorded."""
-    measure = schema.measure(records)
-    found = charts.curves(records, [measure])
-    found += [
-        chart | {"title": f"mean {chart['title']} per task"} for chart in charts.curves(per_task(records), [measure])
+def _over_time(results: Results, sweeps: Mapping[str, SweepResults]) -> list[Figure]:
+    """Figures that share the choice of a stream and of a group of learners."""
+    titles = {BEST: "all" if len(results.infos) <= FEW else f"the {FEW} best, and {results.reference}"} | GROUPS
+    filters = {title: names for group, title in titles.items() if (names := _group(results, group))}
+    charts = {results.streams[name].title: _charts(sweep.best) for name, sweep in sweeps.items()}
+    kinds = dict.fromkeys(kind for each in charts.values() for kind in each)
+    return [
+        Figure(kind, {name: each[kind] for name, each in charts.items() if kind in each}, "stream", "time", filters)
+        for kind in kinds
     ]
-    shown = [name for name in FEATURES if name in records and np.isfinite(records[name]).any()]
-    return found + (charts.curves(records, shown) if shown else [])
+
+
+def _charts(records: "xarray.Dataset") -> dict[str, Chart]:
+    """The charts of a stream by title: error, error per task, and what the probes recorded."""
+    measure = schema.measure(records)
+    (error,), (by_task,) = curves(records, [measure]), curves(per_task(records), [measure])
+    shown = [name for name in OVER_TIME if name in records and np.isfinite(records[name]).any()]
+    found = {"Error": error, "Mean error per task": by_task}
+    return found | {schema.describe(records, name).title.capitalize(): curves(records, [name])[0] for name in shown}
 
 
 def per_task(records: "xarray.Dataset") -> "xarray.Dataset":

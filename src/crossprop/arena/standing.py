@@ -8,8 +8,8 @@ import numpy as np
 from crossprop.costs import Cost
 from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.findings import Finding, compare
+from crossprop.experiments.looks import is_control
 from crossprop.experiments.results import SweepResults
-from crossprop.figures import is_control
 from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from crossprop._support.formats import fixed, minus_signs
 from crossprop.arena.standing import QUESTIONS, Results
 from crossprop.experiments.findings import LEVEL, Finding
+from crossprop.experiments.page import write_table
 from crossprop.experiments.results import SweepResults
-from crossprop.pages.writing import write_table
 
 HEAD = (
     *("stream", "title", "learner", *QUESTIONS, "rank", "rank low", "rank high", "mean"),

@@ -20,8 +20,9 @@ from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
+from crossprop.experiments import figures
+from crossprop.experiments.charts import curves
 from crossprop.experiments.findings import compare
-from crossprop.figures import curves
 from crossprop.learners import Learner
 from crossprop.optimizers.base import as_optimizer
 from crossprop.progress import bar
@@ -141,7 +142,7 @@ def _write(records: Any, folder: Path) -> str:
     write_records(written[0], records)
     lacking = missing("matplotlib")
     if not lacking:
-        written.append(folder / "figure.png")
-        curves(records, written[1])
+        charts = curves(records)
+        written += figures.save(charts, folder / "figure", f"mean{' and ' * bool(charts[0].band)}{charts[0].band}")
     note = f" No figure was drawn: {needs('figure.png', lacking, 'paper')}" if lacking else ""
     return f"Wrote {' and '.join(map(str, written))}.{note}"

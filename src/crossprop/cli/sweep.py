@@ -14,8 +14,8 @@ from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import print_status
 from crossprop.execution import expected_time
 from crossprop.experiments import fill
+from crossprop.experiments.sweep_page import plot
 from crossprop.experiments.toml import read_spec
-from crossprop.plot import plot
 
 OVER_HELP = (
     "An axis of the grid and its values. The axis is a hyperparameter, or network. or stream. and one of their fields. "

@@ -188,14 +188,19 @@ def _over(records: "xarray.Dataset", pairs: int) -> str:
     return f"paired over {plural(pairs, 'disjoint window')} of one run, which is not the same as independent runs"
 
 
+def tally(answers: Sequence[Answer]) -> list[str]:
+    """How many claims have each verdict, in words."""
+    counts = Counter(each.verdict for each in answers)
+    return [f"{count} {words[count != 1]}" for verdict, words in VERDICTS.items() if (count := counts[verdict])]
+
+
 def conclusions(answers: Sequence[Answer], what: str, leads: Leads, own: Sequence[str] = ()) -> list[str]:
     """What was found: how many claims of the paper hold in `what`, then the claims of `leads` with their numbers.
 
     Claims in `own` are not the paper's, and not among those counted.
     """
     paper = [each for each in answers if each.id not in own]
-    counts = Counter(each.verdict for each in paper)
-    said = [f"{count} {words[count != 1]}" for verdict, words in VERDICTS.items() if (count := counts[verdict])]
+    said = tally(paper)
     first = [f"Of {plural(len(paper), 'claim')} of the paper, {listed(said)} in {what}."] if said else []
     quoted = {each.id: each for each in answers if each.verdict != CANNOT}
     return first + [

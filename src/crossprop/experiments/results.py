@@ -10,6 +10,7 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.charts import band
 from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, build, value_label
@@ -19,7 +20,6 @@ from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
 from crossprop.records import NONE, LearnerInfo, learner_info
 from crossprop.specification import backprop_at
-from crossprop.statistics import mean_interval
 from crossprop.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class TunedLearner(NamedTuple):
         ranks = np.where(np.isnan(values).any(axis=-1), np.inf, values.mean(axis=-1))
         best = np.take_along_axis(values, ranks.argmin(axis=-1)[..., None, None], axis=-2)[..., 0, :]
         diverged = np.asarray(np.isinf(best).any(axis=-1))
-        mean, low, high = mean_interval(np.where(np.isfinite(best), best, np.nan), axis=-1)
+        mean, low, high = band(np.moveaxis(np.where(np.isfinite(best), best, np.nan), -1, 0))
         return Profile(mean, low, high, diverged)
 
 

@@ -26,12 +26,12 @@ from crossprop.engines.feeding import PoolSource, Source, source_of
 from crossprop.engines.protocol import Batch, Run, Session
 from crossprop.engines.recorder import window_ends
 from crossprop.execution import DevicePool, devices, engine_for, key_data, keys
-from crossprop.figures import is_control, looks
+from crossprop.experiments.charts import to_json
+from crossprop.experiments.looks import looks
 from crossprop.lab.code import as_command, as_python
 from crossprop.lab.features import Features
 from crossprop.lab.settings import Setting
 from crossprop.network import Network
-from crossprop.pages.charts import line_look, rounded
 from crossprop.statistics import mean_interval
 from crossprop.streams import PoolStream
 from crossprop.variables import VARIABLES
@@ -253,8 +253,7 @@ class Watched:
         return {
             "kind": "begin",
             "learners": [
-                {"name": name, "engine": self.engines[name]} | line_look(look, is_control(infos[name]))
-                for name, look in looks(infos).items()
+                {"name": name, "engine": self.engines[name]} | look._asdict() for name, look in looks(infos).items()
             ],
             "steps": setting.steps,
             "record_every": setting.record_every,
@@ -327,9 +326,9 @@ class Watched:
             for variable in runs[0].records:
                 values = np.array([run.records[variable][self.sent : upto] for run in runs], np.float64)
                 mean, low, high = mean_interval(values)
-                line = {"mean": rounded(mean)}
+                line = {"mean": to_json(mean)}
                 if len(runs) > 1:
-                    line |= {"low": rounded(low), "high": rounded(high)}
+                    line |= {"low": to_json(low), "high": to_json(high)}
                 curves.setdefault(variable, {})[name] = line
         start, self.sent = self.sent, upto
         return {

@@ -36,7 +36,7 @@ MOST_BODY = 2**16
 """Bytes of a setting."""
 FILES = {
     "": ("lab/page", "lab.html", "text/html"),
-    "page.css": ("pages", "page.css", "text/css"),
+    "page.css": ("experiments/page", "page.css", "text/css"),
     "lab.css": ("lab/page", "lab.css", "text/css"),
     **{name: ("lab/page", name, "text/javascript") for name in ("lab.js", "chart.js", "controls.js", "pictures.js")},
 }

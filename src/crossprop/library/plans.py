@@ -1,15 +1,17 @@
 """Experiments of a paper: learners, stream, seeds, and every deviation from the paper with its reason."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crossprop import records as schema
 from crossprop.engines.protocol import Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
-from crossprop.figures import Along, Published, along_setting, experiment_curves
+from crossprop.experiments import figures
+from crossprop.experiments.charts import Along, Chart, Published, along, curves
 from crossprop.learners import Learner
 from crossprop.running import States, experiment, run
 from crossprop.streams import Stream
@@ -34,6 +36,14 @@ class Setting:
         return self.paper is not None and bool(self.why)
 
 
+class Drawn(NamedTuple):
+    """A figure: the name of its files, its title, and its charts by variable."""
+
+    file: str
+    title: str
+    charts: Mapping[str, Chart]
+
+
 @dataclass(frozen=True)
 class Charts:
     """What is drawn of an experiment: a chart along a setting, or curves over the examples of some learners and
@@ -47,11 +57,17 @@ class Charts:
     published: Published = field(default_factory=dict)
     linear: bool = False
     """Whether the vertical axis is linear, whatever the variable usually has."""
+    file: str = ""
+    """The name of the files; unset, it follows from the title."""
 
-    def records(self, records: "xarray.Dataset") -> "xarray.Dataset":
-        """The records to draw."""
+    def drawn(self, records: "xarray.Dataset") -> dict[str, Chart]:
+        """The charts by variable."""
+        if self.along is not None:
+            return {"loss": along(records, self.along, self.published)}
         made = records if self.of is None else self.of(records)
-        return made.sel(learner=[*self.learners]) if self.learners else made
+        made = made.sel(learner=[*self.learners]) if self.learners else made
+        names = [name for name in self.variables if name in made] or [each.name for each in schema.curves(made)]
+        return dict(zip(names, curves(made, names, self.published, linear=self.linear), strict=True))
 
 
 @dataclass(frozen=True)
@@ -70,8 +86,8 @@ class Plan:
     """Steps of a run; unset, the whole stream."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
     charts: tuple[Charts, ...] = (Charts(),)
-    draw_own: "Callable[[xarray.Dataset, Path, str], None] | None" = None
-    """Draws the figures, where they are not those of `charts`."""
+    draw_own: "Callable[[xarray.Dataset], list[Drawn]] | None" = None
+    """Makes the figures, where they are not those of `charts`."""
     measure: "Callable[[States], xarray.Dataset] | None" = None
     """Makes the records from the last states, where they are not those of the runs."""
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -97,17 +113,20 @@ class Plan:
             records = self.measure(run(*given, steps=self.steps, checkpoint=checkpoint, return_states=True)[1])
         return records.assign_attrs(self.experiment())
 
-    def draw(self, records: "xarray.Dataset", folder: Path, note: str) -> None:
-        """Draws the figures into a folder, as PNG and PDF, with a note in their titles."""
+    def drawn(self, records: "xarray.Dataset") -> list[Drawn]:
+        """The figures, from the records."""
         if self.draw_own is not None:
-            self.draw_own(records, folder, note)
-            return
-        for charts in self.charts:
-            stem = folder / "-".join([self.name, *charts.title.lower().split()])
-            title = f"{charts.title or self.title}{note}{', rings as published' * bool(charts.published)}"
-            if charts.along is not None:
-                along_setting(records, stem, title, charts.along, charts.published)
-            else:
-                experiment_curves(
-                    charts.records(records), stem, title, charts.variables, charts.published, charts.linear
-                )
+            return self.draw_own(records)
+        stems = ["-".join([self.name, *charts.title.lower().split()]) for charts in self.charts]
+        return [
+            Drawn(charts.file or stem, charts.title, charts.drawn(records))
+            for stem, charts in zip(stems, self.charts, strict=True)
+        ]
+
+    def save(self, drawn: Sequence[Drawn], folder: Path, note: str) -> None:
+        """Writes the figures into a folder, as PNG and PDF, with a note in their titles."""
+        for name, title, charts in drawn:
+            first = next(iter(charts.values()))
+            rings = ", rings as published" * bool(first.rings)
+            words = f"{title or self.title}: {first.band or 'one run'}{note}{rings}"
+            figures.save([*charts.values()], folder / name, words, ".png", ".pdf")

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop.experiments.charts import Along
 from crossprop.experiments.findings import LESS_TIMES, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs, edge_note
 from crossprop.experiments.questions import DOES_NOT, HOLDS, INTERVALS, STRICT, Answer, Headline, Leads, Question
-from crossprop.figures import Along
 from crossprop.learners import Backprop
 from crossprop.library.paper import Paper, Version
 from crossprop.library.plans import Charts, Plan, Setting

@@ -3,16 +3,15 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from crossprop._support.files import atomic_write
 from crossprop.experiments.findings import LABELS, Finding
+from crossprop.experiments.page import Cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.words import p_text, signed_percent
-from crossprop.figures import Look
-from crossprop.pages import charts
 
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 """The CSS class of each answer."""
@@ -35,29 +34,10 @@ def common_verdict(findings: Sequence[Finding]) -> str:
     return "it depends" if "yes" in verdicts else "no"
 
 
-class TableCell(NamedTuple):
-    """A comparison in a table: the difference in percent, the CSS class of its pill, and seeds won with p-value."""
-
-    text: str
-    pill: str
-    note: str
-
-
-def table_cell(finding: Finding) -> TableCell:
+def table_cell(finding: Finding) -> Cell:
     """The cell of a comparison."""
     text = signed_percent(finding.percent)
     if not np.isfinite(finding.mean):
-        return TableCell("", "", text)
+        return Cell(note=text)
     pill = "" if finding.inside is None else LABELS[finding.inside]
-    return TableCell(text, pill, f"{finding.won} of {finding.pairs} won, {p_text(finding.p)}")
-
-
-def forest_mark(finding: Finding, group: str, look: Look, control: bool) -> dict[str, Any] | None:
-    """A line of a forest chart, as the page's script takes it, without numbers if the learner diverged; None if the
-    means cannot be compared for another reason."""
-    diverged = np.isinf(finding.learner_mean)
-    if not (diverged or np.isfinite(finding.mean)):
-        return None
-    mean, low, high = [None] * 3 if diverged else charts.rounded(np.array(finding.percent))
-    marks = {"name": finding.learner, "group": group, "mean": mean, "low": low, "high": high}
-    return marks | charts.line_look(look, control)
+    return Cell(text, pill, f"{finding.won} of {finding.pairs} won, {p_text(finding.p)}")

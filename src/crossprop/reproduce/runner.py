@@ -11,14 +11,13 @@ from crossprop._support.files import atomic_write
 from crossprop._support.formats import listed, plural
 from crossprop._version import __version__
 from crossprop.datasets import DataSet
+from crossprop.experiments.facts import engine_words, machine
 from crossprop.experiments.questions import Answer, answers_on, claims_json, conclusions
 from crossprop.library.paper import Paper, Size, Version
 from crossprop.library.plans import Plan
-from crossprop.pages.facts import engine_words, machine
 from crossprop.progress import Say
-from crossprop.report import write_report
-from crossprop.report.sections import Story
 from crossprop.reproduce.folder import Folder
+from crossprop.reproduce.page import Story, write_report
 from crossprop.streams.over_data import OverData
 
 if TYPE_CHECKING:
@@ -44,19 +43,21 @@ def rerun(
     plans = [plan(version) for name, plan in paper.plans.items() if name in parts]
     folder.check(plans)
     records = {plan.name: folder.run(plan) for plan in plans}
+    drawn = {plan.name: plan.drawn(records[plan.name]) for plan in plans}
     for plan in plans:
-        plan.draw(records[plan.name], folder.figures(), "  (quick version)" * version.is_quick)
+        plan.save(drawn[plan.name], folder.figures(), "  (quick version)" * version.is_quick)
     answers = answers_on(paper.claims, records)
     with atomic_write(folder.path / "claims.json") as path:
         said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
         path.write_text(json.dumps(said | {"claims": claims_json(answers)}, indent=1, allow_nan=False))
     shown = [plan for plan in plans if plan.measure is None]
+    results = [(plan, records[plan.name], drawn[plan.name]) for plan in plans]
     concluded = conclusions(answers, _what(paper, version, shown), paper.leads, paper.own)
     write_report(
         folder.path / "report.html",
-        story=Story(paper.title, paper.intro, concluded, paper.headline(answers), paper.terms),
-        experiments=[(plan, records[plan.name]) for plan in shown],
-        features=records.get("features"),
+        story=Story(paper.title, paper.intro, concluded, paper.headline(answers), paper.terms, paper.own),
+        experiments=[each for each in results if each[0] in shown],
+        features=next((each for each in results if each[0] not in shown), None),
         answers=answers,
         command=command,
         quick=version.is_quick,

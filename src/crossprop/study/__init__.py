@@ -16,19 +16,18 @@ from crossprop._support.interrupts import interruptible
 from crossprop.costs import Cost, kept_costs
 from crossprop.engines import ENGINES
 from crossprop.experiments import SweepSpec
+from crossprop.experiments.facts import machine
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
+from crossprop.experiments.sweep_page import draw
 from crossprop.experiments.widening import announcements, fill_widening
 from crossprop.pages.comparisons import write_answers
-from crossprop.pages.facts import machine
-from crossprop.plot.drawings import draw
 from crossprop.progress import Say
 from crossprop.streams import Geoff, LabelShift
 from crossprop.study.answers import Result, answers, rows_of
 from crossprop.study.columns import MAIN, Column, columns_of, spec_of
 from crossprop.study.credit_page import publish_credit
-from crossprop.study.drawings import draw_differences
-from crossprop.study.page import write_study
+from crossprop.study.page import draw_differences, write_study
 from crossprop.study.tables import write_study_table
 
 STUDIES = {

@@ -4,18 +4,21 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from crossprop import records as schema
 from crossprop._support.formats import duration, interval, minus_signs
+from crossprop.experiments import figures
+from crossprop.experiments.charts import Axis, Chart, Line, Ring, over_examples
+from crossprop.experiments.facts import machine
+from crossprop.experiments.looks import Look, look, looks
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, questions, rerun, write_table
 from crossprop.experiments.questions import Answer
-from crossprop.figures import looks
-from crossprop.pages.charts import estimate_line, switch_marks
 from crossprop.pages.comparisons import PILLS, QUICK, write_answers
-from crossprop.pages.facts import machine
-from crossprop.pages.writing import write_page, write_table
 from crossprop.progress import Say
-from crossprop.statistics import Estimate, mean_interval
+from crossprop.statistics import Estimate
 from crossprop.study.answers import BACKPROP
 from crossprop.study.credit import COSINES, CosineRow, Found, Terms, answers, cosine_rows, run_settings, terms_of
 
@@ -42,12 +45,24 @@ TERMS = {
 }
 CHARTS = {"whole": "cosine with the meta-gradient", "memory": "cosine with its memory part"}
 PARTS = {
-    "direct": ("#67000d", "-"),
-    "memory": ("#08306b", "-"),
-    "own": ("#4292c6", "--"),
-    "cross": ("#238b45", "--"),
-    "whole": ("#737373", "-"),
+    "direct": look("#67000d"),
+    "memory": look("#08306b"),
+    "own": look("#4292c6", "dash"),
+    "cross": look("#238b45", "dash"),
+    "whole": look("#737373"),
 }
+
+
+INTRO = """The outgoing weights W that a network has now depend on the incoming weights U that it had in the past. The
+exact meta-gradient counts this: it is backprop's gradient, the direct part, plus a memory part, by the derivative of W
+by all past U. Crossprop and foresight estimate the memory part; an oracle computes it here, in networks small enough. A
+cosine of 1 means that a rule moves U in exactly that direction, 0 that the two have nothing in common."""
+OF_TERMS = """Along backprop's run; means over all examples. The size of backprop's gradient is 1. The memory part is
+the sum of two: own goes through a unit's own outgoing weights, cross through those of all other units of the top layer,
+which adapt when the unit changes. Crossprop keeps the first and drops the second."""
+OF_COSINES = """Mean cosine [95% bootstrap interval over seeds] of each rule's direction of U with the meta-gradient and
+with its memory part: example by example, and of the sums over windows of examples. Along backprop's run all rules see
+the same weights and keep memories of their own."""
 
 
 def write_credit(
@@ -63,41 +78,34 @@ def write_credit(
     quick: bool,
 ) -> None:
     """Writes the page of the study to `path`, one self-contained file."""
-    charts = {
-        f"{name}-{kind}": make(each)
-        for name, each in found.items()
-        for kind, make in (("cosines", _cosines), ("sizes", _sizes))
-    }
-    contents = [("answers", "The answers"), ("terms", "The parts of the meta-gradient")]
-    contents += [(name, each.setting.title) for name, each in found.items()]
-    write_page(
-        path,
-        "study/credit.html.jinja",
-        data={"parts": charts, "quick": quick},
-        title=title,
-        contents=[*contents, ("rerun", "Run it again")],
-        banner=QUICK if quick else "",
-        answers=answers,
-        pills=PILLS,
-        terms=[[each.setting, *(minus_signs(f"{getattr(each, name):.2f}") for name in TERMS)] for each in terms],
-        term_titles=["Setting", *TERMS.values()],
-        settings=[
-            {
-                "name": name,
-                "title": each.setting.title,
-                "charts": {part: charts[part] for part in (f"{name}-cosines", f"{name}-sizes")},
-                "tables": _tables(rows, each),
-            }
-            for name, each in found.items()
-        ],
-        command=command,
-        facts=facts,
+    answered = [
+        (str(at), each.question, Cell(each.verdict, PILLS[each.verdict]), Cell(lines=[each.why]))
+        for at, each in enumerate(answers, start=1)
+    ]
+    sizes = [[each.setting, *(minus_signs(f"{getattr(each, name):.2f}") for name in TERMS)] for each in terms]
+    parts = Table("Sizes and cosines of the parts", ["Setting", *TERMS.values()], sizes)
+    cosines = Figure("Cosine of every rule's direction; rings: with the memory part", cosine_charts(rows), "setting")
+    sections = [
+        Section("answers", "The answers", [questions(("Question", "Answer", "Why"), answered, "Questions"), cosines]),
+        Section("terms", "The parts of the meta-gradient", [Text(OF_TERMS), parts]),
+        *(_section(name, each, rows) for name, each in found.items()),
+        rerun(command, facts, "What was run, and on what", same=False),
+    ]
+    Page(title, INTRO, sections, QUICK if quick else "", quick).write(path)
+
+
+def _section(name: str, found: Found, rows: Sequence[CosineRow]) -> Section:
+    """The charts and the tables of a setting."""
+    charts = [Figure.of(chart, linked=f"{name}-cosines") for chart in _cosines(found)]
+    return Section(
+        name, found.setting.title, [Text(OF_COSINES), *charts, Figure.of(_sizes(found)), *_tables(rows, found)]
     )
 
 
-def _tables(rows: Sequence[CosineRow], found: Found) -> list[dict[str, Any]]:
+def _tables(rows: Sequence[CosineRow], found: Found) -> list[Table]:
     """The cosines along backprop's run and on own runs; in a deep network also those of each layer."""
     layers = [str(layer) for layer in found.along.layer.values[1:]] if found.along.sizes["layer"] > 2 else []
+    head = ["Rule", *COLUMNS.values(), *(f"Meta-gradient, layer {at}" for at in layers)]
     tables = []
     for run in ("backprop's", "its own"):
         mine = [row for row in rows if row.setting == found.setting.title and row.run == run]
@@ -105,41 +113,57 @@ def _tables(rows: Sequence[CosineRow], found: Found) -> list[dict[str, Any]]:
         for row in mine:
             if row.layer != "all":
                 cells[row.rule].append(_cell(row.cosines["whole"]))
-        tables.append(
-            {"run": run, "head": [*COLUMNS.values(), *(f"Meta-gradient, layer {at}" for at in layers)], "rows": cells}
-        )
+        tables.append(Table(f"Cosines along {run} run", head, [[rule, *each] for rule, each in cells.items()]))
     return tables
 
 
-def _cell(estimate: Estimate) -> str:
+def _cell(estimate: Estimate) -> Cell:
     mean, low, high = map(float, estimate)
-    return "–" if math.isnan(mean) else interval(mean, low, high)
+    if math.isnan(mean):
+        return Cell("–")
+    number, _, ends = interval(mean, low, high).partition(" ")
+    return Cell(number, note=ends)
 
 
-def _cosines(found: Found) -> list[dict[str, Any]]:
+def _cosines(found: Found) -> list[Chart]:
     """Cosines of every rule with the meta-gradient and with its memory part, over backprop's run."""
-    along, look = found.along.sel(layer="all"), looks(schema.learner_infos(found.along))
-    line = lambda rule, part: (along.cosine.sel(learner=rule, part=part), look[rule])
-    return [_chart(title, along, {rule: line(rule, part) for rule in look}) for part, title in CHARTS.items()]
+    along, look_of = found.along.sel(layer="all"), looks(schema.learner_infos(found.along))
+    line = lambda rule, part: along.cosine.sel(learner=rule, part=part)
+    return [
+        _over_examples(title, along, {rule: (line(rule, part), look_of[rule]) for rule in look_of})
+        for part, title in CHARTS.items()
+    ]
 
 
-def _sizes(found: Found) -> list[dict[str, Any]]:
+def _sizes(found: Found) -> Chart:
     """The sizes of the parts of the meta-gradient of the top layer, over backprop's run."""
     top = found.along.isel(layer=-1).sel(learner=BACKPROP)
     title = "sizes of the parts" + " in the top layer" * (found.along.sizes["layer"] > 2)
-    return [_chart(title, top, {part: (top.norm.sel(part=part), look) for part, look in PARTS.items()})]
+    return _over_examples(title, top, {part: (top.norm.sel(part=part), own) for part, own in PARTS.items()})
 
 
-def _chart(title: str, records: "xarray.Dataset", lines: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
-    seeds = int(records.sizes["seed"])
-    estimates = {name: mean_interval(values.transpose("seed", "step").values) for name, (values, _) in lines.items()}
-    return {
-        "title": title,
-        "log": False,
-        "lines": [estimate_line(name, estimates[name], look, seeds) for name, (_, look) in lines.items()],
-        "step": [int(at) for at in records.step.values],
-        "seeds": seeds,
-    } | switch_marks(records)
+def _over_examples(
+    title: str, records: "xarray.Dataset", lines: "Mapping[str, tuple[xarray.DataArray, Look]]"
+) -> Chart:
+    values = {name: (each.transpose("seed", "step").values, own) for name, (each, own) in lines.items()}
+    return over_examples(records, title, records.step.values.astype(int), values, log=False)
+
+
+def cosine_charts(rows: Sequence[CosineRow]) -> dict[str, Chart]:
+    """By setting, the cosine of every rule with the meta-gradient along backprop's run; rings are those with its memory
+    part."""
+    charts = {}
+    for setting in dict.fromkeys(row.setting for row in rows):
+        shown = [row for row in rows if (row.setting, row.layer, row.run) == (setting, "all", "backprop's")]
+        whole = {row.rule: np.array(row.cosines["whole"])[:, None] for row in shown}
+        lines = tuple(Line(rule, look("#08306b"), (rule,), *each) for rule, each in whole.items())
+        rings = tuple(
+            Ring(row.rule, float(row.cosines["memory"].mean), look("#d94801"), f"{row.rule}, memory part")
+            for row in shown
+        )
+        axis = Axis("cosine with the meta-gradient", limits=(-1.05, 1.05))
+        charts[setting] = Chart("forest", setting, Axis(), axis, lines, rings)
+    return charts
 
 
 def write_credit_tables(rows: Sequence[CosineRow], terms: Sequence[Terms], folder: Path) -> None:
@@ -148,31 +172,6 @@ def write_credit_tables(rows: Sequence[CosineRow], terms: Sequence[Terms], folde
     numbers = lambda row: [float(part) for column in COSINES for part in row.cosines[column]]
     write_table(folder / "table.csv", head, [[*row[:4], *numbers(row)] for row in rows])
     write_table(folder / "terms.csv", Terms._fields, terms)
-
-
-def draw_cosines(rows: Sequence[CosineRow], path: Path, note: str) -> None:
-    """Draws the cosine of every rule with the meta-gradient and with its memory part, one panel per setting."""
-    from matplotlib.figure import Figure
-
-    shown = [row for row in rows if row.layer == "all" and row.run == "backprop's"]
-    settings, rules = (list(dict.fromkeys(getattr(row, name) for row in shown)) for name in ("setting", "rule"))
-    figure = Figure(figsize=(3 * len(settings) + 1.5, 0.24 * len(rules) + 1.6), layout="constrained")
-    for axes, setting in zip(figure.subplots(1, len(settings), sharey=True, squeeze=False)[0], settings, strict=True):
-        for row in (row for row in shown if row.setting == setting):
-            at = rules.index(row.rule)
-            axes.plot(float(row.cosines["whole"].mean), at, "o", color="#08306b", markersize=6)
-            axes.plot(float(row.cosines["memory"].mean), at, "o", color="#d94801", markersize=5, fillstyle="none")
-        axes.axvline(0, color="#999999", linewidth=0.8)
-        axes.set(title=setting, xlim=(-1, 1), ylim=(len(rules) - 0.5, -0.5))
-        axes.set_yticks(range(len(rules)), rules, fontsize=8.5)
-        axes.grid(axis="y", color="#eeeeee")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(
-        f"Cosine of each rule's direction of U with the exact meta-gradient (blue) and its memory part (orange){note}",
-        fontsize=10,
-        color="#555555",
-    )
-    figure.savefig(path, dpi=150)
 
 
 SEEDS = {"quick": 2, "default": 3, "full": 10}
@@ -184,9 +183,10 @@ def publish_credit(folder: Path, title: str, version: str, seeds: int | None, sa
     found = run_settings(version, seeds, folder / "records", say)
     rows, terms, told = cosine_rows(found), terms_of(found), answers(found)
     write_credit_tables(rows, terms, folder)
-    figures = folder / "figures"
-    figures.mkdir(exist_ok=True)
-    draw_cosines(rows, figures / "cosines.png", "  (quick version)" * quick)
+    (folder / "figures").mkdir(exist_ok=True)
+    words = "Cosine of each rule's direction of U with\nthe exact meta-gradient (blue) and its memory part (orange)"
+    charts = [*cosine_charts(rows).values()]
+    figures.save(charts, folder / "figures" / "cosines", words + "  (quick version)" * quick)
     facts = _facts(found, version, seeds)
     write_credit(folder / "study.html", title, found, rows, terms, told, command=command, facts=facts, quick=quick)
     write_answers(folder / "answers.json", told, command=command, facts=facts)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crossprop.costs import Cost
-from crossprop.pages.writing import write_table
+from crossprop.experiments.page import write_table
 from crossprop.records import PHASES
 from crossprop.statistics import Estimate
 from crossprop.study.answers import BACKPROP, FROZEN, Result, Row

@@ -1,6 +1,6 @@
 """The experiments of Dohare et al. (2024): learners, streams, and every deviation from the paper with its reason."""
 
-from crossprop.figures import Published
+from crossprop.experiments.charts import Published
 from crossprop.learners import Backprop, Learner
 from crossprop.library import permuted
 from crossprop.library.paper import Version

@@ -11,10 +11,10 @@ import numpy as np
 from crossprop._support.extras import require
 from crossprop.datasets import DataSet
 from crossprop.execution import cores
-from crossprop.figures import paper_maps
+from crossprop.experiments.charts import clouds
 from crossprop.learners import Learner
 from crossprop.library.paper import Version
-from crossprop.library.plans import Plan
+from crossprop.library.plans import Drawn, Plan
 from crossprop.library.veeriah2017.plans import feature_learners, mnist_network, mnist_stream
 from crossprop.progress import bar
 from crossprop.running import SCHEMA, States
@@ -39,7 +39,7 @@ def features_plan(version: Version) -> Plan:
         stream.steps,
         (),
         "",
-        draw_own=paper_maps,
+        draw_own=_figures,
         measure=partial(_measured, learners, stream.data, examples),
         measured={"examples": examples, "neighbours": NEIGHBOURS},
     )
@@ -71,6 +71,16 @@ def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, sta
         coords={"representation": list(spaces), "example": drawn},
         attrs={"schema": SCHEMA},
     )
+
+
+def _figures(features: "xarray.Dataset") -> list[Drawn]:
+    """Figure 4: the features of backprop (a) and crossprop-approx (b), each next to the control or the pixels."""
+    maps = dict(zip(map(str, features.representation.values), clouds(features), strict=True))
+    title = "t-SNE of the hidden units after task A"
+    return [
+        Drawn(f"figure-4{letter}", f"Figure 4{letter}, {title}", {name: maps[name] for name in names})
+        for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"]))
+    ]
 
 
 def _features(learner: Learner, state: Any, x: np.ndarray) -> np.ndarray:

@@ -5,10 +5,9 @@ from functools import partial
 import jax
 
 from crossprop.datasets import DataSet
-from crossprop.figures import paper_curves
 from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
 from crossprop.library.paper import Version
-from crossprop.library.plans import Plan, Setting
+from crossprop.library.plans import Charts, Plan, Setting
 from crossprop.network import Network
 from crossprop.streams import Geoff, LabelShift
 
@@ -54,8 +53,7 @@ def geoff_plan(version: Version) -> Plan:
         *_shared_settings(scripts),
     )
     learners = _learners(network, GEOFF_LEARNERS, scripts)
-    draw = partial(paper_curves, "a", scripts)
-    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS, draw_own=draw)
+    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS, charts=_figures("a"))
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -82,8 +80,16 @@ def mnist_plan(version: Version) -> Plan:
         *_shared_settings(scripts),
     )
     learners, every = _learners(network, names, scripts), version.pick(50, 500, 500)
-    draw = partial(paper_curves, "b", scripts)
-    return Plan("mnist", "MNIST", learners, stream, seeds, every, settings, MNIST_IS, draw_own=draw)
+    return Plan("mnist", "MNIST", learners, stream, seeds, every, settings, MNIST_IS, charts=_figures("b"))
+
+
+def _figures(letter: str) -> tuple[Charts, ...]:
+    """Figures 1, 2 and 3 of the paper for one experiment, a or b: errors, and how far the weights moved."""
+    shown = (("loss", "error"), ("incoming_drift",), ("outgoing_drift",))
+    return tuple(
+        Charts(f"Figure {number}{letter}", variables=names, file=f"figure-{number}{letter}")
+        for number, names in enumerate(shown, start=1)
+    )
 
 
 def mnist_network(version: Version) -> Network:

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from crossprop._support.formats import duration, interval, listed, plural, upper_first
+from crossprop.experiments.facts import described, machine
 from crossprop.experiments.findings import compare
 from crossprop.experiments.results import SweepResults, value_text
-from crossprop.pages.facts import described, machine
 from crossprop.statistics import mean_interval
 
 OTHERS = 6

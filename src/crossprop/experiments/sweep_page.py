@@ -1,0 +1,235 @@
+"""The results of a sweep, drawn: as PNG files, and as sections of a page."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossprop._support.extras import require
+from crossprop._support.files import check_writable
+from crossprop._support.formats import interval, upper_first
+from crossprop.experiments import figures
+from crossprop.experiments.charts import Axis, Chart, Line, Ring, curves, headline, score_limits
+from crossprop.experiments.looks import SHADES, Look, look, looks
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
+from crossprop.experiments.results import SweepResults, TunedLearner, value_text
+from crossprop.experiments.sweep_words import conclusions, facts
+from crossprop.statistics import mean_interval
+
+LINES = "eta"
+"""The hyperparameter that has a chart with a line for each of its values."""
+MOST_TICKS = 6
+FEW = 5
+"""With at most this many learners, the chart at the top has a line for each."""
+
+
+def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
+    """Draws the results in the store of a sweep, and returns the files written.
+
+    **Arguments:**
+
+    - `store`: the store of a sweep, finished or still running.
+    - `out`: a folder for the PNG files and `sweep.html`; None is `plots` in the store.
+    """
+    from crossprop.experiments.results import read_results
+
+    require("crossprop plot", "matplotlib", "plotly", "jinja2", extra="paper")
+    store = Path(store)
+    sweep = read_results(store)
+    folder = store / "plots" if out is None else Path(out)
+    check_writable("out", folder)
+    write_sweep_page(sweep, folder / "sweep.html", shlex.join(["crossprop", "plot", str(store)]))
+    return [folder / "sweep.html", *draw(sweep, folder)]
+
+
+def draw(sweep: SweepResults, folder: Path) -> list[Path]:
+    """Draws learning curves, sensitivity along an axis and along `eta`, and maps of two axes, as PNG files."""
+    best = curves(sweep.best)
+    title = f"The best settings, {_fresh(sweep)}seeds: mean{' and ' * bool(best[0].band)}{best[0].band}"
+    written = figures.save(best, folder / "learning-curves.png", title)
+    band = sensitivity(sweep)[0].band if sensitivity(sweep) else ""
+    best_of_others = "at the best of all other axes"
+    titles = {
+        "sensitivity": f"The best over all other axes.\nMean and {band}; × at the top: diverged",
+        f"sensitivity-{LINES}": f"One line per {LINES}, {best_of_others}",
+        "heat-maps": f"{sweep.measure}, {best_of_others}. × diverged; ring: the best setting",
+    }
+    kinds = sensitivity(sweep), by_eta(sweep), [maps[0] for maps in heat_maps(sweep).values()]
+    for (name, title), charts in zip(titles.items(), kinds, strict=True):
+        written += figures.save(charts, folder / f"{name}.png", title) if charts else []
+    return written
+
+
+def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: str = "") -> None:
+    """Writes what was found, the best settings, the sensitivity along each axis, heat maps over two axes, and learning
+    curves. The page shows `command`, which draws it."""
+    about = facts(sweep)
+    top = []
+    if len(sweep.learners) <= FEW:
+        chart = headline(curves(sweep.best)[0], {name: swept.setting() for name, swept in sweep.learners.items()})
+        top.append(Figure.of(chart, f"The best settings, on {_seeds(sweep)}: {chart.title}"))
+    sections = [
+        conclusion(conclusions(sweep), *top),
+        Section("best", "The best settings", [best_settings(sweep)]),
+        *sweep_sections(sweep),
+        rerun(command, about, "What was run", before="This draws the page again from the records in the store:"),
+    ]
+    intro = (
+        f"Every learner was run at every point of a grid of hyperparameters, with several seeds. The stream: "
+        f"{about['stream']}. The network: {about['network']}. The best setting of a learner is the one with the lowest "
+        "mean over all steps and the sweep's seeds; settings with a diverged seed rank below all others."
+    )
+    Page("A sweep of learners", intro, sections, banner).write(path)
+
+
+def _fresh(sweep: SweepResults) -> str:
+    return "fresh " if sweep.fresh else ""
+
+
+def _seeds(sweep: SweepResults) -> str:
+    return f"{sweep.best.sizes['seed']} {'fresh' if sweep.fresh else 'of the sweep’s'} seeds"
+
+
+def best_settings(sweep: SweepResults, of: str = "") -> Table:
+    """The best setting of every learner, with its score on the sweep's seeds and on fresh seeds."""
+    rows, values = [], sweep.evaluation.values()
+    for name, swept in sweep.learners.items():
+        fresh, choice = values.get(name), swept.choice
+        if fresh is None:
+            on_fresh = "not run"
+        elif np.isinf(fresh).any():
+            on_fresh = f"{int(np.isinf(fresh).sum())} of {fresh.size} diverged"
+        else:
+            on_fresh = interval(*map(float, mean_interval(fresh.values)))
+        tags = [f"edge: {', '.join(choice.edges)}"] if choice.edges else []
+        tags += [f"{choice.diverged} diverged"] if choice.diverged else []
+        rows.append([name, f"{choice.mean:.4g}", on_fresh, Cell(swept.setting(), tags=tags)])
+    head = ["Learner", "On the sweep’s seeds", "On fresh seeds", "Setting"]
+    where = f", {of}" * bool(of)
+    caption = f"The best settings{where}: {sweep.measure} over all steps, mean [95% bootstrap interval]"
+    return Table(caption, head, rows)
+
+
+def sweep_sections(sweep: SweepResults) -> list[Section]:
+    """The charts of a sweep: sensitivity, maps of two axes, and learning curves."""
+    sections = []
+    if lines := [*sensitivity(sweep), *by_eta(sweep)]:
+        bars = f" Bars: {lines[0].band}." * bool(lines[0].band)
+        text = Text(
+            "Each point is the best over all other axes. A cross at the top: every setting there had a seed that "
+            f"diverged.{bars}"
+        )
+        sections.append(Section("sensitivity", "Sensitivity", [text, *map(Figure.of, lines)]))
+    if maps := heat_maps(sweep):
+        charts = {f"{name}: {chart.x.title} × {chart.y.title}": chart for name, each in maps.items() for chart in each}
+        text = Text(
+            "Each cell is the best over all other axes. A cross: diverged. The frame marks the best setting of all."
+        )
+        figure = Figure(upper_first(f"{sweep.measure} along two axes"), charts, "learner and axes")
+        sections.append(Section("maps", "Two axes at a time", [text, figure]))
+    for group, names in groups(sweep).items():
+        text = Text(f"The best settings, on {_seeds(sweep)}. Click a learner in a legend to hide it.")
+        charts = [Figure.of(chart, linked=f"curves-{group}") for chart in curves(sweep.best.sel(learner=names))]
+        title = f"Learning curves{': ' * bool(group)}{group}"
+        sections.append(Section(f"curves-{group}", title, [text, *charts]))
+    return sections
+
+
+def groups(sweep: SweepResults) -> dict[str, list[str]]:
+    """The learners that share a chart: all of them, or with many learners those that have the same optimizer."""
+    optimizers: dict[str, list[str]] = {}
+    for name, swept in sweep.learners.items():
+        optimizers.setdefault(swept.info.optimizer, []).append(name)
+    return optimizers if len(sweep.learners) > 8 and len(optimizers) > 1 else {"": list(sweep.learners)}
+
+
+def sensitivity(sweep: SweepResults) -> list[Chart]:
+    """A line for every learner along its first axis, one chart for each group."""
+    charts = []
+    for group, names in groups(sweep).items():
+        shown = {name: sweep.learners[name] for name in names if sweep.learners[name].axes}
+        look_of = looks({name: sweep.learners[name].info for name in names})
+        lines = [_line(name, look_of[name], swept, swept.axes[:1], ()) for name, swept in shown.items()]
+        if lines:
+            axis = next(iter(shown.values())).axes[0]
+            charts.append(_along(f"Learners{': ' * bool(group)}{group}", sweep, axis, lines))
+    return charts
+
+
+def by_eta(sweep: SweepResults) -> list[Chart]:
+    """One chart per learner that has the axis `eta`, with a line for each of its values."""
+    charts = []
+    for name, swept in sweep.learners.items():
+        if LINES in swept.axes[1:]:
+            keep = [swept.axes[0], LINES]
+            lines = [
+                _line(f"{LINES} = {value_text(value)}", look(SHADES[at % len(SHADES)]), swept, keep, (at,))
+                for at, value in enumerate(swept.values(LINES))
+            ]
+            charts.append(_along(f"{name}, by {LINES}", sweep, keep[0], lines))
+    return charts
+
+
+def _line(name: str, own_look: Look, swept: TunedLearner, keep: Sequence[str], which: tuple[int, ...]) -> Line:
+    mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
+    values = swept.values(keep[0])
+    x = np.array(values, float) if _are_numbers(values) else tuple(map(value_text, values))
+    return Line(name, own_look, x, mean, low, high, tuple(np.flatnonzero(diverged).tolist()))
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _along(title: str, sweep: SweepResults, along: str, lines: Sequence[Line]) -> Chart:
+    numbers = all(isinstance(line.x, np.ndarray) for line in lines)
+    values = sorted({float(value) for line in lines for value in line.x}) if numbers else []
+    if not numbers:
+        lines = [replace(line, x=tuple(map(value_text, line.x))) for line in lines]
+    x = Axis(along, is_log(values), ticks=thinned(values)) if values else Axis(along)
+    seeds = max(len(swept.grid.seeds) for swept in sweep.learners.values())
+    return Chart("along", title, x, Axis(sweep.measure, limits=score_limits(lines)), tuple(lines), seeds=seeds)
+
+
+def is_log(values: Sequence[float]) -> bool:
+    """Whether numbers are better shown on a logarithmic axis."""
+    return min(values) > 0 and max(values) / min(values) > 3
+
+
+def thinned(values: Sequence[float]) -> tuple[tuple[float, str], ...]:
+    """The ticks of an axis. If there are many, those between whole powers of 2 have no label."""
+    many = len(values) > MOST_TICKS
+    return tuple((value, "" if many and "·" in value_text(value) else value_text(value)) for value in values)
+
+
+def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
+    """By learner, a map for each pair of its axes."""
+    profiles = {
+        (name, across, down): (swept, swept.profile([down, across]))
+        for name, swept in sweep.learners.items()
+        for across, down in combinations(swept.axes, 2)
+    }
+    limits = color_limits([profile.mean for _, profile in profiles.values()])
+    maps: dict[str, list[Chart]] = {}
+    for (name, across, down), (swept, profile) in profiles.items():
+        columns, rows = (tuple(value_text(value) for value in swept.values(axis)) for axis in (across, down))
+        lines = tuple(
+            Line(row, look(SHADES[0]), columns, mean, diverged=tuple(np.flatnonzero(gone).tolist()))
+            for row, mean, gone in zip(rows, profile.mean, profile.diverged, strict=True)
+        )
+        column, row = (value_text(swept.choice.point[axis]) for axis in (across, down))
+        best = Ring(column, row, look("#e6550d"), "the best")
+        edge = f"\nat the edge: {', '.join(swept.choice.edges)}" if swept.choice.edges else ""
+        chart = Chart("heat", name + edge, Axis(across), Axis(down, limits=limits), lines, (best,))
+        maps.setdefault(name, []).append(chart)
+    return maps
+
+
+def color_limits(means: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The range of the colours of heat maps: from the best score to the 90th percentile."""
+    finite = np.concatenate([np.ones(0), *(mean[np.isfinite(mean)] for mean in means)])
+    return (float(finite.min()), float(np.quantile(finite, 0.9))) if len(finite) else (0.0, 1.0)

@@ -1,0 +1,182 @@
+"""`report.html`: a paper rerun, on one page: its conclusion, one chart, the claims, then every experiment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossprop._support.formats import duration, interval, listed, plural
+from crossprop.experiments.charts import examples_per_point, headline
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, questions, rerun
+from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Answer, Headline, tally
+from crossprop.library.plans import Drawn, Plan, Setting
+from crossprop.statistics import mean_interval
+
+if TYPE_CHECKING:
+    import xarray
+
+    Experiment = tuple[Plan, xarray.Dataset, Sequence[Drawn]]
+    """A plan, its records, and their figures."""
+
+QUICK = "quick version: small, not the paper's full settings"
+FEATURES = "features"
+MEASURES = {"neighbours": "Same label among the 10 nearest", "silhouette": "Silhouette"}
+PILLS = {HOLDS: "yes", IN_PART: "part", DOES_NOT: "no", NOT_SHOWN: "open", CANNOT: "open"}
+"""The CSS class of each verdict, in the order of the summary."""
+RULE = """One rule decides them all. A part of a claim is true if its interval lies inside what is claimed, false if it
+lies outside, and undecided if it includes both. A claim holds if all its parts are true, and in part if at least half
+are. It does not hold if fewer than half would be true even with the undecided ones; otherwise it is not shown."""
+MAPS = """A t-SNE map of {:,} examples for the hidden units of each learner after one task, and for the pixels
+themselves. Distances between clusters mean little in such a map: the table has the numbers, measured in feature space
+before t-SNE."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a report says besides its numbers: title, introduction, conclusions to quote, and words explained."""
+
+    title: str
+    intro: str
+    conclusions: Sequence[str] = ()
+    headline: Headline | None = None
+    terms: Mapping[str, str] = field(default_factory=dict)
+    own: Sequence[str] = ()
+    """Claims of ours, not of the paper."""
+
+
+def write_report(
+    path: Path,
+    *,
+    story: Story,
+    experiments: "Sequence[Experiment]",
+    features: "Experiment | None",
+    answers: Sequence[Answer],
+    command: str,
+    quick: bool,
+    facts: Mapping[str, str],
+    banner: str = "",
+) -> None:
+    """Writes the report of a reproduction to `path`, one self-contained file.
+
+    **Arguments:**
+
+    - `story`: the title, the introduction, the conclusions, the chart at the top, and the words that need explaining.
+    - `experiments`: plans, their records and figures, in the page's order; the attribute `seconds` of the records says
+      how long they took.
+    - `features`: the same for maps of features: the records have `neighbours` and `silhouette` of each `representation`
+      by `example`.
+    - `answers`: the answers on the claims, in the order of their table.
+    - `command`: the command that writes this report.
+    - `quick`: whether this is the small version; every figure and table then says so.
+    - `banner`: what the reader should know first, if anything; a quick version says that it is one.
+    - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
+    """
+    top: list[Any] = _headline(story.headline, experiments)
+    top += [Terms(story.terms)] if story.terms else []
+    sections = [conclusion(story.conclusions, *top), _claims(answers, story.own), *map(_experiment, experiments)]
+    sections += [_features(features)] if features else []
+    sections.append(rerun(command, facts, "What it ran on"))
+    Page(story.title, story.intro, sections, QUICK if quick else banner, quick).write(path)
+
+
+def _headline(wanted: Headline | None, experiments: "Sequence[Experiment]") -> list[Figure]:
+    """The chart at the top, if the report has its experiment."""
+    charts = [
+        chart
+        for plan, _, drawn in experiments
+        if wanted and plan.name == wanted.experiment
+        for figure in drawn
+        for variable, chart in figure.charts.items()
+        if variable == wanted.variable
+    ]
+    return [
+        Figure.of(headline(chart, wanted.notes), f"{wanted.title}: {chart.y.title}") for chart in charts[:1] if wanted
+    ]
+
+
+def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
+    """The claims of the paper and ours, with their verdicts."""
+    if not answers:
+        return Section("claims", "The claims", [Text("No claim was decided in this run.", muted=False)])
+    kinds = {"Of the paper's claims": [each for each in answers if each.id not in own]}
+    kinds["Of ours"] = [each for each in answers if each.id in own]
+    said = [f"{words}, {listed(tally(shown))}." for words, shown in kinds.items() if shown]
+    claims = questions(("Claim", "Verdict", "Why"), [_claim(each) for each in answers], "Claims", "claim")
+    return Section("claims", "The claims", [Text(" ".join(said), muted=False), Text(RULE), claims])
+
+
+def _claim(answer: Answer) -> tuple[str, str, Cell, Cell]:
+    rule = [answer.rule, f"Numbers are {answer.over}."]
+    folded: dict[str, Sequence[str]] = {"Rule": rule, "How each part was decided": answer.parts}
+    if answer.findings:
+        folded["All numbers [joint 95% intervals]"] = [
+            f"{each.label}: {interval(*each.interval)} {each.unit}" for each in answer.findings
+        ]
+    why = Cell(lines=[answer.why], fold="rule and numbers", folded=folded)
+    return answer.id, answer.question, Cell(answer.verdict, PILLS.get(answer.verdict, "open")), why
+
+
+def _experiment(experiment: "Experiment") -> Section:
+    """How an experiment was run, its charts, and its settings."""
+    plan, records, drawn = experiment
+    charts = [chart for figure in drawn for chart in figure.charts.values()]
+    elements: list[Any] = [Text(plan.about, muted=False)] if plan.about else []
+    elements.append(Text(" ".join(_sentences(records, charts))))
+    for figure in drawn:
+        prefix = f"{figure.title}: " * bool(figure.title)
+        elements += [Figure.of(chart, f"{prefix}{chart.title}", plan.name) for chart in figure.charts.values()]
+    if plan.settings:
+        rows = [[each.name, each.value, *_paper(each)] for each in plan.settings]
+        head = ["Setting", "Here", "In the paper", "Why"]
+        elements.append(Table(f"Settings of {plan.title}", head, rows, "words"))
+    return Section(plan.name, plan.title, elements)
+
+
+def _paper(setting: Setting) -> list[Cell]:
+    paper = Cell(note="not given") if setting.paper is None else Cell(setting.paper)
+    return [paper, Cell(setting.why or "–", tags=["differs"] if setting.differs else [])]
+
+
+def _sentences(records: "xarray.Dataset", charts: Sequence[Any]) -> list[str]:
+    """How an experiment was run, and how to read its charts."""
+    seeds, per_point = records.sizes["seed"], examples_per_point(records)
+    learners = plural(records.sizes["learner"], "learner")
+    ran = f"{learners}, {plural(seeds, 'seed')}, {int(records.step.values[-1]):,} examples each"
+    said = [f"{ran}; it took {duration(records.attrs['seconds'])}."]
+    band = next((chart.band for chart in charts if chart.band), "")
+    if all(chart.kind == "along" for chart in charts):
+        said.append(
+            f"Points are means over seeds of the last {per_point:,} examples{', bars the ' * bool(band)}{band}."
+        )
+    else:
+        said.append(
+            f"Lines are means over seeds, bands the {band};" if band else "There is one seed, so there are no bands;"
+        )
+        said.append(f"each point stands for {per_point:,} examples.")
+        said += ["Dotted lines are task switches."] if any(chart.tasks for chart in charts) else []
+        said.append(
+            "Click a learner in a legend to hide it in all charts of this experiment, double-click to show it alone."
+        )
+        said.append("Drag to zoom in, in all of them; double-click to zoom out.")
+    said += ["Rings are the published values."] if any(chart.rings for chart in charts) else []
+    if "diverged_at" in records:
+        counts = (records.diverged_at >= 0).sum("seed").transpose("learner").values
+        gone = zip(map(str, records.learner.values), counts, strict=True)
+        said += [f"{name}: {count} of {seeds} diverged." for name, count in gone if count]
+    return said
+
+
+def _features(experiment: "Experiment") -> Section:
+    """One map per representation, and how well labels are separated in each."""
+    _, features, drawn = experiment
+    charts = [chart for figure in drawn for chart in figure.charts.values()]
+    measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
+    estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
+    names = map(str, features.representation.values)
+    rows = [[name, *(interval(*cell) for cell in cells)] for name, cells in zip(names, estimates, strict=True)]
+    caption = "How well labels are separated: mean [95% bootstrap interval of this mean alone, over examples]"
+    table = Table(caption, ["Representation", *MEASURES.values()], rows)
+    figures = [Figure.of(chart, linked=FEATURES) for chart in charts]
+    return Section(FEATURES, "Features", [Text(MAPS.format(features.sizes["example"])), *figures, table])
