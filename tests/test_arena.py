@@ -20,7 +20,7 @@ from crossprop.arena import Arena
 from crossprop.arena.answers import answers, conclusions, worth
 from crossprop.arena.listing import read_listing
 from crossprop.arena.page import _group, per_task
-from crossprop.arena.standing import Results, Standing, against, parts_of, rank_estimates, relative_mean
+from crossprop.arena.standing import Results, parts_of, rank_estimates, standings
 from crossprop.cli import main
 from crossprop.costs import Cost, kept_costs
 from crossprop.experiments.charts import forest
@@ -321,20 +321,16 @@ def made(**errors):
     """Results with these mean errors: by learner, one for each of two streams, 10 seeds with little noise."""
     noise = np.random.default_rng(0).normal(size=(len(INFOS), 2, 10)) * 0.01
     seeds = {"seed": range(10)}
-    streams, samples = {}, []
-    for at, name in enumerate(("one", "two")):
-        values = {
+    values = {
+        name: {
             learner: xarray.DataArray(
                 errors.get(learner.replace("-", "_"), (1, 1))[at] + noise[who, at], seeds, ["seed"]
             )
             for who, learner in enumerate(INFOS)
         }
-        samples.append(np.stack([own.values for own in values.values()]))
-        ranks = dict(zip(values, rank_estimates([samples[-1]]), strict=True))
-        streams[name] = Standing(name.capitalize(), values, ranks, against(values, "backprop"))
-    together = relative_mean({name: each.values for name, each in streams.items()}, "backprop")
-    ranks = dict(zip(together, rank_estimates(samples), strict=True))
-    overall = Standing("Overall", together, ranks, against(together, "backprop"))
+        for at, name in enumerate(("one", "two"))
+    }
+    streams, overall = standings("backprop", {"one": "One", "two": "Two"}, values)
     choices = {
         name: {learner: Choice({}, float(own.mean()), 0, ()) for learner, own in each.values.items()}
         for name, each in streams.items()
@@ -364,7 +360,7 @@ def test_each_question_is_answered_by_the_best_that_differs_in_it_alone():
     assert ", ahead of adam, 2." in said[0]
     assert said[1].startswith("The step helps everywhere (−4")
     assert "the credit helps on One (−9.9%" in said[1] and "the replacement hurts on One (+10" in said[1]
-    assert said[2].startswith("Several at once are better than the best part alone in 1 of 2 cases, and worse in 0")
+    assert said[2].startswith("Combinations beat their best single component in 1 of 2 cases and lose in 0.")
 
 
 def test_nothing_better_than_the_reference_is_said_so():
@@ -372,7 +368,7 @@ def test_nothing_better_than_the_reference_is_said_so():
                    foresight_adam=(1.3, 1.3))  # fmt: skip
     said = conclusions(results, answers(results))
     assert "backprop, the reference, has the best mean rank" in said[0] and "ahead of adam" in said[0]
-    assert said[2].endswith("they do not add up here.")
+    assert said[2].endswith("They do not add up here.")
     assert {each.verdict for each in answers(results)[1:4]} == {"better nowhere, worse everywhere"}
     assert "The credit makes no difference that shows" in conclusions(made(), answers(made()))[1]
 

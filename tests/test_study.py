@@ -277,7 +277,7 @@ def made_row(optimizer, p, *difference, rule="crossprop"):
     estimate = Estimate(*np.array([8.0, 7.0, 9.0]))
     name = f"{rule}-{optimizer}"
     versus = {"all": Finding("", name, f"backprop-{optimizer}", *difference, 10, 9, p=p, learner_mean=8.0)}
-    swept = SimpleNamespace(choice=SimpleNamespace(diverged=0, mean=8.0))
+    swept = SimpleNamespace(choice=Choice({}, 8.0, 0, ()))
     return Row(name, rule, optimizer, swept, {}, {"backprop": versus}, estimate)
 
 

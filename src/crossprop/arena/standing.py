@@ -78,10 +78,16 @@ class Results(NamedTuple):
             if name != self.reference and self.questions(name) == (question,) and not self.is_control(name)
         ]
 
-    def best(self, stream: str, learners: Sequence[str]) -> str | None:
+    @property
+    def random_replacement(self) -> list[str]:
+        """The reference with units replaced at random, which others are compared with."""
+        plain = self.infos[self.reference]
+        wanted = [plain._replace(replacement=control) for control in CONTROLS]
+        return [name for name, info in self.infos.items() if info in wanted]
+
+    def best(self, stream: str, learners: Sequence[str]) -> str:
         """The best of these learners on the sweep's seeds, which had no part in its numbers on fresh seeds."""
-        choices = self.choices[stream]
-        return min(learners, key=lambda name: (choices[name].diverged, choices[name].mean), default=None)
+        return min(learners, key=lambda name: self.choices[stream][name].rank)
 
     def best_throughout(self, learners: Sequence[str]) -> str:
         """The best of these learners on the sweep's seeds over all streams, with the reference's error as the unit of
@@ -110,27 +116,30 @@ def results_of(
     """The results from the titles, the sweeps and the costs of the streams; `own` are the learners whose classes are
     not of this package."""
     first = next(iter(sweeps.values()))
-    streams, samples = {}, []
-    for name, sweep in sweeps.items():
-        values = {learner: sweep.evaluation.values()[learner] for learner in first.learners}
-        samples.append(np.stack([_common(values)[learner] for learner in values]))
-        ranks = rank_estimates([samples[-1]])
-        streams[name] = Standing(
-            titles[name], values, dict(zip(values, ranks, strict=True)), against(values, reference)
-        )
-    together = relative_mean({name: standing.values for name, standing in streams.items()}, reference)
-    ranks = dict(zip(together, rank_estimates(samples), strict=True))
-    overall = Standing("Overall", together, ranks, against(together, reference))
+    values = {
+        name: {learner: sweep.evaluation.values()[learner] for learner in first.learners}
+        for name, sweep in sweeps.items()
+    }
     choices = {
         name: {learner: swept.choice for learner, swept in sweep.learners.items()} for name, sweep in sweeps.items()
     }
-    infos = {name: swept.info for name, swept in first.learners.items()}
-    return Results(reference, infos, streams, overall, choices, {**costs}, tuple(own))
+    streams, overall = standings(reference, titles, values)
+    return Results(reference, first.infos, streams, overall, choices, {**costs}, tuple(own))
 
 
-def against(values: Values, reference: str) -> dict[str, Finding]:
-    """Every other learner against the reference, corrected for all of them together."""
-    return {each.learner: each for each in compare(values, {name: reference for name in values if name != reference})}
+def standings(
+    reference: str, titles: Mapping[str, str], values: "Mapping[str, dict[str, xarray.DataArray]]"
+) -> tuple[dict[str, Standing], Standing]:
+    """The standing on every stream and overall, from the values of learners by stream."""
+
+    def standing(title: str, own: "dict[str, xarray.DataArray]", samples: Sequence[np.ndarray]) -> Standing:
+        ranks = dict(zip(own, rank_estimates(samples), strict=True))
+        pairs = {name: reference for name in own if name != reference}
+        return Standing(title, own, ranks, {each.learner: each for each in compare(own, pairs)})
+
+    samples = {name: np.stack([*_common(own).values()]) for name, own in values.items()}
+    streams = {name: standing(titles[name], own, [samples[name]]) for name, own in values.items()}
+    return streams, standing("Overall", relative_mean(values, reference), [*samples.values()])
 
 
 def _common(values: Values) -> dict[str, np.ndarray]:

@@ -27,6 +27,11 @@ class Choice(NamedTuple):
     diverged: int
     edges: tuple[str, ...]
 
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What learners are ordered by: one with a diverged seed comes after all without."""
+        return self.diverged, self.mean
+
 
 @dataclass(frozen=True)
 class Evaluation:

@@ -233,7 +233,7 @@ def _list(comparisons: list[Finding], phase: str = "all") -> str:
 
 def _best(rows: list[Row]) -> Row | None:
     """The row that is best on the sweep's seeds."""
-    return min(rows, key=lambda row: (row.swept.choice.diverged, row.swept.choice.mean), default=None)
+    return min(rows, key=lambda row: row.swept.choice.rank, default=None)
 
 
 def _against(id: str, question: str, row: Row, reference: str) -> Answer:
