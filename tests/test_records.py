@@ -1,7 +1,5 @@
 """The schema of records: phases, visits, labels and titles mean the same everywhere."""
 
-import json
-
 import numpy as np
 import optax
 import pytest
@@ -10,6 +8,7 @@ import xarray
 import crossprop as cp
 from crossprop import records
 from crossprop.configuration import configuration
+from crossprop.descriptions import learner_info
 from crossprop.experiments.charts import curves
 from crossprop.experiments.figures import panel
 from crossprop.experiments.looks import LOOKS, looks
@@ -113,7 +112,7 @@ def test_titles_follow_what_the_records_hold():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_rule_and_optimizer_come_from_the_configuration(name):
-    info = records.learner_info(configuration(LEARNERS[name](NET, 0.1)))
+    info = learner_info(configuration(LEARNERS[name](NET, 0.1)))
     expected = {"momentum": "backprop", "rmsprop": "backprop", "adam": "backprop"}
     assert info.rule == expected.get(name, name.removesuffix("-0.5").removesuffix("-top"))
     assert info.optimizer == (name if name in expected else "sgd") and info.replacement == "none"
@@ -121,20 +120,14 @@ def test_rule_and_optimizer_come_from_the_configuration(name):
 
 def test_parts_of_a_learner_without_a_name_of_their_own_are_named_by_function_or_class():
     own = configuration(cp.Backprop(NET, 0.1, optimizer=optax.adamw))
-    assert records.optimizer_of(own) == "adamw"
-    assert records.learner_info({"type": "RingBuffer", "replacement": {"type": "LowUtility"}}) == (
-        "ring-buffer", "none", "low-utility")  # fmt: skip
-    assert records.rule_of({"type": "IDBD"}) == "idbd"
+    assert learner_info(own) == ("backprop", "adamw", "none")
+    assert learner_info({"type": "mine:RingBuffer", "replacement": {"type": "mine:f.LowUtility"}}) == (
+        "RingBuffer", "none", "LowUtility")  # fmt: skip
 
 
-def test_learners_are_described_by_coordinates_then_attributes_then_their_names():
-    learners = {"mine": cp.CrosspropApprox(NET, 0.1, optimizer="adam")}
-    written = json.dumps({name: configuration(learner) for name, learner in learners.items()})
+def test_learners_are_described_by_coordinates_or_else_their_names():
     infos = {"mine": LearnerInfo("backprop", "adam", "none")}
-    assert records.learner_infos(made(TASK, ["mine"], learners=written)) == {
-        "mine": ("crossprop-approx", "adam", "none")
-    }
-    told = made(TASK, ["mine"], learners=written).assign_coords(records.info_coordinates(infos))
+    told = made(TASK, ["mine"]).assign_coords(records.info_coordinates(infos))
     assert records.learner_infos(told) == infos
     assert records.learner_infos(made(TASK, ["mine"])) == {"mine": ("mine", "none", "none")}
 

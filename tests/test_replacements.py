@@ -15,9 +15,10 @@ import reference_optimizers
 import reference_replacements
 from crossprop import specification
 from crossprop.configuration import configuration
+from crossprop.descriptions import learner_info
 from crossprop.engines import ENGINES, choose
 from crossprop.experiments.results import reference_of
-from crossprop.records import LearnerInfo, learner_info
+from crossprop.records import LearnerInfo
 from crossprop.replacements import REPLACEMENTS
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")

@@ -1,4 +1,4 @@
-"""The arguments of a learner, network or stream in JSON's types: for attributes, saved files and comparisons."""
+"""The one description of a learner, network or stream, in JSON's types: for attributes, files and comparisons."""
 
 import hashlib
 from dataclasses import fields, is_dataclass
@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from crossprop.hyperparameters import unwrapped
 
 
 def configuration(value: Any) -> Any:
-    """`value` in JSON's types. Numbers keep every bit; a long array is named by its shape, type and hash."""
+    """`value` in JSON's types: of an object the name of its class as `type`, and its fields; of a function its name as
+    `function`. Numbers keep every bit; an array is named by its shape, dtype and hash.
+
+    `crossprop.descriptions` builds a learner from it.
+    """
     value = unwrapped(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -24,14 +29,16 @@ def configuration(value: Any) -> Any:
             "offset": value.offset,
             "begin": _place_in_file(value),
             "strides": list(value.strides),
-            "type": str(value.dtype),
+            "dtype": str(value.dtype),
         }
     if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
         array = np.asarray(value)
         if array.ndim == 0:
             return array.item()
         in_order = np.ascontiguousarray(array).reshape(-1).view(np.uint8)  # a copy only where needed
-        named = {"shape": list(array.shape), "type": array.dtype.str}
+        named = {"shape": list(array.shape), "dtype": array.dtype.str}
         return named | {"sha256": hashlib.sha256(in_order.data).hexdigest()}
     if isinstance(value, dict):
         return {str(name): configuration(each) for name, each in value.items()}
@@ -39,16 +46,16 @@ def configuration(value: Any) -> Any:
         return [configuration(each) for each in value]
     if is_dataclass(value):
         described = [field.name for field in fields(value) if field.metadata.get("configuration", True)]
-        return {"type": _class_name(type(value))} | {name: configuration(getattr(value, name)) for name in described}
+        return {"type": class_name(type(value))} | {name: configuration(getattr(value, name)) for name in described}
     if isinstance(value, partial):
         parts = {"func": value.func, "args": value.args, "keywords": value.keywords}
         return {"type": "functools:partial"} | {name: configuration(each) for name, each in parts.items()}
     if hasattr(value, "__qualname__"):
-        return f"{getattr(value, '__module__', '?')}:{value.__qualname__}"
-    return f"{type(value).__module__}:{type(value).__qualname__}"
+        return {"function": f"{getattr(value, '__module__', '?')}:{value.__qualname__}"}
+    return {"function": f"{type(value).__module__}:{type(value).__qualname__}"}
 
 
-def _class_name(kind: type) -> str:
+def class_name(kind: type) -> str:
     """The name of a class of this package; with its module, that of any other."""
     own = kind.__module__.partition(".")[0] == "crossprop"
     return kind.__name__ if own else f"{kind.__module__}:{kind.__qualname__}"

@@ -38,13 +38,14 @@ from crossprop._support import checks as check
 from crossprop._support.programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
+from crossprop.descriptions import learner_info
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.execution import keys
 from crossprop.learners.base import CreditRule, State
 from crossprop.learners.calling import check_state
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples
-from crossprop.records import info_coordinates, learner_info
+from crossprop.records import info_coordinates
 from crossprop.running import experiment, provenance
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream

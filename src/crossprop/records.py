@@ -5,10 +5,9 @@ consecutive windows on one task, and a *switch* is where one visit ends and the 
 """
 
 import json
-import re
 from collections.abc import Container, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -141,60 +140,16 @@ class LearnerInfo(NamedTuple):
 NONE = "none"
 
 
-def rule_of(configuration: Mapping[str, Any]) -> str:
-    """The credit rule of a learner from its configuration: the name of its class in kebab case.
-
-    ```python
-    rule_of({"type": "CrosspropApprox"})  # "crossprop-approx"
-    rule_of({"type": "Crossprop", "projections": 1})  # "crossprop-projected"
-    ```
-    """
-    return _name(configuration) + "-projected" * (configuration.get("projections") is not None)
-
-
-def optimizer_of(configuration: Mapping[str, Any]) -> str:
-    """The optimizer of a learner from its configuration: its name, that of the function, or `none`."""
-    return _name(configuration.get("optimizer"))
-
-
-def replacement_of(configuration: Mapping[str, Any]) -> str:
-    """How a learner replaces units, from its configuration: the name of the method, or `none`."""
-    return _name(configuration.get("replacement")).removesuffix("-replacement").replace("re-do", "redo")
-
-
-def _name(value: Any) -> str:
-    """The name of a part of a learner, from how `configuration` writes it: text, `module:function`, or fields with the
-    name of their class as `type`."""
-    if value is None:
-        return NONE
-    if isinstance(value, Mapping):
-        words = re.split(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", _name(value["type"]))
-        return "-".join(words).lower()
-    _, colon, name = str(value).rpartition(":")
-    return name.rpartition(".")[2] if colon else name
-
-
-def learner_info(configuration: Mapping[str, Any]) -> LearnerInfo:
-    """What a learner with this configuration consists of."""
-    return LearnerInfo(rule_of(configuration), optimizer_of(configuration), replacement_of(configuration))
-
-
 def info_coordinates(learners: Mapping[str, LearnerInfo]) -> dict[str, tuple[str, list[str]]]:
     """The coordinates `rule`, `optimizer` and `replacement` of records, on the dim `learner`."""
     return {field: ("learner", [getattr(info, field) for info in learners.values()]) for field in LearnerInfo._fields}
 
 
 def learner_infos(records: "xarray.Dataset") -> dict[str, LearnerInfo]:
-    """What each learner of the records consists of, from the coordinates, or else from the attribute `learners`.
-
-    In records that have neither, such as some made by hand, the name of a learner is taken for its rule.
-    """
+    """What each learner of the records consists of. In records without these coordinates, such as some made by hand,
+    the name of a learner is taken for its rule."""
     names = [str(name) for name in records["learner"].values]
     if all(field in records.coords for field in LearnerInfo._fields):
         columns = [map(str, records[field].values) for field in LearnerInfo._fields]
         return {name: LearnerInfo(*fields) for name, *fields in zip(names, *columns, strict=True)}
-    configurations = json.loads(records.attrs.get("learners", "{}"))
-    return {
-        name: learner_info(configurations[name]) if name in configurations else LearnerInfo(name, NONE, NONE)
-        for name in names
-    }
+    return {name: LearnerInfo(name, NONE, NONE) for name in names}

@@ -27,6 +27,7 @@ from crossprop.arguments import (
 )
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
+from crossprop.descriptions import learner_info
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.session import plain_numbers
@@ -34,7 +35,7 @@ from crossprop.execution import Cell, CellResult, Executor, RunOptions, compiler
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
-from crossprop.records import info_coordinates, learner_info
+from crossprop.records import info_coordinates
 from crossprop.source_identity import code_identity, warn_unknown
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream

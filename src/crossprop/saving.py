@@ -1,10 +1,6 @@
 """Learners and their states in files: a JSON header and plain arrays in an npz archive, no pickle."""
 
-import dataclasses
-import inspect
 import json
-import sys
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +10,12 @@ import numpy as np
 
 from crossprop._support import checks as check
 from crossprop._support.archives import read_arrays, write_arrays
-from crossprop.hyperparameters import unwrapped
-from crossprop.learners import LEARNERS, Learner
+from crossprop.configuration import configuration
+from crossprop.descriptions import built
+from crossprop.learners import Learner
 from crossprop.learners.calling import check_state
-from crossprop.network import Network
-from crossprop.optimizers.base import NetworkOptimizer
-from crossprop.replacements import Replacement
 
-SCHEMA = 2
-PARTS = (Learner, Network, NetworkOptimizer, Replacement)
-"""Classes that a file can name, with their subclasses, besides networks of other classes."""
-NETWORK = ("inputs", "outputs", "loss")
-"""What every network has."""
+SCHEMA = 3
 
 
 def save(path: str | Path, learner: Learner, state: Any) -> None:
@@ -36,7 +26,7 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
     check_state(learner, state)
     leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}
     keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
-    header = json.dumps({"schema": SCHEMA, "learner": _described(learner), "keys": keys})
+    header = json.dumps({"schema": SCHEMA, "learner": configuration(learner), "keys": keys})
     arrays = {name: np.asarray(jax.random.key_data(leaf) if name in keys else leaf) for name, leaf in leaves.items()}
     write_arrays(path, {"header": np.array(header), **arrays})
 
@@ -52,7 +42,7 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     if header["schema"] != SCHEMA:
         raise ValueError(f"{path} has schema {header['schema']}, this version of crossprop reads {SCHEMA}")
     try:
-        learner = _built("learner", header["learner"], functions)
+        learner = built(header["learner"], functions)
         blank = jax.eval_shape(learner.init, jax.random.key(0))
         template = _named_leaves(blank)
         if {*arrays} != {*template}:
@@ -76,82 +66,6 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         except Exception as problem:  # a damaged archive raises errors of many kinds
             raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
     return header, arrays
-
-
-def _described(value: Any) -> Any:
-    """`value` in JSON's types."""
-    value = unwrapped(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray | np.generic | jax.Array) and value.ndim == 0 and not _is_key(value):
-        return value.item()
-    if isinstance(value, tuple | list) and type(value) in (tuple, list):
-        return {type(value).__name__: [_described(each) for each in value]}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and _is_part(type(value)):
-        fields = {field.name: _described(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"class": _full_name(type(value)), "fields": fields}
-    return {"function": _full_name(value)}
-
-
-def _built(name: str, value: Any, functions: dict[str, Any]) -> Any:
-    """What `_described` wrote, built again; `name` is that of the field."""
-    match value:
-        case {"tuple": items} | {"list": items}:
-            return (tuple if "tuple" in value else list)(_built(name, each, functions) for each in items)
-        case {"function": function}:
-            if name not in functions:
-                raise ValueError(f"{name} was {function}, which is not kept in files: give it as {name}=")
-            return functions[name]
-        case {"class": class_name, "fields": fields}:
-            if name in functions and find_class(class_name) is None:
-                return functions[name]
-            return _instance(class_name, {name: _built(name, each, functions) for name, each in fields.items()})
-        case _:
-            return value
-
-
-def _instance(class_name: str, fields: dict[str, Any]) -> Any:
-    cls = find_class(class_name)
-    if cls is None:
-        module = class_name.partition(":")[0]
-        raise ValueError(f"its class {class_name} is not known here: import {module} first, or register the class")
-    own = [field for field in dataclasses.fields(cls) if field.name in fields]  # older files lack newer fields
-    arguments = {field.name: fields[field.name] for field in own if field.init}
-    if {*arguments} <= {*inspect.signature(cls).parameters}:
-        return cls(**arguments)
-    built = object.__new__(cls)  # its __init__ takes other arguments than its fields
-    for field in own:
-        object.__setattr__(built, field.name, fields[field.name])
-    return built
-
-
-def find_class(name: str) -> Any:
-    """The class `module:QualName` of a learner or of its part, if its module is imported or it is registered, else
-    None."""
-    module, _, path = name.partition(":")
-    # Not getattr, which may run code of a module: `__getattr__`, or a property.
-    found = reduce(
-        lambda owner, part: getattr(owner, "__dict__", {}).get(part), path.split("."), sys.modules.get(module)
-    )
-    if _is_part(found) and _full_name(found) == name:
-        return found
-    return next((cls for cls in _registered() if _full_name(cls) == name), None)
-
-
-def _is_part(cls: Any) -> bool:
-    """Whether a class is that of a learner, an optimizer, a replacement or a network, which is anything with `inputs`,
-    `outputs` and `loss`."""
-    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-        return False
-    return issubclass(cls, PARTS) or all(name in {*dir(cls), *cls.__dataclass_fields__} for name in NETWORK)
-
-
-def _registered() -> list[type]:
-    return [build.func for build in LEARNERS.values() if isinstance(build.func, type)]
-
-
-def _full_name(value: Any) -> str:
-    return f"{getattr(value, '__module__', '?')}:{getattr(value, '__qualname__', type(value).__name__)}"
 
 
 def _named_leaves(state: Any) -> dict[str, Any]:

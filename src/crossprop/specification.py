@@ -12,12 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from crossprop._support import checks as check
-from crossprop.hyperparameters import Facts, hyperparameters
+from crossprop.hyperparameters import hyperparameters
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
-from crossprop.optimizers import NETWORK_OPTIMIZERS
 from crossprop.registry import arguments_of, import_modules
-from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS, Stream
 
 HIDDEN = 500
@@ -179,23 +177,6 @@ def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, output
     if not isinstance(made, Learner):
         raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
     return made
-
-
-def facts(learner: Mapping[str, Any], axis: str) -> Facts:
-    """What is known about a hyperparameter, such as `eta` or `optimizer.sigma`, of a learner with this
-    configuration; nothing if its class is not registered."""
-    part, _, name = axis.rpartition(".")
-    found: Any = learner.get(part) if part else learner
-    class_name = found.get("type") if isinstance(found, Mapping) else found
-    classes = (*LEARNERS.classes.values(), *NETWORK_OPTIMIZERS.values(), *REPLACEMENTS.classes.values(), Network)
-    known = (hyperparameters(cls).get(name) for cls in classes if cls.__name__ == class_name)
-    return next(filter(None, known), Facts(None))
-
-
-def backprop_at(learner: Mapping[str, Any]) -> str | None:
-    """The hyperparameter that makes a learner with this configuration backprop, or None."""
-    at = {name: facts(learner, name).backprop_at for name in learner}
-    return next((name for name, value in at.items() if value is not None and learner[name] == value), None)
 
 
 def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:

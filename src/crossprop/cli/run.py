@@ -18,6 +18,7 @@ from crossprop.arguments import checked_steps
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
+from crossprop.descriptions import backprop_at
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.experiments import figures
@@ -29,7 +30,7 @@ from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
 from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
-from crossprop.specification import backprop_at, build
+from crossprop.specification import build
 from crossprop.streams import Stream
 
 BACKPROP = "backprop"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from crossprop.descriptions import facts
 from crossprop.experiments.blocks import Block, StoredBlock
 from crossprop.experiments.findings import phase_mean
 from crossprop.experiments.grid import Grid, value_labels
 from crossprop.experiments.labelled import NOT_RUN, labelled_at
 from crossprop.experiments.store import read_store
-from crossprop.specification import facts
 
 if TYPE_CHECKING:
     import xarray

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossprop.descriptions import learner_info
 from crossprop.experiments.blocks import StoredBlock
 from crossprop.experiments.grid import Grid, plain_value, value_labels
 from crossprop.experiments.netcdf import MADE_WITH
-from crossprop.records import learner_info
 from crossprop.running import further_dims
 
 if TYPE_CHECKING:

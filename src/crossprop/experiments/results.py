@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
+from crossprop.descriptions import backprop_at, learner_info
 from crossprop.experiments.blocks import StoredBlock
 from crossprop.experiments.charts import band
 from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
@@ -18,8 +19,7 @@ from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
-from crossprop.records import NONE, LearnerInfo, learner_info
-from crossprop.specification import backprop_at
+from crossprop.records import NONE, LearnerInfo
 from crossprop.variables import VARIABLES
 
 if TYPE_CHECKING:

@@ -31,12 +31,12 @@ from crossprop._support.locks import lock_holder, locked
 from crossprop._support.warning import warn
 from crossprop._version import __version__
 from crossprop.arguments import check_count
+from crossprop.descriptions import learner_info
 from crossprop.experiments.blocks import Block, BlockResult, StoredBlock
 from crossprop.experiments.grid import SCHEMA, STREAM, Grid, after
 from crossprop.experiments.netcdf import HOSTILE, file_name, read_block, read_records, write_block
 from crossprop.experiments.spec import StoreHeader
 from crossprop.record_files import DamagedFile
-from crossprop.records import learner_info
 
 MOST_NAMED = 5
 MOVED = "the store was moved or deleted"

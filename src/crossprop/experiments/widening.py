@@ -9,6 +9,7 @@ from typing import Any
 
 from crossprop._support.formats import plural
 from crossprop.configuration import configuration
+from crossprop.descriptions import facts
 from crossprop.execution import expected_time
 from crossprop.experiments import SweepSpec, fill, opened
 from crossprop.experiments.blocks import StoredBlock
@@ -16,7 +17,6 @@ from crossprop.experiments.evaluate import Choice, choose
 from crossprop.experiments.grid import build
 from crossprop.hyperparameters import Facts
 from crossprop.progress import Say
-from crossprop.specification import facts
 
 STEP_SIZES = ("step_size", "incoming_step_size")
 MOST_REFINEMENTS = 12

@@ -21,6 +21,7 @@ from crossprop._support import interrupts, xla
 from crossprop._support.memory import in_words
 from crossprop._support.programs import make_room
 from crossprop.configuration import configuration
+from crossprop.descriptions import learner_info
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import PoolSource, Source, source_of
 from crossprop.engines.protocol import Batch, Run, Session
@@ -247,7 +248,7 @@ class Watched:
     def _begin(self) -> Frame:
         setting = self.setting
         learners = {name: configuration(each) for name, each in setting.learners.items()}
-        infos = {name: schema.learner_info(each) for name, each in learners.items()}
+        infos = {name: learner_info(each) for name, each in learners.items()}
         ends = window_ends(setting.steps, setting.record_every)
         marks = schema.marks(ends, np.asarray(setting.stream.task(ends - 1)))
         return {

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crossprop.descriptions import learner_info
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.toml import read_spec
-from crossprop.records import optimizer_of
 
 MAIN, RELU, SHALLOW, ONE_TASK = "main", "relu", "shallow", "one-task"
 
@@ -73,7 +73,7 @@ def spec_of(column: Column, file: Path, store: Path, *, quick: bool, **flags: An
     spec = read_spec(file, store=store, **flags, **changes)
     grids = [grid for grid in spec.header.grids if _is_in(column, grid.name)]
     if quick:
-        grids = [grid for grid in grids if optimizer_of(grid.learner) == "sgd"]
+        grids = [grid for grid in grids if learner_info(grid.learner).optimizer == "sgd"]
         few = lambda axis, values: values[: 1 + (axis == "step_size")]
         grids = [replace(grid, over={axis: few(axis, own) for axis, own in grid.over.items()}) for grid in grids]
     learners = {grid.name: spec.learners[grid.name] for grid in grids}

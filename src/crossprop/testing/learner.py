@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop.configuration import class_name
+from crossprop.descriptions import find_class
 from crossprop.engines import ENGINES
 from crossprop.engines.feeding import source_of
 from crossprop.engines.protocol import Batch, Run
@@ -18,7 +20,7 @@ from crossprop.learners import Learner, Outcome
 from crossprop.network import float_type
 from crossprop.passes import live, predict
 from crossprop.running import run
-from crossprop.saving import find_class, load, save
+from crossprop.saving import load, save
 from crossprop.streams import Arrays
 from crossprop.testing.promises import Check, named, promise, require, require_close, require_floats, require_same
 from crossprop.variables import drift
@@ -207,7 +209,7 @@ def _continued(learner: Learner) -> None:
 def _saved(learner: Learner) -> None:
     """`crossprop.save` and `crossprop.load` give back the same learner and state."""
     parts = [learner, *(value for _, value in _all_fields(learner) if dataclasses.is_dataclass(value))]
-    if any(find_class(f"{type(part).__module__}:{type(part).__qualname__}") is not type(part) for part in parts):
+    if any(find_class(class_name(type(part))) is not type(part) for part in parts):
         return  # such as a class that was defined in a function
     functions = {
         field.name: value

@@ -1,0 +1,110 @@
+"""Learners and their parts from what `configuration` says of them: class, name, hyperparameters, the learner itself."""
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from crossprop.configuration import class_name
+from crossprop.hyperparameters import Facts, hyperparameters
+from crossprop.learners import LEARNERS, Learner
+from crossprop.network import Network
+from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.optimizers.base import NetworkOptimizer
+from crossprop.records import NONE, LearnerInfo
+from crossprop.replacements import REPLACEMENTS, Replacement
+
+PARTS = (Learner, Network, NetworkOptimizer, Replacement)
+"""Classes that are built from a description, with their subclasses, besides networks of other classes."""
+NETWORK = ("inputs", "outputs", "loss")
+"""What every network has."""
+
+
+def find_class(name: Any) -> Any:
+    """The class of a learner or of its part, by the name that `configuration` gives it, if its module is imported or it
+    is registered, else None."""
+    module, colon, path = str(name).rpartition(":")
+    if colon:
+        # Not getattr, which may run code of a module: `__getattr__`, or a property.
+        attribute = lambda owner, part: getattr(owner, "__dict__", {}).get(part)
+        found: Any = reduce(attribute, path.split("."), sys.modules.get(module))
+        if _is_part(found) and class_name(found) == name:
+            return found
+    builders = (*LEARNERS.values(), *REPLACEMENTS.values())
+    classes = (*(build.func for build in builders), *NETWORK_OPTIMIZERS.values(), Network)
+    return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
+
+
+def _is_part(cls: Any) -> bool:
+    """Whether a class is that of a learner, an optimizer, a replacement or a network, which is anything with `inputs`,
+    `outputs` and `loss`."""
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+        return False
+    return issubclass(cls, PARTS) or all(name in {*dir(cls), *cls.__dataclass_fields__} for name in NETWORK)
+
+
+def built(description: Any, given: Mapping[str, Any], name: str = "learner") -> Any:
+    """The learner that was described, or the value of its field `name`. What a description only names, such as a
+    function, is taken from what is `given` by the name of the field."""
+    match description:
+        case list():
+            return tuple(built(each, given, name) for each in description)
+        case {"type": described, **values} if (cls := find_class(described)) is not None:
+            return _instance(cls, {field: built(value, given, field) for field, value in values.items()})
+        case dict() if name in given:
+            return given[name]
+        case {"type": described}:
+            module = str(described).rpartition(":")[0]
+            raise ValueError(
+                f"its class {described} is not known here: import {module} first, or register the class; classes other "
+                f"than those of learners and their parts are given as {name}="
+            )
+        case dict():
+            what = description.get("function", "an array")
+            raise ValueError(f"{name} was {what}, which is not kept in files: give it as {name}=")
+        case _:
+            return description
+
+
+def _instance(cls: Any, values: dict[str, Any]) -> Any:
+    own = [field for field in dataclasses.fields(cls) if field.name in values]  # an older version had fewer fields
+    arguments = {field.name: values[field.name] for field in own if field.init}
+    if {*arguments} <= {*inspect.signature(cls).parameters}:
+        return cls(**arguments)
+    made = object.__new__(cls)  # its __init__ takes other arguments than its fields
+    for field in own:
+        object.__setattr__(made, field.name, values[field.name])
+    return made
+
+
+def learner_info(learner: Mapping[str, Any]) -> LearnerInfo:
+    """What a learner consists of, by name: its credit rule, its optimizer, and its replacement of units."""
+    rule = _name(learner) + "-projected" * (learner.get("projections") is not None)
+    return LearnerInfo(rule, _name(learner.get("optimizer")), _name(learner.get("replacement")))
+
+
+def _name(part: Any) -> str:
+    """The name that a class is registered by; otherwise that of the class or function itself."""
+    if isinstance(part, Mapping):
+        part = part.get("type") or part["function"]
+    registered = LEARNERS.classes | NETWORK_OPTIMIZERS | REPLACEMENTS.classes
+    names = {class_name(cls): name for name, cls in reversed(registered.items())}
+    return NONE if part is None else names.get(part) or re.split("[:.]", str(part))[-1]
+
+
+def facts(learner: Mapping[str, Any], axis: str) -> Facts:
+    """What is known about a hyperparameter, such as `eta` or `optimizer.sigma`, of a learner; nothing if its class is
+    not known."""
+    part, _, name = axis.rpartition(".")
+    described: Any = learner.get(part) if part else learner
+    cls = find_class(described.get("type") if isinstance(described, Mapping) else described)
+    return (hyperparameters(cls).get(name) if cls else None) or Facts(None)
+
+
+def backprop_at(learner: Mapping[str, Any]) -> str | None:
+    """The hyperparameter whose value makes a learner backprop, or None."""
+    at = {name: facts(learner, name).backprop_at for name in learner}
+    return next((name for name, value in at.items() if value is not None and learner[name] == value), None)
