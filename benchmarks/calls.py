@@ -16,9 +16,7 @@ import numpy as np
 
 import crossprop as cp
 from crossprop.engines import scan
-from crossprop.engines.feeding import source_of
-from crossprop.engines.protocol import Batch, Run
-from crossprop.execution import key_data
+from crossprop.engines.protocol import Batch, Run, RunOptions
 
 EXAMPLES, CALLS, REPEATS = 10_000, 2_000, 7
 LEARNER = cp.Crossprop(cp.Network(inputs=20, hidden=500), 5e-4)
@@ -43,9 +41,9 @@ def live_seconds(x, y):
     return (time.perf_counter() - began) / EXAMPLES
 
 
-def scan_seconds(source):
+def scan_seconds():
     """Seconds per step of a session of the scan engine."""
-    batch = Batch([Run(LEARNER, source, key_data([0])[0][1])], 50, 0, EXAMPLES, segment=EXAMPLES)
+    batch = Batch([Run(LEARNER, STREAM, 0)], RunOptions(50, EXAMPLES), segment=EXAMPLES)
     session = scan.start(batch, jax.default_backend())
     began = time.perf_counter()
     session.advance(EXAMPLES)
@@ -83,11 +81,10 @@ def river_calls():
 
 def main():
     x, y, _ = STREAM.sample(cp.keys(0)[0])
-    source = source_of(STREAM, cp.keys(0)[0])
     measures = {
         "update, per call": lambda: update_seconds(np.asarray(x), np.asarray(y)),
         "live, per example": lambda: live_seconds(x, y),
-        "scan engine, per step": lambda: scan_seconds(source),
+        "scan engine, per step": scan_seconds,
     }
     rounds = [{name: measure() for name, measure in measures.items()} for _ in range(1 + REPEATS)][1:]
     for name in measures:

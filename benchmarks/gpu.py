@@ -20,10 +20,8 @@ import jax
 import numpy as np
 
 import crossprop as cp
-from crossprop.engines.feeding import source_of
 from crossprop.engines.gpu import kernel
-from crossprop.engines.protocol import Batch, Run
-from crossprop.execution import key_data
+from crossprop.engines.protocol import Batch, Run, RunOptions
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
 NET = cp.Network(20, 500)
@@ -65,9 +63,8 @@ def all_identities():
 
 def kernel_alone(learner, runs=1056, steps=30_000, every=50):
     """Run-steps per second of one segment of the kernel, with everything that it needs on the device beforehand."""
-    stream, data = cp.Geoff(tasks="ABCABC"), key_data(range(32))
-    sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(32)]
-    batch = Batch([Run(learner, sources[i % 32], data[i % 32][1]) for i in range(runs)], every, 0, steps, segment=steps)
+    stream = cp.Geoff(tasks="ABCABC")
+    batch = Batch([Run(learner, stream, i % 32) for i in range(runs)], RunOptions(every, steps), segment=steps)
     seconds = []
     for _ in range(4):
         session = kernel.KernelSession(batch, interpret=False)

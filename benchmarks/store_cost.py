@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import crossprop as cp
 from crossprop.engines.protocol import RunResult
-from crossprop.execution import CellResult
 from crossprop.experiments.status import status
 BLOCKS, SWEEP = sys.modules["crossprop.experiments.blocks"], sys.modules["crossprop.experiments"]
 numbers = np.random.default_rng(0).normal(size=(3, 200)).astype(np.float32)
@@ -30,7 +29,7 @@ class Instant:
     def results(self):
         names = ("loss", "incoming_drift", "outgoing_drift")
         for number, _ in enumerate(self.cells):
-            yield number, CellResult(RunResult(dict(zip(names, numbers)), -1), 10_000)
+            yield number, RunResult(dict(zip(names, numbers)), -1, 10_000)
 
 BLOCKS.Executor = Instant
 stream = cp.Geoff(tasks="AB", examples=5000)

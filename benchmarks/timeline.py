@@ -15,20 +15,20 @@ import wide
 
 import crossprop as cp
 from crossprop import execution, running
-from crossprop.engines import feeding, recorder, segments, session
+from crossprop.engines import feed, recorder, segments, session
 from crossprop.engines.gpu import kernel, layout
 
 SHORTEST = 3e-4
 WATCHED = {
     running: ("checked_learners", "check_run_memory", "experiment", "_records"),
-    execution: ("key_data", "_batches", "sources_of"),
-    execution.Executor: ("_start", "_collect"),
-    session.SegmentedSession: ("advance", "_fetch"),
+    execution: ("_batches", "open_session"),
+    session.Session: ("advance", "_fetch"),
     kernel.KernelSession: ("__init__", "examples", "execute"),
     segments.LoopSession: ("__init__", "examples", "execute"),
     recorder.Recorder: ("add", "results"),
-    feeding.BatchFeed: ("__init__", "take"),
-    feeding: ("sent",),
+    feed: ("open_sources", "tables_at_once", "sent"),
+    feed.TableFeed: ("__init__", "take"),
+    feed.StackedFeed: ("take",),
     layout: ("gather", "begin"),
 }
 STEPS = 600 if wide.QUICK else 30_000

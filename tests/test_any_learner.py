@@ -10,10 +10,8 @@ import pytest
 import crossprop as cp
 from crossprop.arguments import checked_variables
 from crossprop.engines import choose, chunked, scan
-from crossprop.engines.feeding import source_of
 from crossprop.engines.gpu import kernel
-from crossprop.engines.protocol import Batch, Run
-from crossprop.execution import key_data
+from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.variables import Variable
 from own_learners import Replay, Sizes
 from same import assert_same_records
@@ -80,13 +78,11 @@ def test_a_diverging_run_spoils_no_other(seven):
 
 
 def test_side_by_side_it_is_the_same_in_any_company():
-    data = key_data(range(4))
-    source = source_of(STREAM, jax.random.wrap_key_data(jnp.asarray(data[0][0])))
     observed = checked_variables(PROBES, METRICS, {"replay": REPLAY})
 
     def records(*learners):
-        runs = [Run(learner, source, data[seed][1]) for learner, seed in learners]
-        session = scan.start(Batch(runs, 30, steps=120, observed=observed), "gpu")
+        runs = [Run(learner, STREAM, seed) for learner, seed in learners]
+        session = scan.start(Batch(runs, RunOptions(30, 120, observed=observed)), "gpu")
         session.advance(120)
         return session.results()
 

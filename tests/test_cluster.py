@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster, get_worker
 
 import crossprop as cp
 import crossprop.cli
-from crossprop.execution import RunOptions
+from crossprop.engines.protocol import RunOptions
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.workers import OtherCode, Workers
 from same import assert_same_sweeps

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -23,11 +22,9 @@ from crossprop._support.files import write_json
 from crossprop.arena.page import _charts, per_task
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, scan
-from crossprop.engines.feeding import source_of
 from crossprop.engines.gpu import kernel
-from crossprop.engines.protocol import Batch, Run, Session
-from crossprop.engines.session import plain_numbers
-from crossprop.execution import key_data
+from crossprop.engines.protocol import Batch, Run, RunOptions
+from crossprop.engines.session import Session, plain_numbers
 from crossprop.experiments import charts
 from crossprop.experiments.measures import Runs
 from own_learners import Replay
@@ -206,12 +203,10 @@ def test_no_more_steps_than_the_stream_has_left():
 
 
 def session(engine, learner, start=None, first=0, stop=120, seeds=(1, 2, 3)):
-    stream, data = cp.Geoff(inputs=6, features=30, tasks="ABC", examples=40), key_data(seeds)
-    runs = []
-    for number, seed in enumerate(seeds):
-        source = source_of(stream, jax.random.wrap_key_data(jnp.asarray(data[seed][0])))
-        runs.append(Run(learner, source, data[seed][1], None if start is None else start[number]))
-    batch = Batch(runs, 20, first, stop, segment=40)
+    stream = cp.Geoff(inputs=6, features=30, tasks="ABC", examples=40)
+    states = [None] * len(seeds) if start is None else start
+    runs = [Run(learner, stream, seed, state) for seed, state in zip(seeds, states, strict=True)]
+    batch = Batch(runs, RunOptions(20, stop, first), segment=40)
     return engine.start(batch, "gpu", interpret=True) if engine is kernel else engine.start(batch, "gpu")
 
 
@@ -414,7 +409,7 @@ class _Kept(Session):
     def restore(self, snapshot, step):
         self.step, self.values = step, snapshot
 
-    segment = 1
+    segment, examples, execute = 1, None, None
 
     def advance(self, count):
         pass

@@ -11,13 +11,12 @@ import crossprop as cp
 from crossprop.engines import choose, chunked, scan
 from crossprop.engines.protocol import Run
 from test_engines import (
-    KEYS,
     assert_agree,
     assert_close_states,
     assert_kernel_agrees_with_scan,
     assert_same_bits,
     live,
-    random_source,
+    random_examples,
     results_in_batches,
     runs_of,
     traced_kernel,
@@ -85,11 +84,11 @@ def test_deep_kernels_lower_for_cuda(rule):
 def test_a_deep_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
     network = cp.Network(5, (6, 4), 2)
     learner, wild = cp.Foresight(network, 0.01, horizon=10.0), cp.Foresight(network, 1e6)
-    source = random_source(network, 60, seed=7)
-    seven, others = Run(learner, source, KEYS[7]), [Run(learner, source, KEYS[seed]) for seed in range(3)]
+    stream = random_examples(network, 60, seed=7)
+    seven, others = Run(learner, stream, 7), [Run(learner, stream, seed) for seed in range(3)]
     (alone,) = results_in_batches([seven])
     assert_same_bits(results_in_batches([*others, seven])[-1], alone)
-    beside = results_in_batches([Run(wild, source, KEYS[1]), seven])
+    beside = results_in_batches([Run(wild, stream, 1), seven])
     assert_same_bits(beside[1], alone)
     assert beside[0].diverged_at > 0 and alone.diverged_at == -1
 

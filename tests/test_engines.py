@@ -17,11 +17,10 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 import crossprop as cp
 from crossprop._support import xla
 from crossprop.engines import ENGINES, choose, chunked, scan, segments
-from crossprop.engines.feeding import BatchFeed, source_of
+from crossprop.engines.feed import batch_feed, open_sources
 from crossprop.engines.gpu import kernel, layout, support
 from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
-from crossprop.engines.protocol import Batch, Run
-from crossprop.execution import key_data
+from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.learners import LEARNERS
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
@@ -38,7 +37,6 @@ RULES = {
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam")
 ACTIVATIONS = ("tanh", "sigmoid", "relu")
 LOSSES = ("squared", "softmax")
-KEYS = {seed: data[1] for seed, data in key_data(range(8)).items()}
 STEP_SIZES = (5e-5, 5e-4, 5e-3)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -52,17 +50,13 @@ def random_examples(network, steps, seed=0):
     return cp.Arrays(x, y.astype(np.int32 if classes else np.float32), classes=network.outputs if classes else None)
 
 
-def random_source(network, steps, seed=0):
-    return source_of(random_examples(network, steps, seed), cp.keys(seed)[0])
-
-
 def runs_of(learner, steps, seeds=(0,)):
-    return [Run(learner, random_source(learner.network, steps, seed), KEYS[seed]) for seed in seeds]
+    return [Run(learner, random_examples(learner.network, steps, seed), seed) for seed in seeds]
 
 
 def session_of(engine, runs, platform="cpu", record_every=70, **options):
     """A session of an engine; the kernel's runs in Pallas's interpreter."""
-    batch = Batch(runs, record_every, steps=runs[0].source.stream.steps, **options)
+    batch = Batch(runs, RunOptions(record_every), **options)
     return engine.start(batch, platform, interpret=True) if engine is kernel else engine.start(batch, platform)
 
 
@@ -74,7 +68,7 @@ def finish(session, steps):
 
 def live(engine, runs, platform="cpu", record_every=70):
     """The session of these runs after their last example."""
-    return finish(session_of(engine, runs, platform, record_every), runs[0].source.stream.steps)
+    return finish(session_of(engine, runs, platform, record_every), runs[0].stream.steps)
 
 
 def results(*arguments):
@@ -286,9 +280,9 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
 def traced_kernel(learner, steps=4):
     """The kernel of one segment, traced for a GPU."""
     runs, outputs = runs_of(learner, steps), layout.power(learner.network.outputs)
-    feed = BatchFeed([run.source for run in runs], steps, 0, outputs)
-    initial, own = layout.gather(runs, np.asarray(feed.place))
-    examples = feed.take(0, steps)
+    sources, place = open_sources(runs)
+    initial, own = layout.gather(runs, place)
+    examples = batch_feed(sources, steps, 0, outputs, None).take(0, steps)
     shared = layout.Shared(
         examples.pool.astype(jnp.float32), examples.rows, examples.y, *kernel.initial_weights(initial)
     )
@@ -380,13 +374,13 @@ def results_in_batches(request):
 def test_a_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
     network = cp.Network(5, 6, 2)
     learner, wild = cp.Crossprop(network, 0.01), cp.Crossprop(network, 1e6)
-    source = random_source(network, 60, seed=7)
-    seven = Run(learner, source, KEYS[7])
-    others = [Run(learner, source, KEYS[seed]) for seed in range(4)]
+    stream = random_examples(network, 60, seed=7)
+    seven = Run(learner, stream, 7)
+    others = [Run(learner, stream, seed) for seed in range(4)]
     (alone,) = results_in_batches([seven])
     assert_same_bits(results_in_batches([*others, seven])[-1], alone)
     assert_same_bits(results_in_batches([seven, *others * 20])[0], alone)
-    beside = results_in_batches([Run(wild, source, KEYS[1]), seven, Run(wild, source, KEYS[2])])
+    beside = results_in_batches([Run(wild, stream, 1), seven, Run(wild, stream, 2)])
     assert_same_bits(beside[1], alone)
     assert beside[0].diverged_at > 0 and beside[2].diverged_at > 0 and alone.diverged_at == -1
 

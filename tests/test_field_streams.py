@@ -13,8 +13,9 @@ import xarray
 import crossprop as cp
 from crossprop import execution
 from crossprop.datasets import DataSet
-from crossprop.engines import feeding
-from crossprop.engines.feeding import BatchFeed, DealtBatch, expanded, source_of, sources_of
+from crossprop.engines import feed as feeds
+from crossprop.engines.feed import Dealt, batch_feed, expanded, open_sources, tables_at_once, tables_of
+from crossprop.engines.protocol import Run
 from crossprop.streams import geoff
 from crossprop.streams.base import Pool
 from test_streams import build
@@ -275,16 +276,16 @@ def test_streams_of_images_take_nothing_but_a_data_set(kind):
     ],
 )
 def test_several_runs_dealt_by_one_program_get_the_examples_that_each_would_get_alone(stream, seeds):
-    keys = [cp.keys(seed)[0] for seed in range(seeds)]
-    keys += keys[:1] if seeds > 1 else []
-    feed = BatchFeed([source_of(stream, key) for key in keys], size=8, more=2, outputs=stream.outputs)
+    chosen = [*range(seeds), 0]
+    sources, place = open_sources([Run(None, stream, seed) for seed in chosen])
+    assert len(sources) == 1 and place.tolist() == chosen
+    feed = batch_feed(sources, size=8, more=2, outputs=stream.outputs, stop=None)
     for start, count in ((6, 2), (8, 8), (16, 5)):
-        examples = feed.take(start, count)
-        x, y = expanded(examples)
-        for run, key in enumerate(keys):
-            alone = source_of(stream, key)
+        x, y = expanded(feed.take(start, count), place)
+        for run, seed in enumerate(chosen):
+            alone = Dealt(stream, [seed])
             for one, other in zip(alone.take(start, count), (x, y), strict=True):
-                np.testing.assert_array_equal(one, other[run, :count])
+                np.testing.assert_array_equal(one[0], other[run, :count])
                 assert other.shape[1] == 10
 
 
@@ -301,35 +302,29 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
     """GEOFF makes tables of several runs at once, unless they are too large; images are one table for all. Row numbers
     are sent for some segments at a time."""
     monkeypatch.setattr(geoff, "FEATURES_AT_A_TIME", features)
-    monkeypatch.setattr(feeding, "SEGMENTS_SENT", segments)
-    keys = [cp.keys(seed)[0] for seed in range(5)]
-    data = np.stack([jax.random.key_data(key) for key in keys])
-    sources = [*sources_of(stream, data[:3]), *sources_of(stream, data[3:])]
-    assert len({id(source.pool.x) for source in sources}) == tables
-    sources.append(sources[1])
-    feed = BatchFeed(sources, size=6, more=2, outputs=stream.outputs + 1, stop=12)
+    monkeypatch.setattr(feeds, "SEGMENTS_SENT", segments)
+    made = [*tables_at_once(stream, [0, 1, 2]), *tables_at_once(stream, [3, 4])]
+    assert len({id(source.pool.x) for source in made}) == tables
+    chosen = [0, 1, 2, 3, 4, 1]
+    sources, place = open_sources([Run(None, stream, seed) for seed in chosen], lambda run: made[run.seed])
+    feed = batch_feed(sources, size=6, more=2, outputs=stream.outputs + 1, stop=12)
     for start, count in ((0, 6), (6, 6), (2, 3)):
-        x, y = expanded(feed.take(start, count))
-        for run, key in enumerate([*keys, keys[1]]):
-            alone = source_of(stream, key).take(start, count)
-            np.testing.assert_array_equal(sources[run].take(start, count)[0], alone[0])
-            np.testing.assert_array_equal(x[run, :count], alone[0])
-            np.testing.assert_array_equal(y[run, :count], np.pad(alone[1], ((0, 0), (0, 1))))
+        x, y = expanded(feed.take(start, count), place)
+        for run, seed in enumerate(chosen):
+            (x_alone,), (y_alone,) = tables_of(stream, seed).take(start, count)
+            np.testing.assert_array_equal(made[seed].take(start, count)[0][0], x_alone)
+            np.testing.assert_array_equal(x[run, :count], x_alone)
+            np.testing.assert_array_equal(y[run, :count], np.pad(y_alone, ((0, 0), (0, 1))))
         assert not y[:, count:].any() and y.shape[1] == 8
 
 
 def test_a_call_that_makes_examples_at_once_has_the_records_of_one_that_does_not(monkeypatch):
     """As on a GPU, where batches have many runs; here each has one, and reads its rows of the tables that all share."""
     learners = {"small": cp.Backprop(cp.Network(3, 2), 0.01), "large": cp.Backprop(cp.Network(3, 2), 0.1)}
-    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], execution._Sources.__init__
-
-    def on_one_device(self, *arguments):
-        begin(self, *arguments)
-        self.share_device = True
-
-    monkeypatch.setattr(execution._Sources, "__init__", on_one_device)
+    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], feeds.SharedTables
+    monkeypatch.setattr(execution, "SharedTables", lambda runs, at_once: begin(runs, at_once=True))
     monkeypatch.setattr(
-        execution, "sources_of", lambda stream, keys: made.append(len(keys)) or sources_of(stream, keys)
+        feeds, "tables_at_once", lambda stream, seeds: made.append(len(seeds)) or tables_at_once(stream, seeds)
     )
     xarray.testing.assert_equal(cp.run(learners, GEOFF, [4, 1], 6), expected)
     assert sum(made) == 2, "and each seed's are made once"
@@ -340,31 +335,33 @@ def test_a_stream_that_makes_several_pools_at_once_makes_the_form_that_it_says()
         def pools(self, keys):
             return Pool(jnp.ones((len(keys), 4, 2)), jnp.full((len(keys), 4, 1), jnp.nan))
 
-    data = np.stack([jax.random.key_data(cp.keys(seed)[0]) for seed in range(2)])
     with pytest.raises(ValueError, match=r"^the stream's y must be finite, got nan at index \(0, 0, 0\)$"):
-        sources_of(Bad(np.ones((4, 2)), np.ones(4)), data)
+        tables_at_once(Bad(np.ones((4, 2)), np.ones(4)), [0, 1])
     with pytest.raises(ValueError, match=r"^the stream's x must have shape \(2, 1, 3\)"):
-        sources_of(Bad(np.ones((4, 3)), np.ones(4)), data)
+        tables_at_once(Bad(np.ones((4, 3)), np.ones(4)), [0, 1])
 
 
 def test_a_table_that_all_runs_share_is_there_once():
     stream = cp.PermutedInputs(COIN, None, 5)
-    sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(2)]
-    table = sources[0].place.x
-    assert sources[1].place.x is table
-    sources[0].take(0, 20)
-    assert sources[0].place.x is table, "and dealing does not copy it"
-    assert DealtBatch([sources[0].copy(), sources[1]], 0).shared.x is table
+    one, other, both = Dealt(stream, [0]), Dealt(stream, [1]), Dealt(stream, [0, 1])
+    table = one.places[0].x
+    assert other.places[0].x is table
+    one.take(0, 20)
+    assert one.places[0].x is table, "and dealing does not copy it"
+    both.take(0, 20)
+    assert both.stacked[0].x is table
 
 
 def test_a_run_that_goes_on_gets_to_its_place_without_making_the_examples_before_it():
     stream = cp.RandomLabels(COIN, None, 5, passes=3)
-    source = source_of(stream, KEY)
-    source.deal.one = None
-    source.skip_to(10_000)
-    expected, *_ = jax.jit(stream.deal, static_argnums=1)(stream.begin(KEY), 10_000)
+    source, made = Dealt(stream, [0]), []
+    one = source.programs.one
+    source.programs = source.programs._replace(one=lambda place, count: made.append(count) or one(place, count))
+    source.take(10_000, 3)
+    expected, *_ = jax.jit(stream.deal, static_argnums=1)(stream.begin(cp.keys(0)[0]), 10_003)
+    assert made == [3]
     for name in ("step", "order", "labels", "x"):
-        np.testing.assert_array_equal(getattr(source.place, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(source.places[0], name), getattr(expected, name))
 
 
 # Dealing in parts, ends and bad input

@@ -405,13 +405,13 @@ def test_examples_of_the_last_few_streams_are_kept(client, monkeypatch):
     frames(client, changed())
     monkeypatch.setattr(live, "STREAMS_KEPT", 1)
     frames(client, changed() | {"stream": SMALL["stream"] | {"noise": 0.2}})
-    assert len(client.pages.workshop.sources) == 1
+    assert len(client.pages.workshop.tables) == 1
 
 
 def test_examples_are_given_back_when_pages_close(client, monkeypatch):
     monkeypatch.setattr(live, "SECONDS_KEPT", 0)
     frames(client, SMALL)
-    until(lambda: not client.pages.workshop.sources)
+    until(lambda: not client.pages.workshop.tables)
 
 
 def test_examples_of_all_pages_are_bounded_and_those_in_use_come_first(client, monkeypatch):
@@ -423,7 +423,7 @@ def test_examples_of_all_pages_are_bounded_and_those_in_use_come_first(client, m
     assert size >= 2 * 60 * 20
     monkeypatch.setattr(live, "MOST_EXAMPLES", size)
     only(frames(client, SMALL | {"stream": SMALL["stream"] | {"noise": 0.7}}), "end")
-    assert len(workshop.sources) == 1 and workshop._size() == size
+    assert len(workshop.tables) == 1 and workshop._size() == size
     monkeypatch.setattr(live, "MOST_EXAMPLES", size - 1)
     other = SMALL | {"stream": SMALL["stream"] | {"noise": 0.8}}
     assert "the examples of all seeds and pages must fit in" in frames(client, other)[-1]["error"]

@@ -15,10 +15,10 @@ from crossprop.engines.gpu import parts, products, support
 from crossprop.engines.gpu.layout import padded_stack, split_work
 from crossprop.engines.gpu.parts import stack_of_units
 from crossprop.engines.gpu.shares import axes_of_units
-from crossprop.engines.protocol import Batch, Rows, Run
+from crossprop.engines.protocol import Batch, Rows, Run, RunOptions
 from crossprop.learners.update import respond
 from for_cuda import Gathered, joined, lower_for_cuda, split
-from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
+from test_engines import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
 
 RULES = {
     "approx": partial(cp.CrosspropApprox, eta=0.3, layers="all"),
@@ -43,8 +43,8 @@ def programs(monkeypatch):
     monkeypatch.setattr(parts, "MOST_ROWS", 4)
 
     def run(runs, record_every=24, segment=None):
-        steps = runs[0].source.stream.steps
-        session = chunked.start(Batch(runs, record_every, steps=steps, segment=segment), "gpu", interpret=True)
+        steps = runs[0].stream.steps
+        session = chunked.start(Batch(runs, RunOptions(record_every, steps), segment=segment), "gpu", interpret=True)
         return finish(session, steps)
 
     return run
@@ -58,8 +58,8 @@ def test_programs_agree_with_scan(rule, programs):
     network = cp.Network(20, (9, 5) if deep else 9, 3, loss="softmax", bias=deep)
     learner = RULES[rule](network, 5e-3)
     assert chunked.tiling_for(learner, "gpu") is not None
-    source = random_source(network, 58)
-    runs = [Run(learner, source, KEYS[seed]) for seed in (3, 4)]
+    stream = random_examples(network, 58)
+    runs = [Run(learner, stream, seed) for seed in (3, 4)]
     session = programs(runs)
     assert session.loop.tiling is not None and session.loop.stride == 32
     for run, result, state in zip(runs, session.results(), session.states(), strict=True):
@@ -71,7 +71,7 @@ def test_programs_agree_with_scan(rule, programs):
 @pytest.mark.parametrize(("record_every", "segment"), [(24, 40), (100, 16)])
 def test_windows_may_go_on_in_the_next_segment(record_every, segment, programs):
     network = cp.Network(20, 9, 2)
-    run = Run(cp.Backprop(network, 5e-3), random_source(network, 58), KEYS[3])
+    run = Run(cp.Backprop(network, 5e-3), random_examples(network, 58), 3)
     (result,) = programs([run], record_every, segment).results()
     assert_agree(result, live(scan, [run], "cpu", record_every).results()[0], loss=1e-5, drift=1e-4)
 
@@ -91,11 +91,11 @@ def test_a_segment_has_as_many_turns_as_it_can_need():
 def test_a_run_is_the_same_in_any_company(programs):
     network = cp.Network(20, 9, 2)
     learner, wild = cp.Backprop(network, 0.01), cp.Backprop(network, 1e6)
-    source = random_source(network, 58)
-    seven, others = Run(learner, source, KEYS[7]), [Run(learner, source, KEYS[seed]) for seed in range(3)]
+    stream = random_examples(network, 58)
+    seven, others = Run(learner, stream, 7), [Run(learner, stream, seed) for seed in range(3)]
     (alone,) = programs([seven]).results()
     assert_same_bits(programs([*others, seven]).results()[-1], alone)
-    beside = programs([Run(wild, source, KEYS[1]), seven, Run(wild, source, KEYS[2])]).results()
+    beside = programs([Run(wild, stream, 1), seven, Run(wild, stream, 2)]).results()
     assert_same_bits(beside[1], alone)
     assert beside[0].diverged_at > 0 and beside[2].diverged_at > 0 and alone.diverged_at == -1
 
@@ -206,7 +206,7 @@ def test_parts_are_programs_by_device_sizes_and_rule(programs):
     assert chunked.tiling_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
     with jax.enable_x64(True):
         assert chunked.tiling_for(backprop, "gpu") is None
-    every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_source(cp.Network(20, 9), 20), KEYS[0])], 8)
+    every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_examples(cp.Network(20, 9), 20), 0)], 8)
     assert every.loop.tiling is None, "products need 16 examples"
 
 

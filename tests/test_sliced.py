@@ -17,14 +17,14 @@ from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import sliced, support
 from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces
 from crossprop.engines.gpu.sliced import Slice, SlicedLoop
-from crossprop.engines.protocol import Batch, Rows, Run
+from crossprop.engines.protocol import Batch, Rows, Run, RunOptions
 from crossprop.engines.segments import LoopSession
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.metrics import plasticity
 from crossprop.variables import Variable, of_examples
 from for_cuda import Gathered, joined, lower_for_cuda, split
-from test_engines import KEYS, assert_agree, assert_close_states, assert_same_bits, finish, live, random_source
+from test_engines import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
 
 RULES = {
     "approx": partial(cp.CrosspropApprox, eta=0.3, optimizer="rmsprop"),
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 def by_programs(runs):
     """Runs as on a GPU, in the interpreter, four side by side, each with one program."""
-    batch = Batch(runs, 10, steps=runs[0].source.stream.steps)
+    batch = Batch(runs, RunOptions(10))
     return finish(LoopSession(SlicedLoop(10, 1, interpret=True), batch, width=4, fixed_turns=True), batch.steps)
 
 
@@ -56,7 +56,7 @@ def on_a_gpu(monkeypatch):
 def test_programs_agree_with_scan(rule):
     network = cp.Network(21, 11, 3, loss="softmax", bias=rule in ("approx", "crossprop"))
     learner = RULES[rule](network, 5e-3)
-    runs = [Run(learner, random_source(network, 40, seed), KEYS[seed]) for seed in (3, 4)]
+    runs = [Run(learner, random_examples(network, 40, seed), seed) for seed in (3, 4)]
     session = by_programs(runs)
     for run, result, state in zip(runs, session.results(), session.states(), strict=True):
         expected = live(scan, [run], "cpu", 10)
@@ -68,11 +68,11 @@ def test_programs_agree_with_scan(rule):
 def test_a_run_is_the_same_in_any_company():
     network = cp.Network(21, 11, 2)
     build = partial(cp.Backprop, network, optimizer="rmsprop")
-    source = random_source(network, 20)
-    seven, others = Run(build(0.01), source, KEYS[7]), [Run(build(0.01), source, KEYS[seed]) for seed in range(3)]
+    stream = random_examples(network, 20)
+    seven, others = Run(build(0.01), stream, 7), [Run(build(0.01), stream, seed) for seed in range(3)]
     (alone,) = by_programs([seven]).results()
     assert_same_bits(by_programs([*others, seven]).results()[-1], alone)
-    beside = by_programs([Run(build(1e25), source, KEYS[1]), seven]).results()
+    beside = by_programs([Run(build(1e25), stream, 1), seven]).results()
     assert_same_bits(beside[1], alone)
     assert beside[0].diverged_at > 0 and alone.diverged_at == -1
 
@@ -84,10 +84,10 @@ def test_several_programs_are_one_run(rule):
     """Four programs of four units each, the last of them with two that are padding."""
     network = cp.Network(21, 14, 3, loss="softmax", bias=True)
     learner, programs = RULES[rule](network, 5e-3), 4
-    source = random_source(network, 40)
-    x, y = source.take(0, 40)
+    stream = random_examples(network, 40)
+    x, y, _ = stream.sample(cp.keys(0)[0])
     x, y = jnp.asarray(x), jnp.pad(jnp.asarray(y, jnp.float32), ((0, 0), (0, 1)))
-    work = in_pieces(learner, learner.init(jax.random.wrap_key_data(KEYS[3], impl="threefry2x32")))
+    work = in_pieces(learner, learner.init(cp.keys(3)[1]))
     axes = jax.tree.map(lambda leaf: -int(leaf.ndim > 0 and leaf.shape[-1] == 16), work)
     slices = jax.tree.map(partial(split, programs=programs), axes, work)
 
@@ -99,7 +99,7 @@ def test_several_programs_are_one_run(rule):
     each = jax.vmap(example, in_axes=(0, 0, None, None), axis_name="programs")
     slices, outcomes = lax.scan(lambda work, xy: each(jnp.arange(programs), work, *xy), slices, (x, y))
     state = out_of_pieces(learner, jax.tree.map(joined, axes, slices))
-    expected = live(scan, [Run(learner, source, KEYS[3])], "cpu", 10)
+    expected = live(scan, [Run(learner, stream, 3)], "cpu", 10)
     assert_close_states(state, expected.states()[0], rtol=1e-3, atol=1e-4)
     losses = expected.results()[0].records["loss"]
     np.testing.assert_allclose(outcomes.loss.reshape(4, 10, programs).mean(axis=1), losses[:, None] + np.zeros(4), 1e-4)
@@ -143,6 +143,6 @@ def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatc
 
 def test_the_scan_engine_takes_them_where_they_are_worthwhile(on_a_gpu):
     network = cp.Network(130, 16, 2)
-    start = lambda learner: scan.start(Batch([Run(learner, random_source(network, 20), KEYS[0])], 10, steps=20), "gpu")
+    start = lambda learner: scan.start(Batch([Run(learner, random_examples(network, 20), 0)], RunOptions(10)), "gpu")
     assert start(cp.Backprop(network, 1e-3, optimizer="adam")).loop == SlicedLoop(10, 1)
     assert not isinstance(start(cp.Backprop(network, 1e-3)).loop, SlicedLoop)

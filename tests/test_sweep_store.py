@@ -23,7 +23,6 @@ import crossprop as cp
 import crossprop.cli
 from crossprop._support import files
 from crossprop.engines.protocol import RunResult
-from crossprop.execution import CellResult
 from crossprop.experiments.netcdf import read_block, read_records
 from crossprop.experiments.status import status
 from crossprop.experiments.store import Folder, read_store
@@ -563,7 +562,7 @@ def test_memory_does_not_grow_with_the_number_of_blocks(tmp_path, monkeypatch):
 
         def results(self):
             for number, _ in enumerate(self.cells):
-                yield number, CellResult(RunResult({"loss": np.zeros(2**18, np.float32)}, -1), 2**18)
+                yield number, RunResult({"loss": np.zeros(2**18, np.float32)}, -1, 2**18)
 
     monkeypatch.setattr(BLOCKS, "Executor", Instant)
     long = cp.Geoff(inputs=6, features=10, tasks="A", examples=2**18)

@@ -9,8 +9,8 @@ import pytest
 import crossprop as cp
 from crossprop._support import transfers
 from crossprop._support.transfers import sent
-from crossprop.engines.feeding import BatchFeed, PoolSource, source_of
-from crossprop.engines.protocol import Batch, Run
+from crossprop.engines.feed import Tables, batch_feed, open_sources
+from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.engines.scan import loop_for
 from crossprop.engines.segments import LoopSession
 
@@ -85,16 +85,16 @@ SENT = {
 @pytest.mark.parametrize("what", SENT)
 def test_examples_have_arrived_before_a_program_reads_them(what, waited_for):
     stream, expected = SENT[what]
-    sources = [source_of(stream, cp.keys(seed)[0]) for seed in range(2)]
-    BatchFeed(sources, size=6, more=2, outputs=stream.outputs).take(0, 6)
+    sources, _ = open_sources([Run(None, stream, seed) for seed in range(2)])
+    batch_feed(sources, size=6, more=2, outputs=stream.outputs, stop=None).take(0, 6)
     assert {*expected} <= {*waited_for}
 
 
 def test_row_numbers_are_sent_for_several_segments_and_not_beyond_the_end_of_a_run(monkeypatch):
-    asked, rows = [], PoolSource.rows
-    monkeypatch.setattr(PoolSource, "rows", lambda self, *span: asked.append(span) or rows(self, *span))
+    asked, rows = [], Tables.rows
+    monkeypatch.setattr(Tables, "rows", lambda self, *span: asked.append(span) or rows(self, *span))
     stream = cp.Arrays(np.arange(60.0).reshape(20, 3), np.arange(20.0), kind="regression")
-    feed = BatchFeed([source_of(stream, cp.keys(0)[0])], size=6, more=2, outputs=1, stop=15)
+    feed = batch_feed(open_sources([Run(None, stream, 0)]).distinct, size=6, more=2, outputs=1, stop=15)
     for start, count in ((0, 6), (6, 6), (12, 3)):
         np.testing.assert_array_equal(feed.take(start, count).y[0, :count, 0], np.arange(start, start + count))
     assert asked == [(0, 15)]
@@ -103,7 +103,7 @@ def test_row_numbers_are_sent_for_several_segments_and_not_beyond_the_end_of_a_r
 def test_examples_of_a_run_that_fills_a_device_alone_have_arrived(waited_for):
     """On a CPU they are read where they are."""
     learner, stream = cp.Backprop(cp.Network(3, 2), 0.1), cp.Arrays(np.ones((20, 3)), np.ones(20))
-    batch = Batch([Run(learner, source_of(stream, cp.keys(0)[0]), np.zeros(2, np.uint32))], 10, steps=20)
+    batch = Batch([Run(learner, stream, 0)], RunOptions(10))
     session = LoopSession(loop_for(learner), batch, width=1)
     assert all(isinstance(each, np.ndarray) for each in session.examples(20))
     session.platform = "gpu"

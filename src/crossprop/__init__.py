@@ -11,7 +11,6 @@ from crossprop import oracle as oracle
 from crossprop import probes as probes
 from crossprop import replacements as replacements
 from crossprop._version import __version__ as __version__
-from crossprop.execution import keys as keys
 from crossprop.execution import use_compilation_cache as use_compilation_cache
 from crossprop.experiments import compare as compare
 from crossprop.experiments import logspace as logspace
@@ -40,6 +39,7 @@ from crossprop.replacements import Replacement as Replacement
 from crossprop.running import run as run
 from crossprop.saving import load as load
 from crossprop.saving import save as save
+from crossprop.seeds import keys as keys
 from crossprop.streams import Arrays as Arrays
 from crossprop.streams import Geoff as Geoff
 from crossprop.streams import Iterator as Iterator

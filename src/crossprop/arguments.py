@@ -12,9 +12,9 @@ import numpy as np
 from crossprop._support import checks as check
 from crossprop._support.memory import check_memory
 from crossprop.engines import chunked
-from crossprop.engines.protocol import Metric, Probe
+from crossprop.engines.protocol import Metric, Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
-from crossprop.execution import DevicePool, RunOptions, devices
+from crossprop.execution import DevicePool, devices
 from crossprop.learners.base import CreditRule, Learner, Outcome, state_bytes
 from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after

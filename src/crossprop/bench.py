@@ -23,10 +23,11 @@ from crossprop._support.flags import QUIET, Unset
 from crossprop._support.formats import plural
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import cores, keys
+from crossprop.execution import cores
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.running import run
+from crossprop.seeds import keys
 from crossprop.streams import Arrays
 
 if TYPE_CHECKING:

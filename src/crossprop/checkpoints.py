@@ -12,7 +12,7 @@ from crossprop._support.archives import read_arrays, write_arrays
 from crossprop._support.files import DAMAGED, PART, check_writable, put_aside, read_json, write_json
 from crossprop._support.locks import locked
 from crossprop._support.warning import warn
-from crossprop.engines.protocol import Session
+from crossprop.engines.session import Session
 
 SECONDS = 10.0
 """Seconds between two saves of a batch; it is also saved when it is done."""

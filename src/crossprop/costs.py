@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
 from crossprop._support.files import read_json, write_json
 from crossprop._version import __version__
-from crossprop.engines import ENGINES
-from crossprop.engines.feeding import source_of
-from crossprop.engines.protocol import Batch, Run
-from crossprop.execution import engine_for, keys
+from crossprop.engines.protocol import Run, RunOptions
+from crossprop.execution import engine_for, open_session
 from crossprop.learners import Learner
 from crossprop.running import experiment, run
 from crossprop.streams import Stream
@@ -49,11 +46,8 @@ def measure_costs(
 
 def _seconds(learner: Learner, stream: Stream, steps: int, engine: str) -> float:
     """How long the steps of one run take."""
-    platform = jax.devices()[0].platform
-    clock = time.process_time if platform == "cpu" else time.perf_counter
-    stream_key, initial_key = keys(0)
-    runs = [Run(learner, source_of(stream, stream_key), np.asarray(jax.random.key_data(initial_key)))]
-    session = ENGINES[engine_for(engine, learner)].start(Batch(runs, steps, steps=steps), platform)
+    clock = time.process_time if jax.devices()[0].platform == "cpu" else time.perf_counter
+    session = open_session(engine_for(engine, learner), [Run(learner, stream, 0)], RunOptions(steps, steps))
     jax.block_until_ready(session.states())
     began = clock()
     while session.step < steps:

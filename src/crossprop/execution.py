@@ -6,13 +6,11 @@ import queue
 import threading
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support import checks as check
@@ -23,12 +21,12 @@ from crossprop._support.programs import make_room
 from crossprop._support.transfers import arrived
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
-from crossprop.engines.feeding import BatchSource, Source, source_of, sources_of
-from crossprop.engines.protocol import Batch, Run, RunResult, Session
+from crossprop.engines.feed import Loaded, SharedTables, Sources
+from crossprop.engines.protocol import Batch, Run, RunOptions, RunResult
+from crossprop.engines.session import Session
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
-from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 from crossprop.variables import Variable
 
@@ -43,61 +41,6 @@ LEAST_SECONDS_CACHED = 0.1
 """Programs that are compiled in less time are not kept on disk."""
 LONG = 30
 """Seconds; a command that takes longer prints an estimate first."""
-
-
-def keys(seed: int) -> tuple[jax.Array, jax.Array]:
-    """The two keys of a seed: `(stream_key, initial_key)`, for `stream.begin` and for `learner.init`."""
-    check.integer("seed", seed, low=0, high=2**32 - 1)
-    with jax.threefry_partitionable(True):
-        stream_key, initial_key = _split(np.uint32(seed))
-    return stream_key, initial_key
-
-
-def key_data(seeds: Iterable[int]) -> dict[int, np.ndarray]:
-    """The data of `keys`, a row each, of many seeds at once."""
-    chosen = list(seeds)
-    with jax.threefry_partitionable(True):
-        return dict(zip(chosen, np.asarray(_split_all(np.array(chosen, np.uint32))), strict=True))
-
-
-@jax.jit
-def _split_all(seeds: jax.Array) -> jax.Array:
-    return jax.random.key_data(jax.vmap(_split)(seeds))
-
-
-@jax.jit
-def _split(seed: Any) -> jax.Array:
-    data = jnp.stack([jnp.zeros((), jnp.uint32), seed])  # `jax.random.key` would add the user's offset of seeds
-    return jax.random.split(jax.random.wrap_key_data(data, impl="threefry2x32"))
-
-
-class Cell(NamedTuple):
-    """One run to be executed."""
-
-    learner: Learner
-    stream: Stream
-    seed: int
-    start: Any = None
-    """The state to start from; None is the learner's initial one."""
-
-
-class RunOptions(NamedTuple):
-    """What all cells of a call have in common."""
-
-    record_every: int
-    steps: int | None = None
-    """The step to stop at; None is the end of each cell's stream."""
-    first: int = 0
-    observed: tuple[Variable, ...] = ()
-    return_states: bool = False
-
-
-class CellResult(NamedTuple):
-    """The result of a cell: its records, its number of steps, and its last state if the options ask for states."""
-
-    run: RunResult
-    steps: int
-    state: Any = None
 
 
 class DevicePool:
@@ -129,7 +72,7 @@ def engine_for(
 
 
 class Executor:
-    """Runs cells, each on the engine named beside it.
+    """Executes runs, each on the engine named beside it.
 
     Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run per thread, a
     thread per core. XLA works outside of Python's lock, so that keeps all cores busy with one compiled program, and a
@@ -137,35 +80,34 @@ class Executor:
 
     **Arguments:**
 
-    - `on_progress`: called with a cell's number, the steps it just took and the seconds they took.
+    - `on_progress`: called with a run's number, the steps it just took and the seconds they took.
     - `pool`: the devices to use; sharing one bounds what runs at a time in several executors together.
     - `checkpoints`: where batches are saved from time to time, and taken up from.
     """
 
     def __init__(
         self,
-        cells: Sequence[Cell],
+        runs: Sequence[Run],
         engines: Sequence[str],
         options: RunOptions,
         *,
-        on_progress: Callable[[int, int, float], None] = lambda cell, steps, seconds: None,
+        on_progress: Callable[[int, int, float], None] = lambda run, steps, seconds: None,
         pool: DevicePool | None = None,
         checkpoints: Checkpoints | None = None,
     ):
-        self.cells, self.engines, self.options = cells, engines, options
+        self.runs, self.engines, self.options = runs, engines, options
         self.on_progress, self.checkpoints = on_progress, checkpoints
-        drop_outdated_programs(*{id(each): each for cell in cells for each in (cell.learner, cell.stream)}.values())
+        drop_outdated_programs(*{id(each): each for run in runs for each in (run.learner, run.stream)}.values())
         drop_outdated_programs(*(variable.of for variable in options.observed))
-        self.keys = key_data({cell.seed for cell in cells})
         self.pool = pool or DevicePool()
         self.stop = threading.Event()
         # JAX's context managers hold for the caller's thread alone, so that workers have to set it again.
         self.x64 = float_type() == "float64"
 
-    def results(self) -> Generator[tuple[int, CellResult], None, None]:
-        """Each cell's number and result, as they finish."""
-        batches = _batches(self.cells, self.engines, self.options, self.pool.count)
-        iterators = {id(cell.stream) for cell in self.cells if isinstance(cell.stream, IteratorStream)}
+    def results(self) -> Generator[tuple[int, RunResult], None, None]:
+        """The number and the result of every run, as they finish."""
+        batches = _batches(self.runs, self.engines, self.options, self.pool.count)
+        iterators = {id(run.stream) for run in self.runs if isinstance(run.stream, IteratorStream)}
         with ThreadPoolExecutor(self.pool.count) as threads:
             try:
                 if iterators:
@@ -176,17 +118,17 @@ class Executor:
                 self.stop.set()
                 threads.shutdown(cancel_futures=True)
 
-    def _independently(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, CellResult]]:
-        sources = _Sources(self.cells, self.keys)
+    def _independently(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, RunResult]]:
+        tables = SharedTables(self.runs, at_once=devices()[0].platform != "cpu" and len(devices()) == 1)
 
-        def one(batch: list[int]) -> list[CellResult]:
-            session = self._start(batch, sources.take([self.cells[i] for i in batch]))
+        def one(batch: list[int]) -> list[RunResult]:
+            session = self._open(batch, tables.open([self.runs[i] for i in batch]))
             if self.checkpoints is not None:
                 self.checkpoints.restore(batch[0], session)
             self._finish(session, batch)
-            return self._collect(session, batch)
+            return session.results()
 
-        done: queue.SimpleQueue[tuple[list[int], Future[list[CellResult]]]] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[list[int], Future[list[RunResult]]]] = queue.SimpleQueue()
         for batch in batches:
             future = threads.submit(self._on_device, one, batch)
             future.add_done_callback(lambda future, batch=batch: done.put((batch, future)))
@@ -204,7 +146,7 @@ class Executor:
                 continue
 
     def _finish(self, session: Session, batch: list[int]) -> None:
-        steps = _stop_of(self.cells[batch[0]].stream, self.options)
+        steps = session.batch.stop
         assert steps is not None
         while session.step < steps:
             # Segments end at multiples of their length, so that a resumed run is cut as before.
@@ -213,19 +155,19 @@ class Executor:
             if self.checkpoints is not None:
                 self.checkpoints.save(batch[0], session, done=session.step == steps)
 
-    def _in_step(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, CellResult]]:
+    def _in_step(self, threads: ThreadPoolExecutor, batches: list[list[int]]) -> Iterator[tuple[int, RunResult]]:
         """All batches go through the same examples together, since an iterator gives them once."""
-        stream = self.cells[0].stream
+        stream = self.runs[0].stream
         assert isinstance(stream, IteratorStream)
-        source, limit = BatchSource(stream), _stop_of(stream, self.options)
+        source, limit = Loaded(stream), self.options.stop(stream)
         size = ITERATOR_SEGMENT if limit is None else min(ITERATOR_SEGMENT, limit)
-        start = lambda batch: self._start(batch, [source] * len(batch), size)
+        start = lambda batch: self._open(batch, Sources([source], np.zeros(len(batch), np.int32)), size)
         sessions = list(threads.map(lambda batch: self._on_device(start, batch), batches))
         with stream.batches(size, limit) as examples:
             for x, y in examples:
                 interrupts.check()
                 count = len(x) if limit is None else min(len(x), limit - sessions[0].step)
-                source.load(x[:count], y[:count])
+                source.x, source.y = x[:count], y[:count]
                 advance = lambda pair, count=count: self._on_device(self._advance, *pair, count)
                 list(threads.map(advance, zip(sessions, batches, strict=True)))
                 if sessions[0].step == limit:
@@ -235,20 +177,10 @@ class Executor:
             spent = "; what was read before, such as a generator, gives nothing again" * (not sessions[0].step)
             raise ValueError(f"the stream's iterable must give {wanted}, got {sessions[0].step}{spent}")
         for session, batch in zip(sessions, batches, strict=True):
-            yield from zip(batch, self._collect(session, batch), strict=True)
+            yield from zip(batch, session.results(), strict=True)
 
-    def _start(self, batch: list[int], sources: list[Source], segment: int | None = None) -> Session:
-        if make_room():
-            bound_compilation_cache()
-        first = self.cells[batch[0]]
-        runs = [
-            Run(cell.learner, source, self.keys[cell.seed][1], None if cell.start is None else arrived(cell.start))
-            for cell, source in zip((self.cells[i] for i in batch), sources, strict=True)
-        ]
-        options = self.options
-        steps = _stop_of(first.stream, options)
-        job = Batch(runs, options.record_every, options.first, steps, options.observed, segment)
-        return ENGINES[self.engines[batch[0]]].start(job, devices()[0].platform)
+    def _open(self, batch: list[int], sources: Sources, segment: int | None = None) -> Session:
+        return open_session(self.engines[batch[0]], [self.runs[i] for i in batch], self.options, sources, segment)
 
     def _advance(self, session: Session, batch: list[int], count: int) -> None:
         interrupts.check()
@@ -257,10 +189,6 @@ class Executor:
         seconds = (time.perf_counter() - began) / len(batch)
         for number in batch:
             self.on_progress(number, count, seconds)
-
-    def _collect(self, session: Session, batch: list[int]) -> list[CellResult]:
-        states = session.states() if self.options.return_states else [None] * len(batch)
-        return [CellResult(run, session.step, state) for run, state in zip(session.results(), states, strict=True)]
 
     def _on_device(self, work: Callable[..., Any], *arguments: Any) -> Any:
         device = self.pool.free.get()
@@ -276,8 +204,14 @@ class Executor:
             self.pool.free.put(device)
 
 
-def _stop_of(stream: Stream, options: RunOptions) -> int | None:
-    return stream.steps if options.steps is None else options.steps
+def open_session(
+    engine: str, runs: Sequence[Run], options: RunOptions, sources: Sources | None = None, segment: int | None = None
+) -> Session:
+    """Begins a batch of runs of one structure. `sources` are their examples, `segment` the steps of a segment."""
+    if make_room():
+        bound_compilation_cache()
+    runs = [run if run.start is None else run._replace(start=arrived(run.start)) for run in runs]
+    return ENGINES[engine].start(Batch(runs, options, sources, segment), devices()[0].platform)
 
 
 def devices() -> list[Any]:
@@ -296,63 +230,27 @@ def compiler_flags() -> str:
 
 
 def _batches(
-    cells: Sequence[Cell], engines: Sequence[str], options: RunOptions, structures_at_a_time: int
+    runs: Sequence[Run], engines: Sequence[str], options: RunOptions, structures_at_a_time: int
 ) -> list[list[int]]:
-    """The cells' numbers, those of one structure together, as many to a batch as their engine takes.
+    """The numbers of the runs, those of one structure together, as many to a batch as their engine takes.
 
     Structures take turns, `structures_at_a_time` of them: each has a program of its own, and a core compiles one at a
     time.
     """
     alike: dict[Any, list[int]] = {}
-    of_cell: dict[tuple[str, int, int], list[int]] = {}
-    for number, (cell, engine) in enumerate(zip(cells, engines, strict=True)):
-        which = engine, id(cell.learner), id(cell.stream)
-        if which not in of_cell:  # once for all seeds: to compare structures takes long
-            structure = engine, jax.tree.structure(cell.learner), _stop_of(cell.stream, options)
-            of_cell[which] = alike.setdefault(structure, [])
-        of_cell[which].append(number)
-    every, platform = [], devices()[0].platform
+    of_pair: dict[tuple[str, int, int], list[int]] = {}
+    for number, (run, engine) in enumerate(zip(runs, engines, strict=True)):
+        which = engine, id(run.learner), id(run.stream)
+        if which not in of_pair:  # once for all seeds: to compare structures takes long
+            structure = engine, jax.tree.structure(run.learner), options.stop(run.stream)
+            of_pair[which] = alike.setdefault(structure, [])
+        of_pair[which].append(number)
+    batches, platform = [], devices()[0].platform
     for (engine, *_), numbers in alike.items():
-        width = ENGINES[engine].width(cells[numbers[0]].learner, platform)
-        every.append([numbers[at : at + width] for at in range(0, len(numbers), width)])
-    groups = [every[at : at + structures_at_a_time] for at in range(0, len(every), structures_at_a_time)]
+        width = ENGINES[engine].width(runs[numbers[0]].learner, platform)
+        batches.append([numbers[at : at + width] for at in range(0, len(numbers), width)])
+    groups = [batches[at : at + structures_at_a_time] for at in range(0, len(batches), structures_at_a_time)]
     return [batch for group in groups for turn in itertools.zip_longest(*group) for batch in turn if batch is not None]
-
-
-class _Sources:
-    """The examples of each stream and seed: made once, shared by all cells, dropped after the last."""
-
-    def __init__(self, cells: Sequence[Cell], data: dict[int, np.ndarray]):
-        self.data = data
-        self.left = Counter((id(cell.stream), cell.seed) for cell in cells)
-        self.locks = {which: threading.Lock() for which in self.left}
-        self.sources: dict[tuple[int, int], Source] = {}
-        self.lock, self.share_device = threading.Lock(), devices()[0].platform != "cpu" and len(devices()) == 1
-
-    def take(self, cells: Sequence[Cell]) -> list[Source]:
-        """The sources of a batch."""
-        if self.share_device:
-            with self.lock:
-                self._make(cells)
-        return [self._take(cell) for cell in cells]
-
-    def _make(self, cells: Sequence[Cell]) -> None:
-        wanted: dict[int, dict[int, Stream]] = {}
-        for cell in cells:
-            if (id(cell.stream), cell.seed) not in self.sources:
-                wanted.setdefault(id(cell.stream), {})[cell.seed] = cell.stream
-        for which, seeds in wanted.items():
-            made = sources_of(next(iter(seeds.values())), np.stack([self.data[seed][0] for seed in seeds]))
-            self.sources |= {(which, seed): source for seed, source in zip(seeds, made, strict=True)}
-
-    def _take(self, cell: Cell) -> Source:
-        which = id(cell.stream), cell.seed
-        with self.locks[which]:
-            if which not in self.sources:
-                key = jax.random.wrap_key_data(self.data[cell.seed][0], impl="threefry2x32")
-                self.sources[which] = source_of(cell.stream, key)
-            self.left[which] -= 1
-            return self.sources[which] if self.left[which] else self.sources.pop(which)
 
 
 _warned: set[str] = set()

@@ -39,14 +39,16 @@ from crossprop._support.programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
+from crossprop.engines.feed import open_sources
+from crossprop.engines.protocol import Run
 from crossprop.engines.recorder import window_ends, window_lengths
-from crossprop.execution import keys
 from crossprop.learners.base import CreditRule, State
 from crossprop.learners.calling import check_state
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples
 from crossprop.records import info_coordinates
 from crossprop.running import experiment, provenance
+from crossprop.seeds import keys
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
 
@@ -186,15 +188,15 @@ def _run(
     along: CreditRule, learners: Mapping[str, CreditRule], stream: Stream, seed: int, steps: int, record_every: int
 ) -> dict[str, np.ndarray]:
     """The records of one run, `(learner, step, ...)`."""
-    stream_key, initial_key = keys(seed)
-    _, x, y = stream.deal(stream.begin(stream_key), steps)
-    x, y = (np.asarray(values, float_type()) for values in (x, y))
+    [source], _ = open_sources([Run(along, stream, seed)])
+    initial_key = keys(seed)[1]
     state, followers = along.init(initial_key), tuple(learners.values())
     carry = (state, _no_derivatives(state), tuple(each.init(initial_key) for each in followers))
     windows = []
-    for end in window_ends(steps, record_every):
-        rows = slice((end - 1) // record_every * record_every, end)
-        carry, window = _window(along, followers, carry, x[rows], y[rows])
+    for end in window_ends(steps, record_every).tolist():
+        begin = (end - 1) // record_every * record_every
+        x, y = (np.asarray(values[0], float_type()) for values in source.take(begin, end - begin))
+        carry, window = _window(along, followers, carry, x, y)
         windows.append(jax.tree.map(np.asarray, window))
     return {variable: np.stack([window[variable] for window in windows], axis=1) for variable in windows[0]}
 

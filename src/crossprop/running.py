@@ -28,10 +28,10 @@ from crossprop.arguments import (
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
-from crossprop.engines.protocol import Metric, Probe
+from crossprop.engines.protocol import Metric, Probe, Run, RunOptions, RunResult
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.session import plain_numbers
-from crossprop.execution import Cell, CellResult, Executor, RunOptions, compiler_flags, devices, engine_for
+from crossprop.execution import Executor, compiler_flags, devices, engine_for
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -167,7 +167,7 @@ def run(
     options = RunOptions(record_every, stop, first, observed, return_states)
     check_run_memory(named, stream, len(chosen), options)
     jobs = [(name, seed) for seed in chosen for name in named]
-    cells = [Cell(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
+    runs = [Run(named[name], stream, seed, states.get((name, seed))) for name, seed in jobs]
     if checkpoint is not None and isinstance(stream, IteratorStream):
         raise ValueError("checkpoint must be None for a crossprop.Iterator, whose examples cannot be given again")
     with ThreadPoolExecutor(1) as aside:  # the stream's data are hashed while the runs are under way
@@ -186,7 +186,7 @@ def run(
             open_checkpoints(checkpoint, call) as checkpoints,
             closing(
                 Executor(
-                    cells,
+                    runs,
                     [engines[name] for name, _ in jobs],
                     options,
                     on_progress=on_progress,
@@ -254,7 +254,7 @@ def _is_same(one: Stream, other: Stream) -> bool:
 
 
 def _records(
-    results: dict[tuple[str, int], CellResult],
+    results: dict[tuple[str, int], RunResult],
     learners: dict[str, Learner],
     stream: Stream,
     seeds: list[int],
@@ -266,13 +266,13 @@ def _records(
     ends = window_ends(next(iter(results.values())).steps, options.record_every, options.first)
     shapes: dict[str, tuple[int, ...]] = {}
     for result in results.values():
-        shapes |= {name: values.shape for name, values in result.run.records.items()}
+        shapes |= {name: values.shape for name, values in result.records.items()}
     data = {}
     for variable, shape in shapes.items():
         missing = np.full(shape, np.nan, float_type())
-        rows = [[results[name, seed].run.records.get(variable, missing) for seed in seeds] for name in learners]
+        rows = [[results[name, seed].records.get(variable, missing) for seed in seeds] for name in learners]
         data[variable] = (("learner", "seed", "step", *further_dims(variable, len(shape) - 1)), np.array(rows))
-    diverged_at = np.array([[results[name, seed].run.diverged_at for seed in seeds] for name in learners])
+    diverged_at = np.array([[results[name, seed].diverged_at for seed in seeds] for name in learners])
     data["diverged_at"] = (("learner", "seed"), diverged_at)
     task = np.asarray(stream.task(ends - 1))
     return xarray.Dataset(
@@ -317,9 +317,9 @@ def _listener(
     progress: bool | Callable[[ProgressEvent], None] | None, jobs: list[tuple[str, int]], steps: int | None
 ) -> Iterator[Callable[[int, int, float], None]]:
     if progress is not None and not isinstance(progress, bool):
-        yield lambda cell, steps, seconds: progress(ProgressEvent(*jobs[cell], steps, seconds))
+        yield lambda run, steps, seconds: progress(ProgressEvent(*jobs[run], steps, seconds))
     else:
         learners, seeds = ({*column} for column in zip(*jobs, strict=True))
         total = None if steps is None else len(jobs) * steps
         with bar(f"{len(learners)} x {len(seeds)} runs", total, progress) as advance:
-            yield lambda cell, steps, seconds: advance(steps)
+            yield lambda run, steps, seconds: advance(steps)

@@ -22,9 +22,9 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
 from crossprop._support import checks as check  # noqa: E402
-from crossprop.execution import keys  # noqa: E402
 from crossprop.learners import LEARNERS, Learner  # noqa: E402
 from crossprop.passes import live, predict  # noqa: E402
+from crossprop.seeds import keys  # noqa: E402
 from crossprop.specification import estimator_learner  # noqa: E402
 
 ROWS = 256

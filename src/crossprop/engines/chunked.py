@@ -19,10 +19,11 @@ from jax import lax
 from crossprop.engines.gpu import parts, products, support
 from crossprop.engines.gpu.layout import power
 from crossprop.engines.gpu.parts import Tiling
-from crossprop.engines.protocol import Batch, Rows, Session
+from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import weight_changes
 from crossprop.engines.segments import LoopSession, batch_width, moves
+from crossprop.engines.session import Session
 from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.layer_update import move_layer_in_order
 from crossprop.learners.stack import Stack
@@ -78,7 +79,7 @@ def tiling_for(learner: Learner, platform: str, interpret: bool = False) -> Tili
 
 def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
     """Begins the runs of a batch; programs can run in Pallas's interpreter."""
-    learner, block = batch.runs[0].learner, _block(batch.record_every)
+    learner, block = batch.runs[0].learner, _block(batch.options.record_every)
     tiling = tiling_for(learner, platform, interpret)
     if tiling is None or block < products.FEWEST_EXAMPLES:
         loop = BlockLoop(block, apart=platform == "cpu")

@@ -1,4 +1,4 @@
-"""What engines are given, what they give back, and what an engine is."""
+"""What engines are given, and what they give back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from crossprop.engines.feeding import Source
 from crossprop.learners.base import Learner
+from crossprop.streams.base import Stream
 from crossprop.variables import Variable
 
 Probe = Callable[[Any, Any], Any]
@@ -15,81 +15,56 @@ Metric = Callable[..., Any]
 
 
 class Run(NamedTuple):
-    """One learner, its examples, the data of the key for its initial weights, and the state to start from, if any."""
+    """One learner on one stream with one seed."""
 
     learner: Learner
-    source: Source
-    key: np.ndarray
+    stream: Stream
+    seed: int
     start: Any = None
+    """The state to start from; None is the learner's initial one."""
+
+
+class RunOptions(NamedTuple):
+    """What all runs of a call have in common."""
+
+    record_every: int
+    steps: int | None = None
+    """The step to stop at; None is the end of each run's stream."""
+    first: int = 0
+    """The step to begin with."""
+    observed: tuple[Variable, ...] = ()
+    """What is recorded besides the loss, the error and the drifts."""
+    return_states: bool = False
+
+    def stop(self, stream: Stream) -> int | None:
+        """The step to stop at, if it is known."""
+        return stream.steps if self.steps is None else self.steps
 
 
 class Batch(NamedTuple):
     """Runs of one structure that an engine executes together."""
 
     runs: Sequence[Run]
-    record_every: int
-    first: int = 0
-    """The step to begin with."""
-    steps: int | None = None
-    """The step to stop at, if it is known."""
-    observed: tuple[Variable, ...] = ()
-    """What is recorded besides the loss, the error and the drifts."""
+    options: RunOptions
+    sources: Any = None
+    """The runs' examples, as `feed.Sources`; None opens them."""
     segment: int | None = None
     """Steps per segment; None leaves it to the engine."""
 
+    @property
+    def stop(self) -> int | None:
+        """The step to stop at, if it is known."""
+        return self.options.stop(self.runs[0].stream)
+
 
 class RunResult(NamedTuple):
-    """Records of a run, one value per window for each variable, NaN after it diverged; and when it did, or -1."""
+    """Records of a run, one value per window for each variable, NaN after it diverged; the step at which it did, or -1;
+    its number of steps; and its last state if the options ask for states."""
 
     records: dict[str, np.ndarray]
     diverged_at: int
-
-
-@runtime_checkable
-class Session(Protocol):
-    """A batch under way."""
-
-    step: int
-    """The examples that were learned from."""
-    segment: int
-    """The steps of a whole segment."""
-
-    def advance(self, count: int) -> None:
-        """Runs the next `count` steps, at most a segment."""
-        ...
-
-    def results(self) -> list[RunResult]:
-        """The records so far, of every run."""
-        ...
-
-    def states(self) -> list[Any]:
-        """The present state of every run."""
-        ...
-
-    def snapshot(self) -> dict[str, np.ndarray]:
-        """All that `restore` needs, as arrays."""
-        ...
-
-    def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
-        """Takes up a snapshot of the same batch, made after `step` examples."""
-        ...
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """A way to execute runs. Engines differ in speed, never in meaning."""
-
-    def why_unsupported(self, learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
-        """Why this engine cannot run the learner there, or None."""
-        ...
-
-    def width(self, learner: Learner, platform: str) -> int:
-        """How many runs go in one batch."""
-        ...
-
-    def start(self, batch: Batch, platform: str) -> Session:
-        """Begins the runs of a batch, whose learners have one structure."""
-        ...
+    steps: int
+    state: Any = None
 
 
 class Rows(NamedTuple):

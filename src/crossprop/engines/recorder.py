@@ -53,7 +53,7 @@ class Recorder:
             values = values / lengths.astype(values.dtype) if name in self.averaged else values
             rows[name] = np.where(missing, np.nan, values).astype(values.dtype) if gone.any() else values
         return [
-            RunResult({name: values[i] for name, values in rows.items()}, int(at))
+            RunResult({name: values[i] for name, values in rows.items()}, int(at), self.step)
             for i, at in enumerate(diverged_at[:runs].tolist())
         ]
 

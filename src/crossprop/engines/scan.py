@@ -12,8 +12,9 @@ from jax import lax
 from crossprop.engines.gpu import sliced
 from crossprop.engines.gpu.sliced import SlicedLoop
 from crossprop.engines.one_function import as_one_function, as_own_function
-from crossprop.engines.protocol import Batch, Rows, Session
+from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.segments import LoopSession, batch_width
+from crossprop.engines.session import Session
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.credit import Credit, Layer
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
@@ -38,7 +39,7 @@ def width(learner: Learner, platform: str) -> int:
 def start(batch: Batch, platform: str) -> Session:
     """Begins the runs of a batch."""
     learner, on_cpu = batch.runs[0].learner, platform == "cpu"
-    programs = sliced.programs_for(learner, platform, batch.observed)
+    programs = sliced.programs_for(learner, platform, batch.options.observed)
     if programs is not None:
         loop = SlicedLoop(_stride(batch), programs)
     else:
@@ -54,7 +55,7 @@ def loop_for(learner: Learner, stride: int | None = None, whole: bool = False) -
 
 def _stride(batch: Batch) -> int:
     """On a GPU a loop of fixed length needs no word from the host after each example."""
-    even = math.gcd(batch.record_every, batch.first, batch.steps or 0, batch.segment or 0)
+    even = math.gcd(batch.options.record_every, batch.options.first, batch.stop or 0, batch.segment or 0)
     return max(stride for stride in range(1, 65) if even % stride == 0)
 
 

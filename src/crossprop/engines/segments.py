@@ -16,14 +16,15 @@ from jax import lax
 from crossprop._support import xla
 from crossprop._support.programs import program as own_program
 from crossprop._support.transfers import arrived, this_device
-from crossprop.engines.feeding import BatchFeed, RunFeed, expanded
+from crossprop.engines.feed import RunFeed, batch_feed, expanded, open_sources
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.protocol import Batch, Loop, Rows
-from crossprop.engines.session import Progress, SegmentedSession, whole_windows
+from crossprop.engines.session import Progress, Session, whole_windows
 from crossprop.learners.base import CreditRule, Learner
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.network import float_type
+from crossprop.seeds import keys, keys_of
 from crossprop.variables import Variable, drift
 
 SECONDS_PER_SEGMENT = 1.0
@@ -67,17 +68,21 @@ def _moves(structure: Any, dtype: Any) -> bool:
 
 def seconds_per_step(learner: Learner) -> float:
     """About how long an example takes one core."""
-    if isinstance(learner, CreditRule):
-        return _seconds_of(jax.tree.structure(learner))
-    return 3e-6 + 2e-10 * state_size(learner)
+    is_rule = isinstance(learner, CreditRule)
+    return seconds_for(_rule_size(jax.tree.structure(learner)) if is_rule else state_size(learner))
+
+
+def seconds_for(numbers: float) -> float:
+    """About how long an example takes one core, by how many weights and memories it changes."""
+    return 3e-6 + 2e-10 * numbers
 
 
 @lru_cache(256)
-def _seconds_of(structure: Any) -> float:
-    """The same for a credit rule, by its structure: the values of its hyperparameters do not matter."""
+def _rule_size(structure: Any) -> int:
+    """The weights and memories of a credit rule, by its structure: the values of its hyperparameters do not matter."""
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     sizes = [(1 + rule.shapes().matrices) * rule.network.fan_in * rule.network.units for rule in learner.by_layer()]
-    return 3e-6 + 2e-10 * sum(sizes)
+    return sum(sizes)
 
 
 def steps_per_call(learner: Learner, width: int) -> int:
@@ -128,7 +133,7 @@ class Given(NamedTuple):
     """For runs side by side: which are runs, and which only fill up the batch."""
 
 
-class LoopSession(SegmentedSession):
+class LoopSession(Session):
     """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
     numbers do not depend on how many there are.
 
@@ -141,7 +146,7 @@ class LoopSession(SegmentedSession):
         runs = batch.runs
         learner, most = runs[0].learner, steps_per_call(runs[0].learner, width)
         if fixed_turns:  # whole windows need the fewest turns
-            most = whole_windows(most, batch.record_every)
+            most = whole_windows(most, batch.options.record_every)
         else:
             most = max(most // (loop.stride or 1), 1) * (loop.stride or 1)
         # The examples of a single run have the same place in memory in every segment.
@@ -149,36 +154,36 @@ class LoopSession(SegmentedSession):
         together = [*runs, *[runs[0]] * (width - len(runs))]
         self.alive = None if self.single else np.arange(width) < len(runs)
         if self.single:
-            self.learners, key = learner, jnp.asarray(runs[0].key)
-            self.initial = _entered(loop, learner, _first_state(learner, key))
+            self.learners = learner
+            self.initial = _entered(loop, learner, learner.init(keys(runs[0].seed)[1]))
             started = self.initial if runs[0].start is None else _entered(loop, learner, runs[0].start)
         else:
             stacked = lambda *leaves: np.array(leaves, float_type())
             self.learners = arrived(jax.tree.map(stacked, *(run.learner for run in together)))
-            keys = arrived(np.stack([run.key for run in together]))
-            self.initial = started = _first_works(loop, self.learners, keys)
+            initial_keys = arrived(keys_of([run.seed for run in together])[1])
+            self.initial = started = _first_works(loop, self.learners, initial_keys)
             if runs[0].start is not None:
                 states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
                 started = _entered_all(loop, self.learners, states)
         diverged_at = jnp.full(() if self.single else (width,), -1, int)
         self.progress = _copied(Progress(started, diverged_at))
-        self.probes = tuple(variable for variable in batch.observed if variable.reads == "state")
-        sources = [run.source for run in together]
+        self.probes = tuple(variable for variable in batch.options.observed if variable.reads == "state")
+        sources, place = batch.sources or open_sources(runs)
+        self.place = arrived(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
         size, more = self.segment, loop.stride or 0
-        self.feed = (
-            RunFeed(sources[0], size, more)
-            if self.single
-            else BatchFeed(sources, size, more, learner.network.outputs, batch.steps)
-        )
+        if self.single:
+            self.feed = RunFeed(sources[0], size, more)
+        else:
+            self.feed = batch_feed(sources, size, more, learner.network.outputs, batch.stop)
 
     def examples(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.feed, RunFeed):
             examples = self.feed.take(self.step, count)
             return examples if self.platform == "cpu" else arrived(examples)
-        return expanded(self.feed.take(self.step, count))
+        return expanded(self.feed.take(self.step, count), self.place)
 
     def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:
-        (x, y), every = examples, self.batch.record_every
+        (x, y), every = examples, self.batch.options.record_every
         sums = self.recorder.open_sums(self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
@@ -196,10 +201,6 @@ class LoopSession(SegmentedSession):
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
 
-def _first_state(learner: Learner, key: jax.Array) -> Any:
-    return learner.init(jax.random.wrap_key_data(key, impl="threefry2x32"))
-
-
 @own_program
 def _copied(progress: Progress) -> Progress:
     """The same numbers in memory of its own, which a segment may write into."""
@@ -207,8 +208,8 @@ def _copied(progress: Progress) -> Progress:
 
 
 @partial(own_program, static_argnames="loop")
-def _first_works(loop: Loop, learners: Learner, keys: jax.Array) -> Any:
-    return jax.vmap(lambda learner, key: loop.enter(learner, _first_state(learner, key)))(learners, keys)
+def _first_works(loop: Loop, learners: Learner, initial_keys: jax.Array) -> Any:
+    return jax.vmap(lambda learner, key: loop.enter(learner, learner.init(key)))(learners, initial_keys)
 
 
 @partial(own_program, static_argnames="loop")

@@ -20,7 +20,7 @@ class Progress(NamedTuple):
     diverged_at: jax.Array
 
 
-class SegmentedSession(ABC):
+class Session(ABC):
     """A batch under way, one segment after another.
 
     If segments are `overlapping`, the records of one are fetched when the next is under way, so that the device need
@@ -30,11 +30,12 @@ class SegmentedSession(ABC):
     progress: Progress
 
     def __init__(self, batch: Batch, most: int, overlapping: bool = True):
-        self.batch, self.overlapping, self.step = batch, overlapping, batch.first
-        self.segment = batch.segment or min(most, batch.steps or most)
+        options = batch.options
+        self.batch, self.overlapping, self.step = batch, overlapping, options.first
+        self.segment = batch.segment or min(most, batch.stop or most)
         self.examined = of_examples(batch.runs[0].learner.network.loss)
-        self.examined += tuple(variable for variable in batch.observed if variable.reads == "example")
-        self.recorder = Recorder(batch.record_every, batch.first, [variable.name for variable in self.examined])
+        self.examined += tuple(variable for variable in options.observed if variable.reads == "example")
+        self.recorder = Recorder(options.record_every, options.first, [variable.name for variable in self.examined])
         self.unfetched: tuple[dict[str, jax.Array], int] | None = None
 
     @abstractmethod
@@ -51,7 +52,7 @@ class SegmentedSession(ABC):
 
     def advance(self, count: int) -> None:
         """Runs the next `count` steps, at most a segment."""
-        examples, every = self.examples(count), self.batch.record_every
+        examples, every = self.examples(count), self.batch.options.record_every
         if self.step % every or self.recorder.step % every:
             self._fetch()
         records = self.execute(examples, count)
@@ -69,10 +70,13 @@ class SegmentedSession(ABC):
             self.unfetched = None
 
     def results(self) -> list[RunResult]:
-        """The records so far, of every run."""
+        """The records so far, of every run, and its state if the options ask for states."""
         self._fetch()
         diverged_at = np.atleast_1d(jax.device_get(self.progress.diverged_at))
-        return self.recorder.results(diverged_at, len(self.batch.runs))
+        results = self.recorder.results(diverged_at, len(self.batch.runs))
+        if not self.batch.options.return_states:
+            return results
+        return [result._replace(state=state) for result, state in zip(results, self.states(), strict=True)]
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """All that `restore` needs, as arrays."""

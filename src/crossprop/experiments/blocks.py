@@ -9,9 +9,10 @@ import jax
 import numpy as np
 
 from crossprop.arguments import checked_steps, checked_variables
+from crossprop.engines.protocol import Run, RunOptions, RunResult
 from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.segments import seconds_per_step
-from crossprop.execution import Cell, CellResult, DevicePool, Executor, RunOptions, engine_for
+from crossprop.execution import DevicePool, Executor, engine_for
 from crossprop.experiments.grid import Grid, build
 from crossprop.experiments.spec import SweepSpec
 from crossprop.learners.base import Learner
@@ -172,22 +173,22 @@ def run_blocks(
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """Runs the blocks here, all together, and yields each one's number and result, as they get done."""
     engines = engines_of(blocks, engine, options.observed)
-    of_cell = [number for number, block in enumerate(blocks) for _ in block.seeds]
-    cells = [Cell(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
+    of_run = [number for number, block in enumerate(blocks) for _ in block.seeds]
+    runs = [Run(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
     windows = {id(block.stream): _windows(block, options) for block in blocks}
-    waiting: dict[int, dict[int, CellResult]] = {}
-    each = [engines[number] for number in of_cell]
-    tell = lambda cell, steps, seconds: on_steps(steps)
-    with closing(Executor(cells, each, options, on_progress=tell, pool=pool).results()) as results:
-        for cell, result in results:
-            number = of_cell[cell]
-            runs = waiting.setdefault(number, {})
-            runs[cell] = result
-            if len(runs) == len(blocks[number].seeds):
-                together = [runs[cell] for cell in sorted(waiting.pop(number))]
-                records = {name: np.stack([each.run.records[name] for each in together]) for name in result.run.records}
-                diverged_at = np.array([each.run.diverged_at for each in together])
+    waiting: dict[int, dict[int, RunResult]] = {}
+    engine_of_run = [engines[number] for number in of_run]
+    tell = lambda run, steps, seconds: on_steps(steps)
+    with closing(Executor(runs, engine_of_run, options, on_progress=tell, pool=pool).results()) as results:
+        for run, result in results:
+            number = of_run[run]
+            of_block = waiting.setdefault(number, {})
+            of_block[run] = result
+            if len(of_block) == len(blocks[number].seeds):
+                together = [of_block[run] for run in sorted(waiting.pop(number))]
+                records = {name: np.stack([each.records[name] for each in together]) for name in result.records}
+                diverged_at = np.array([each.diverged_at for each in together])
                 step, window, task = windows[id(blocks[number].stream)]
                 yield number, BlockResult(records, diverged_at, step, window, task, made_with[engines[number]])
 

@@ -16,7 +16,8 @@ import jax
 
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import DevicePool, RunOptions
+from crossprop.engines.protocol import RunOptions
+from crossprop.execution import DevicePool
 from crossprop.experiments.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.workers import VERSIONS, OtherCode, Workers, difference

@@ -18,8 +18,8 @@ from crossprop.arguments import (
     checked_variables,
 )
 from crossprop.configuration import configuration
-from crossprop.engines.protocol import Metric, Probe
-from crossprop.execution import RunOptions, compiler_flags
+from crossprop.engines.protocol import Metric, Probe, RunOptions
+from crossprop.execution import compiler_flags
 from crossprop.experiments.grid import Grid, checked_grids
 from crossprop.learners.base import Learner
 from crossprop.network import float_type

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from crossprop.engines.feeding import Source
-from crossprop.learners import Learner
+from crossprop.engines.feed import Source
+from crossprop.engines.protocol import Run
 from crossprop.network import Network
+from crossprop.seeds import keys
 
 EXAMPLES = 64
 """The first examples of the stream, on which the hidden units are evaluated."""
@@ -25,11 +26,11 @@ LEAST_SIDE = 5
 class Features:
     """What one run's features are, compared with what they were before the first example."""
 
-    def __init__(self, learner: Learner, key: np.ndarray, source: Source):
-        self.network = learner.network
-        initial = learner.init(jax.random.wrap_key_data(jax.numpy.asarray(key), impl="threefry2x32"))
+    def __init__(self, run: Run, source: Source):
+        self.network = run.learner.network
+        initial = run.learner.init(keys(run.seed)[1])
         self.initial = self._incoming(initial)
-        self.x = np.asarray(source.copy().take(0, min(EXAMPLES, source.stream.steps or EXAMPLES))[0])
+        self.x = np.asarray(source.take(0, min(EXAMPLES, run.stream.steps or EXAMPLES))[0][0])
         self.rows: list[tuple[str, np.ndarray, float]] = []
         if self.initial is not None:
             self.first = self._activations(initial)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -19,14 +20,15 @@ import numpy as np
 from crossprop import records as schema
 from crossprop._support import interrupts, xla
 from crossprop._support.memory import in_words
-from crossprop._support.programs import make_room
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines import ENGINES
-from crossprop.engines.feeding import PoolSource, Source, source_of
-from crossprop.engines.protocol import Batch, Run, Session
+from crossprop.engines.feed import Tables, open_sources, tables_of
+from crossprop.engines.protocol import Run, RunOptions
 from crossprop.engines.recorder import window_ends
-from crossprop.execution import DevicePool, devices, engine_for, key_data, keys
+from crossprop.engines.segments import seconds_for
+from crossprop.engines.session import Session
+from crossprop.execution import DevicePool, devices, engine_for, open_session
 from crossprop.experiments.charts import to_json
 from crossprop.experiments.looks import looks
 from crossprop.lab.code import as_command, as_python
@@ -39,8 +41,6 @@ from crossprop.variables import VARIABLES
 
 SEGMENT_SECONDS = 8e-3
 """About how long one run advances before it is asked again whether to go on."""
-SECONDS_PER_STEP, SECONDS_PER_WEIGHT = 3e-6, 4e-10
-"""Estimated time of an example on one core."""
 SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
@@ -72,12 +72,12 @@ xla.listen(xla.COMPILED, _count_compilation)
 
 
 class Slot:
-    """The examples of one stream and seed, once they are made, and the bytes of their tables by address."""
+    """The tables of one stream and seed, once they are made, and their bytes by address."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.source: Source | None = None
-        self.tables: dict[int, int] = {}
+        self.tables: Tables | None = None
+        self.bytes: dict[int, int] = {}
 
 
 class Workshop:
@@ -87,45 +87,45 @@ class Workshop:
         self.imports, self.closing = imports, closing
         self.pool = DevicePool()
         self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")
-        self.sources: OrderedDict[str, dict[int, Slot]] = OrderedDict()
+        self.tables: OrderedDict[str, dict[int, Slot]] = OrderedDict()
         self.programs: set[Any] = set()
         self.work: set[Future[Any]] = set()
         self.lock = threading.Lock()
         self.watched: set[Watched] = set()
 
-    def source(self, setting: Setting, seed: int) -> Source:
-        """The examples of a stream and seed; those of the last few streams are kept."""
+    def tables_for(self, setting: Setting, run: Run) -> Tables:
+        """The tables of a run's stream and seed; those of the last few streams are kept."""
         with self.lock:
-            kept = self.sources.setdefault(setting.stream_name, {})
-            self.sources.move_to_end(setting.stream_name)
-            self._forget_unused(lambda: len(self.sources) > STREAMS_KEPT)
-            slot = kept.setdefault(seed, Slot())
+            kept = self.tables.setdefault(setting.stream_name, {})
+            self.tables.move_to_end(setting.stream_name)
+            self._forget_unused(lambda: len(self.tables) > STREAMS_KEPT)
+            slot = kept.setdefault(run.seed, Slot())
         with slot.lock:  # runs of other seeds make their examples meanwhile
-            if slot.source is None:
-                made = source_of(setting.stream, keys(seed)[0])
+            if slot.tables is None:
+                made = tables_of(run.stream, run.seed)
                 with self.lock:
-                    slot.tables = _tables(made)
+                    slot.bytes = _bytes_of(made)
                     self._forget_unused(lambda: self._size() > MOST_EXAMPLES)
                     if self._size() > MOST_EXAMPLES:
-                        slot.tables = {}
+                        slot.bytes = {}
                         raise ValueError(
                             f"the examples of all seeds and pages must fit in {in_words(MOST_EXAMPLES)} for the lab: "
                             "take fewer seeds or examples, close another page, or use crossprop.run"
                         )
-                slot.source = made
-            return slot.source
+                slot.tables = made
+            return slot.tables
 
     def _size(self) -> int:
         """The bytes of all examples; a table that several seeds share is there once."""
-        tables = [slot.tables for kept in self.sources.values() for slot in kept.values()]
+        tables = [slot.bytes for kept in self.tables.values() for slot in kept.values()]
         return sum({address: size for each in tables for address, size in each.items()}.values())
 
     def _forget_unused(self, is_too_much: Callable[[], bool] = lambda: True) -> None:
         """Gives the examples of streams back that no page runs on, the ones used longest ago first."""
         used = {each.setting.stream_name for each in [*self.watched]}
-        for name in [name for name in self.sources if name not in used]:
+        for name in [name for name in self.tables if name not in used]:
             if is_too_much():
-                del self.sources[name]
+                del self.tables[name]
 
     def _tidy(self) -> None:
         with self.lock:
@@ -185,10 +185,9 @@ class Workshop:
         return not wait([*self.work], SECONDS_TO_END).not_done
 
 
-def _tables(source: Source) -> dict[int, int]:
-    """The bytes of a source's tables by their addresses, but for those that are read from a file."""
-    found = [*source.pool[:2]] if isinstance(source, PoolSource) else []
-    return {table.ctypes.data: table.nbytes for table in found if not isinstance(table, np.memmap)}
+def _bytes_of(tables: Tables) -> dict[int, int]:
+    """The bytes of tables by their addresses, but for those that are read from a file."""
+    return {table.ctypes.data: table.nbytes for table in tables.pool[:2] if not isinstance(table, np.memmap)}
 
 
 class Group(NamedTuple):
@@ -267,14 +266,12 @@ class Watched:
 
     async def _start(self, new: list[str]) -> list[Group]:
         setting, platform = self.setting, devices()[0].platform
-        data = key_data(setting.seeds)
+        options = RunOptions(setting.record_every, setting.steps)
 
         def start(name: str, seeds: list[int]) -> Group:
-            make_room()
-            learner = setting.learners[name]
-            runs = [Run(learner, self.workshop.source(setting, seed), data[seed][1]) for seed in seeds]
-            job = Batch(runs, setting.record_every, 0, setting.steps, segment=self.segment)
-            group = Group(name, ENGINES[self.engines[name]].start(job, platform))
+            runs = [Run(setting.learners[name], setting.stream, seed) for seed in seeds]
+            sources = open_sources(runs, partial(self.workshop.tables_for, setting))
+            group = Group(name, open_session(self.engines[name], runs, options, sources, self.segment))
             if name in new and seeds[0] == setting.seeds[0]:
                 # One run of each new program goes ahead, so that its neighbours find it compiled.
                 group.session.advance(self._until(0))
@@ -359,9 +356,9 @@ class Watched:
 
         def look(name: str) -> Frame | None:
             if name not in self.features:
-                seed = setting.seeds[0]
-                key = key_data([seed])[seed][1]
-                self.features[name] = Features(setting.learners[name], key, self.workshop.source(setting, seed))
+                run = Run(setting.learners[name], setting.stream, setting.seeds[0])
+                [source], _ = open_sources([run], partial(self.workshop.tables_for, setting))
+                self.features[name] = Features(run, source)
             return self.features[name].look(first[name].states()[0], task, ends)
 
         found = await asyncio.gather(
@@ -375,7 +372,7 @@ def segment_of(network: Network, record_every: int, steps: int) -> int:
     that adding one compiles nothing for the others."""
     sizes = (network.inputs, *network.hidden, network.outputs)
     weights = sum(below * above for below, above in itertools.pairwise(sizes))
-    most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / (SECONDS_PER_STEP + SECONDS_PER_WEIGHT * weights)))
+    most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / seconds_for(2 * weights)))  # with a memory for every weight
     if record_every <= most:
         return min(most // record_every * record_every, steps)
     return max(part for part in range(1, most + 1) if record_every % part == 0)

@@ -22,11 +22,11 @@ from river.utils import dataframe
 from scipy.special import softmax
 
 from crossprop._support import checks as check
-from crossprop.execution import keys
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import float_type
 from crossprop.passes import live, predict
 from crossprop.river.values import LARGEST, check_features, check_frame, checked_frame, finite_number
+from crossprop.seeds import keys
 from crossprop.specification import estimator_learner
 
 NEVER = -1e9

@@ -13,14 +13,14 @@ import numpy as np
 from crossprop.configuration import class_name
 from crossprop.descriptions import find_class
 from crossprop.engines import ENGINES
-from crossprop.engines.feeding import source_of
-from crossprop.engines.protocol import Batch, Run
-from crossprop.execution import devices, key_data, keys
+from crossprop.engines.protocol import Batch, Run, RunOptions
+from crossprop.execution import devices
 from crossprop.learners import Learner, Outcome
 from crossprop.network import float_type
 from crossprop.passes import live, predict
 from crossprop.running import run
 from crossprop.saving import load, save
+from crossprop.seeds import keys
 from crossprop.streams import Arrays
 from crossprop.testing.promises import Check, named, promise, require, require_close, require_floats, require_same
 from crossprop.variables import drift
@@ -155,12 +155,12 @@ def _run(learner: Learner) -> None:
 @promise
 def _engines(learner: Learner) -> None:
     """Every engine that supports a learner gives what a loop of `update` gives, over several windows and segments."""
-    platform, (stream_key, _), initial_key = devices()[0].platform, keys(0), key_data([0])[0][1]
+    platform = devices()[0].platform
+    batch = Batch([Run(learner, _stream(learner), 0)], RunOptions(EVERY, STEPS), segment=CUT)
     for name, engine in ENGINES.items():
         if engine.why_unsupported(learner, platform) is not None:
             continue
-        run = Run(learner, source_of(_stream(learner), stream_key), initial_key)
-        session = engine.start(Batch([run], EVERY, 0, STEPS, segment=CUT), platform)
+        session = engine.start(batch, platform)
         for count in (CUT, STEPS - CUT):
             session.advance(count)
         _require_loop(learner, name, session.results()[0].records, session.states()[0])

@@ -5,11 +5,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from crossprop.execution import keys
 from crossprop.learners import Backprop
 from crossprop.network import Network, float_type
 from crossprop.passes import live
 from crossprop.running import run
+from crossprop.seeds import keys
 from crossprop.streams import Stream
 from crossprop.testing.promises import Check, promise, require, require_close, require_same
 

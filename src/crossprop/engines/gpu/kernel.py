@@ -13,15 +13,15 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from crossprop._support.programs import program
-from crossprop.engines.feeding import BatchFeed
+from crossprop.engines.feed import batch_feed, open_sources
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import layout
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import OfRuns, Shared, padded_stack, state_numbers
 from crossprop.engines.gpu.support import multiprocessors, triton, why_no_programs
-from crossprop.engines.protocol import Batch, Session
+from crossprop.engines.protocol import Batch
 from crossprop.engines.segments import most_windows
-from crossprop.engines.session import Progress, SegmentedSession, whole_windows
+from crossprop.engines.session import Progress, Session, whole_windows
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -77,16 +77,17 @@ def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
     return KernelSession(batch, interpret)
 
 
-class KernelSession(SegmentedSession):
+class KernelSession(Session):
     """A batch under way, a program for each run."""
 
     def __init__(self, batch: Batch, interpret: bool):
-        super().__init__(batch, whole_windows(STEPS, batch.record_every))
+        super().__init__(batch, whole_windows(STEPS, batch.options.record_every))
         self.interpret, rule = interpret, batch.runs[0].learner
         assert isinstance(rule, CreditRule)
         self.rule, outputs = rule, layout.power(rule.network.outputs)
-        self.feed = BatchFeed([run.source for run in batch.runs], self.segment, 0, outputs, batch.steps)
-        self.initial, self.own = layout.gather(batch.runs, np.asarray(self.feed.place))
+        sources, place = batch.sources or open_sources(batch.runs)
+        self.feed = batch_feed(sources, self.segment, 0, outputs, batch.stop)
+        self.initial, self.own = layout.gather(batch.runs, place)
         self.progress = layout.begin(self.initial, self.own)
         if batch.runs[0].start is not None:
             states = [run.start for run in batch.runs]
@@ -96,11 +97,10 @@ class KernelSession(SegmentedSession):
 
     def examples(self, count: int) -> Shared:
         """What the runs share in the next `count` steps, on the device."""
-        pool, rows, y, _ = self.feed.take(self.step, count)
-        return Shared(pool, rows, y, *initial_weights(self.initial))
+        return Shared(*self.feed.take(self.step, count), *initial_weights(self.initial))
 
     def execute(self, examples: Shared, count: int) -> dict[str, jax.Array]:
-        every = self.batch.record_every
+        every = self.batch.options.record_every
         windows = most_windows(self.segment, every, self.step)
         bounds = np.array([self.step, self.step + count, every], np.int32)
         sums = self.recorder.open_sums(len(self.own.place), np.dtype(np.float32))

@@ -23,6 +23,7 @@ from crossprop.learners.base import CreditRule, State
 from crossprop.learners.credit import Layer
 from crossprop.learners.stack import Stack
 from crossprop.network import Activation, Network, float_type
+from crossprop.seeds import keys_of
 
 NEVER = -1e30
 MOST_SINGLE_ROWS = 32
@@ -262,7 +263,7 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[State, OfRuns]:
     values: dict[Any, int] = {}
     initial = []
     for number, run in enumerate(runs):
-        which = (run.key.tobytes(), scales[id(run.learner)])
+        which = (run.seed, scales[id(run.learner)])
         if which not in values:
             values[which] = len(values)
             initial.append(number)
@@ -271,8 +272,8 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[State, OfRuns]:
     numbers = np.array([leaves[id(run.learner)] for run in runs], float_type())
     numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
     initial += [initial[0]] * (power(len(initial)) - len(initial))
-    keys = np.array([runs[number].key for number in initial])
-    return _initials(rule, *arrived((numbers[initial], keys))), arrived(OfRuns(numbers, place))
+    initial_keys = keys_of([runs[number].seed for number in initial])[1]
+    return _initials(rule, *arrived((numbers[initial], initial_keys))), arrived(OfRuns(numbers, place))
 
 
 @program
@@ -281,7 +282,7 @@ def _initials(rule: CreditRule, numbers: jax.Array, keys: jax.Array) -> State:
 
     def one(own: jax.Array, key: jax.Array) -> State:
         mine = with_numbers(rule, own)
-        return in_pieces(mine, mine.init(jax.random.wrap_key_data(key, impl="threefry2x32")))
+        return in_pieces(mine, mine.init(key))
 
     return jax.vmap(one)(numbers, keys)
 
