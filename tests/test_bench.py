@@ -213,7 +213,7 @@ def test_alberta_gives_the_losses_of_backprop_from_its_own_weights():
 @pytest.mark.parametrize(
     "learner",
     [
-        cp.Backprop(SQUARED, 5e-3, "adam"),
+        cp.Backprop(SQUARED, 5e-3, optimizer="adam"),
         cp.Crossprop(SQUARED, 5e-3, eta=0.5),
         cp.Crossprop(SOFTMAX, 5e-3, projections=1),
         cp.Frozen(SQUARED, 5e-3),

@@ -99,7 +99,7 @@ def transcription(rule, matrices, sizes, adam, x, y):
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
 def test_it_equals_the_transcription_of_its_equations(rule, hidden, optimizer):
     net = cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
-    learner = rule(net, 0.05, DELAY, optimizer, 0.03)
+    learner = rule(net, 0.05, DELAY, optimizer=optimizer, incoming_step_size=0.03)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
     state = learner.init(jax.random.key(1))
@@ -164,9 +164,8 @@ ALL = [
 )
 def test_it_equals_the_transcription_with_an_optimizer_of_the_whole_network(rule, hidden, optimizer):
     build, judge, size = OPTIMIZERS[optimizer]
-    learner = rule(
-        cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5), size, DELAY, build, size / 2
-    )
+    net = cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
+    learner = rule(net, size, DELAY, optimizer=build, incoming_step_size=size / 2)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
     state = learner.init(jax.random.key(1))

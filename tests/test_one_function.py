@@ -15,10 +15,7 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import loop_for
 from crossprop.engines.session import plain_numbers
-from crossprop.hyperparameters import incoming_step_size_field, step_size_field
-from crossprop.learners.base import Credit, Hyperparameter, Shapes
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
+from crossprop.learners.base import Credit, Shapes
 from crossprop.replacements.base import first, least
 from crossprop.variables import of_examples
 
@@ -84,12 +81,6 @@ def test_a_result_that_is_an_argument_has_no_mark():
 
 class Sorting(cp.CreditRule):
     """A rule that XLA calls a library for."""
-
-    network: cp.Network
-    step_size: Hyperparameter = step_size_field()
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
-    replacement: Replacement | None = replacement_field()
 
     def credit(self, units, delta):
         return Credit(from_input=jnp.sort(self.network.weigh(delta, units.outgoing) * units.slope))

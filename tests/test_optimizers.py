@@ -198,7 +198,7 @@ def test_parts_of_the_parameters_can_have_step_sizes_of_their_own():
 def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
     learner = cp.Backprop(cp.Network(2, 3), 0.1, cp.optimizers.idbd(0.5))
     assert 0.5 in jax.tree.leaves(learner)
-    other = cp.Backprop(cp.Network(2, 3), 0.1, "idbd")
+    other = cp.Backprop(cp.Network(2, 3), 0.1, optimizer="idbd")
     assert jax.tree.structure(learner) == jax.tree.structure(other) and other.optimizer == cp.optimizers.idbd()
     assert repr(learner.optimizer) == "idbd(meta_step_size=0.5)" and hash(learner.optimizer) != hash(other.optimizer)
 
@@ -206,7 +206,7 @@ def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
 def test_names_and_functions_are_kept_as_they_were_given():
     net = cp.Network(2, 3)
     for given in ("sgd", "adam", optax.adam):
-        learner = cp.Backprop(net, 0.1, given)
+        learner = cp.Backprop(net, 0.1, optimizer=given)
         assert learner.optimizer == given and hash(learner.optimizer) == hash(given)
         assert repr(learner.optimizer) == repr(given)
         assert jax.tree.leaves(learner) == [1.0, 1.0, 0.1]
@@ -269,14 +269,26 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         (lambda: cp.optimizers.idbd(-1), "meta_step_size must be a finite number, at least 0, got -1"),
         (lambda: cp.optimizers.idbd("much"), "meta_step_size must be a number, got 'much'"),
         (lambda: cp.optimizers.idbd(bounded=2), "bounded must be True or False, got 2"),
-        (lambda: cp.Backprop(NET, 0.1, "idb"), "optimizer must be one of 'sgd', .*, got 'idb'; did you mean 'idbd'"),
-        (lambda: cp.Backprop(NET, 0.1, {"name": "idbd", "theta": 1}), "a hyperparameter of optimizer 'idbd' must be"),
-        (lambda: cp.Backprop(NET, 0.1, {"name": "sgd", "theta": 1}), "optimizer 'sgd' has no hyperparameters, got"),
-        (lambda: cp.Backprop(NET, 0.1, {"theta": 1}), "the name of optimizer must be one of .*, got None"),
-        (lambda: cp.Backprop(NET, 0.1, {"name": "upgd", "sigma": "x"}), "optimizer 'upgd': sigma must be a number"),
+        (
+            lambda: cp.Backprop(NET, 0.1, optimizer="idb"),
+            "optimizer must be one of 'sgd', .*, got 'idb'; did you mean 'idbd'",
+        ),
+        (
+            lambda: cp.Backprop(NET, 0.1, optimizer={"name": "idbd", "theta": 1}),
+            "a hyperparameter of optimizer 'idbd' must be",
+        ),
+        (
+            lambda: cp.Backprop(NET, 0.1, optimizer={"name": "sgd", "theta": 1}),
+            "optimizer 'sgd' has no hyperparameters, got",
+        ),
+        (lambda: cp.Backprop(NET, 0.1, optimizer={"theta": 1}), "the name of optimizer must be one of .*, got None"),
+        (
+            lambda: cp.Backprop(NET, 0.1, optimizer={"name": "upgd", "sigma": "x"}),
+            "optimizer 'upgd': sigma must be a number",
+        ),
         (lambda: cp.optimizers.l2_init(base={"name": "redo"}), "the name of base must be one of .*, got 'redo'"),
         (
-            lambda: cp.oracle.directions(cp.Backprop(NET, 0.1, "idbd"), None, [0, 0], [0]),
+            lambda: cp.oracle.directions(cp.Backprop(NET, 0.1, optimizer="idbd"), None, [0, 0], [0]),
             "must have an optimizer of single matrices, such as 'adam', got idbd",
         ),
         (lambda: cp.optimizers.upgd(utility_decay=1), "utility_decay must be between 0 and 0.999999, got 1.0"),
@@ -299,7 +311,7 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         ),
         (
             lambda: cp.sweep(
-                cp.Backprop(cp.Network(20, 3), 0.1, "idbd"),
+                cp.Backprop(cp.Network(20, 3), 0.1, optimizer="idbd"),
                 cp.Geoff(examples=5),
                 {"optimizer": ["sgd", "idbd"], "optimizer.meta_step_size": [1, 2]},
                 seeds=1,
@@ -307,7 +319,9 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
             "optimizer 'sgd' has no meta_step_size",
         ),
         (
-            lambda: cp.run(cp.Backprop(cp.Network(20, 3), 0.1, "idbd"), cp.Geoff(examples=5), engine="chunked"),
+            lambda: cp.run(
+                cp.Backprop(cp.Network(20, 3), 0.1, optimizer="idbd"), cp.Geoff(examples=5), engine="chunked"
+            ),
             "the chunked engine takes no optimizer that sees the whole network, got idbd",
         ),
     ],

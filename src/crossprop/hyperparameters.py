@@ -109,18 +109,6 @@ def _as_numbers(value: Any) -> Any:
     return float(number) if type(number) is int and abs(number) < 2**1023 else number
 
 
-def step_size_field() -> Any:
-    """The step size of a learner."""
-    return hyperparameter(above=0, help="Step size of every learner")
-
-
-def incoming_step_size_field() -> Any:
-    """The step size of the incoming weights, for all hidden layers or one for each."""
-    return hyperparameter(
-        default=None, above=0, by_layer=True, help="Step size of the incoming weights; default: that of the learner"
-    )
-
-
 def memory_step_size_field() -> Any:
     """The step size of a memory."""
     return hyperparameter(default=None, above=0, help="Step size of the memory; default: that of the layer above")
@@ -129,7 +117,10 @@ def memory_step_size_field() -> Any:
 def layers_field(default: str) -> Any:
     """Which hidden layers of a deep network follow the rule."""
     return hyperparameter(
-        default=default, choices=("top", "all"), help="Hidden layers of a deep network that follow the rule: top or all"
+        default=default,
+        choices=("top", "all"),
+        kw_only=True,
+        help="Hidden layers of a deep network that follow the rule: top or all",
     )
 
 

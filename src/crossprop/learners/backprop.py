@@ -1,10 +1,6 @@
 """Backprop: gradient descent, and with an optimizer its variants."""
 
-from crossprop.hyperparameters import incoming_step_size_field, step_size_field
-from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units
-from crossprop.network import Network
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
+from crossprop.learners.base import Credit, CreditRule, Shapes, Units
 
 
 class Backprop(CreditRule):
@@ -22,11 +18,7 @@ class Backprop(CreditRule):
     Hinton (2012). Adam: Kingma and Ba (2014).
     """
 
-    network: Network
-    step_size: Hyperparameter = step_size_field()
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
-    replacement: Replacement | None = replacement_field()
+    adds_up = True
 
     def credit(self, units: Units, delta) -> Credit:
         error = self.network.weigh(delta, units.outgoing)

@@ -19,11 +19,7 @@ from jaxtyping import Array, Float, Key
 from crossprop._support import checks as check
 from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
-from crossprop.hyperparameters import (
-    Checked,
-    Hyperparameter,
-    hyperparameter,  # noqa: F401  # pyright: ignore[reportUnusedImport]
-)
+from crossprop.hyperparameters import Checked, Hyperparameter, hyperparameter, layers_field
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Layer, Outcome, Replaced, Shapes, State, Units
 from crossprop.learners.layer_update import answer
@@ -31,8 +27,15 @@ from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.learners.whole_network import all_weights
 from crossprop.network import Network
-from crossprop.optimizers.base import NetworkOptimizer, Optimizer, as_optimizer, check_optimizer, transformation
-from crossprop.replacements import Replacement
+from crossprop.optimizers.base import (
+    NetworkOptimizer,
+    Optimizer,
+    as_optimizer,
+    check_optimizer,
+    optimizer_field,
+    transformation,
+)
+from crossprop.replacements import Replacement, replacement_field
 
 KEY_OF_STEPS = 2
 """What is folded into the key of `init` for the key that a state keeps."""
@@ -71,22 +74,48 @@ class Learner(Checked):
         return as_html(self)
 
 
-class CreditRule(Learner):
+class NetworkLearner(Learner):
+    """A learner of this package's networks: the fields that all of them have."""
+
+    network: Network
+    step_size: Hyperparameter = hyperparameter(above=0, help="Step size of every learner")
+    optimizer: Optimizer = optimizer_field(kw_only=True)
+    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(
+        default=None,
+        above=0,
+        by_layer=True,
+        kw_only=True,
+        help="Step size of the incoming weights; default: that of the learner",
+    )
+    replacement: Replacement | None = replacement_field()
+
+    def __check_init__(self):
+        if not isinstance(self.network, Network):
+            raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
+        check.number("step_size", self.step_size, above=0)
+        given = self.incoming_step_size
+        if isinstance(given, tuple) and len(given) != len(self.network.hidden):
+            raise ValueError(
+                f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.hidden)}, "
+                f"got {check.shown(given)}"
+            )
+        check_optimizer(self.optimizer)
+        check_replacement(self.replacement, self.network)
+
+
+class CreditRule(NetworkLearner):
     """A credit rule, which says per hidden unit who gets the credit. Every engine runs it.
 
-    `credit` and `shapes` are written for one hidden layer. In a deep network every hidden layer follows the rule as if
-    it were a network of its own, with the error at the layer above for `delta` (`by_layer`). A rule with a field
-    `layers` can be set to do so at the top layer only, by `"top"`; the layers below are then backprop's. A rule with a
-    field `replacement` can replace units.
+    A rule has its own hyperparameters, `credit` and `shapes`, which are written for one hidden layer. In a deep network
+    every hidden layer follows the rule as if it were a network of its own, with the error at the layer above for
+    `delta` (`by_layer`). With `layers="top"` the top hidden layer alone does so, and those below follow backprop.
     """
 
-    network: eqx.AbstractVar[Network]
-    step_size: eqx.AbstractVar[Hyperparameter]
-    optimizer: eqx.AbstractVar[Optimizer]
-    incoming_step_size: eqx.AbstractVar[Hyperparameter | tuple[Hyperparameter, ...] | None]
+    layers: str = layers_field("all")
 
-    layers = "all"
-    replacement = None
+    adds_up = False
+    """Whether the credit of a unit is a sum over the units of the layer above. GPU programs can then share a run: each
+    has some of those units, and they add up their parts."""
 
     @abstractmethod
     def credit(self, units: Units, delta: Float[Array, " outputs"]) -> Credit:
@@ -96,36 +125,19 @@ class CreditRule(Learner):
     def shapes(self) -> Shapes:
         """What the rule keeps besides the weights."""
 
-    def __check_init__(self):
-        if not isinstance(self.network, Network):
-            raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
-        check.number("step_size", self.step_size, above=0)
-        check.choice("layers", self.layers, ("top", "all"))
-        own = self.incoming_step_size
-        if isinstance(own, tuple) and len(own) != len(self.network.hidden):
-            raise ValueError(
-                f"incoming_step_size must be a number, or have one per hidden layer, {len(self.network.hidden)}, "
-                f"got {check.shown(own)}"
-            )
-        check_optimizer(self.optimizer)
-        check_replacement(self.replacement, self.network)
-
     def by_layer(self) -> "tuple[CreditRule, ...]":
         """The rule as it is to each hidden layer: in a network whose outputs are the layer above, with the step sizes
         of the two layers' weights. In a network with one hidden layer it is the rule itself."""
         if len(self.network.hidden) == 1:
             return (self,)
-        from crossprop.learners.backprop import Backprop
-
-        own = self.incoming_step_size
-        steps = own if isinstance(own, tuple) else [first_set(own, self.step_size)] * len(self.network.hidden)
-        above = [*steps, self.step_size][1:]
-        rules: list[CreditRule] = [
-            replace(self, network=network, step_size=after, incoming_step_size=step)
-            if self.layers == "all" or at == len(steps) - 1
-            else Backprop(network, after, self.optimizer, step)
-            for at, (network, step, after) in enumerate(zip(self.network.layers(), steps, above, strict=True))
-        ]
+        given = self.incoming_step_size
+        steps = given if isinstance(given, tuple) else [first_set(given, self.step_size)] * len(self.network.hidden)
+        rules: list[CreditRule] = []
+        for network, step, above in zip(self.network.layers(), steps, [*steps, self.step_size][1:], strict=True):
+            if self.layers == "all" or len(rules) == len(steps) - 1:
+                rules.append(replace(self, network=network, step_size=above, incoming_step_size=step))
+            else:
+                rules.append(_Below(network, above, optimizer=self.optimizer, incoming_step_size=step))
         return tuple(rules)
 
     def init(self, key: Key[Array, ""]) -> State:
@@ -200,6 +212,19 @@ class CreditRule(Learner):
     def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """The optimizer of the outgoing weights, which it sees transposed, `(outputs, features)`."""
         return transformation(self.optimizer, self.step_size)
+
+
+class _Below(CreditRule):
+    """Backprop, in the hidden layers below one that follows another rule."""
+
+    adds_up = True
+
+    def credit(self, units: Units, delta: Float[Array, " outputs"]) -> Credit:
+        error = self.network.weigh(delta, units.outgoing)
+        return Credit(from_input=error * units.slope, error=error)
+
+    def shapes(self) -> Shapes:
+        return Shapes()
 
 
 def check_replacement(replacement: Any, network: Network) -> None:

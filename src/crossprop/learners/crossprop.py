@@ -5,10 +5,8 @@ import jax.numpy as jnp
 
 from crossprop.hyperparameters import (
     hyperparameter,
-    incoming_step_size_field,
     layers_field,
     memory_step_size_field,
-    step_size_field,
 )
 from crossprop.learners.base import (
     Credit,
@@ -18,9 +16,6 @@ from crossprop.learners.base import (
     Units,
     first_set,
 )
-from crossprop.network import Network
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
 
 
 class Crossprop(CreditRule):
@@ -60,19 +55,14 @@ class Crossprop(CreditRule):
     Networks". Projections are new here.
     """
 
-    network: Network
-    step_size: Hyperparameter = step_size_field()
     eta: Hyperparameter = hyperparameter(
         default=0.0, low=0, high=1, scale="linear", backprop_at=1, help="Mix of crossprop (0) and backprop (1)"
     )
     projections: int | None = hyperparameter(
         default=None, whole=True, low=1, help="Random projections of the memory; default: the exact memory"
     )
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     memory_step_size: Hyperparameter | None = memory_step_size_field()
     layers: str = layers_field("top")
-    replacement: Replacement | None = replacement_field()
 
     def credit(self, units: Units, delta) -> Credit:
         mix, step_size = 1 - self.eta, first_set(self.memory_step_size, self.step_size)

@@ -2,10 +2,8 @@
 
 from crossprop.hyperparameters import (
     hyperparameter,
-    incoming_step_size_field,
     layers_field,
     memory_step_size_field,
-    step_size_field,
 )
 from crossprop.learners.base import (
     Credit,
@@ -15,9 +13,6 @@ from crossprop.learners.base import (
     Units,
     first_set,
 )
-from crossprop.network import Network
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
 
 
 class CrosspropApprox(CreditRule):
@@ -39,19 +34,16 @@ class CrosspropApprox(CreditRule):
     Veeriah, Zhang and Sutton (2017), the last equations of the section "Algorithm".
     """
 
-    network: Network
-    step_size: Hyperparameter = step_size_field()
     eta: Hyperparameter = hyperparameter(
         default=0.0, low=0, high=1, scale="linear", backprop_at=1, help="Mix of crossprop (0) and backprop (1)"
     )
     memory_eta: Hyperparameter | None = hyperparameter(
         default=None, low=0, high=1, scale="linear", help="The eta of the memory's recursion; default: eta"
     )
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     memory_step_size: Hyperparameter | None = memory_step_size_field()
     layers: str = layers_field("top")
-    replacement: Replacement | None = replacement_field()
+
+    adds_up = True
 
     def credit(self, units: Units, delta) -> Credit:
         assert units.memory is not None

@@ -1,10 +1,8 @@
 """Crossprop-sum: the paper's first form."""
 
 from crossprop.hyperparameters import (
-    incoming_step_size_field,
     layers_field,
     memory_step_size_field,
-    step_size_field,
 )
 from crossprop.learners.base import (
     Credit,
@@ -14,9 +12,6 @@ from crossprop.learners.base import (
     Units,
     first_set,
 )
-from crossprop.network import Network
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
 
 
 class CrosspropSum(CreditRule):
@@ -35,13 +30,8 @@ class CrosspropSum(CreditRule):
     Veeriah, Zhang and Sutton (2017), the summary of the algorithm before the weighting factor.
     """
 
-    network: Network
-    step_size: Hyperparameter = step_size_field()
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
     memory_step_size: Hyperparameter | None = memory_step_size_field()
     layers: str = layers_field("top")
-    replacement: Replacement | None = replacement_field()
 
     def credit(self, units: Units, delta) -> Credit:
         step_size = first_set(self.memory_step_size, self.step_size)

@@ -1,10 +1,7 @@
 """Foresight: backprop through the outgoing weights to come."""
 
-from crossprop.hyperparameters import hyperparameter, incoming_step_size_field, layers_field, step_size_field
+from crossprop.hyperparameters import hyperparameter
 from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units
-from crossprop.network import Network
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
 
 
 class Foresight(CreditRule):
@@ -35,18 +32,14 @@ class Foresight(CreditRule):
     other weights.
     """
 
-    network: Network
-    step_size: Hyperparameter = step_size_field()
     ahead: Hyperparameter = hyperparameter(
         default=1.0, scale="symlog", backprop_at=0, help="How far to look ahead, in sums of past steps; 0 is backprop"
     )
     horizon: Hyperparameter = hyperparameter(
         default=1000.0, low=1, help="Over how many examples the past steps fade that are summed"
     )
-    layers: str = layers_field("all")
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
-    replacement: Replacement | None = replacement_field()
+
+    adds_up = True
 
     def credit(self, units: Units, delta) -> Credit:
         assert units.memory is not None

@@ -7,17 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from crossprop.hyperparameters import hyperparameter, incoming_step_size_field, step_size_field
+from crossprop.hyperparameters import hyperparameter
 from crossprop.learners.backprop import Backprop
-from crossprop.learners.base import CreditRule, Hyperparameter, Learner, Outcome, State
+from crossprop.learners.base import CreditRule, NetworkLearner, Outcome, State
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Layer
 from crossprop.learners.layer_update import answer
 from crossprop.learners.stack import Stack
 from crossprop.learners.whole_network import learn_at_once
-from crossprop.network import Network
-from crossprop.optimizers.base import Optimizer, optimizer_field
-from crossprop.replacements import Replacement, replacement_field
 
 
 class LateState(NamedTuple):
@@ -54,23 +51,21 @@ class LateState(NamedTuple):
         return LateState(backprop._replace(replacement=replaced), *ring, self.seen + 1)
 
 
-class _Late(Learner):
+class _Late(NetworkLearner):
     """What learns from every example twice: when it comes, and `delay` examples later."""
 
-    network: Network
-    step_size: Hyperparameter = step_size_field()
     delay: int = hyperparameter(
         default=100, whole=True, low=1, high=2**31 - 1, help="After how many examples one is learned from again"
     )
-    optimizer: Optimizer = optimizer_field()
-    incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = incoming_step_size_field()
-    replacement: Replacement | None = replacement_field()
-
-    def __check_init__(self):
-        self._backprop()
 
     def _backprop(self) -> Backprop:
-        return Backprop(self.network, self.step_size, self.optimizer, self.incoming_step_size, self.replacement)
+        return Backprop(
+            self.network,
+            self.step_size,
+            optimizer=self.optimizer,
+            incoming_step_size=self.incoming_step_size,
+            replacement=self.replacement,
+        )
 
     def init(self, key: Key[Array, ""]) -> LateState:
         """The state before the first example; one key gives every learner of a network the same weights."""

@@ -63,9 +63,9 @@ NETWORK_OPTIMIZERS: dict[str, type[NetworkOptimizer]] = {}
 # The optimizer as a field of a learner, or of another optimizer.
 
 
-def optimizer_field(argument: str = "optimizer") -> Any:
+def optimizer_field(argument: str = "optimizer", kw_only: bool = False) -> Any:
     """A field for an optimizer, sgd unless it is given. Hyperparameters of the optimizer are leaves of the pytree."""
-    return eqx.field(default="sgd", converter=lambda optimizer: as_optimizer(optimizer, argument))
+    return eqx.field(default="sgd", converter=lambda given: as_optimizer(given, argument), kw_only=kw_only)
 
 
 def as_optimizer(optimizer: Any, argument: str = "optimizer") -> Any:

@@ -40,7 +40,7 @@ def replacement_names() -> tuple[str, ...]:
 
 def replacement_field() -> Any:
     """The field of a learner for which units live: a replacement, its name, or None."""
-    return eqx.field(default=None, converter=as_replacement)
+    return eqx.field(default=None, converter=as_replacement, kw_only=True)
 
 
 def as_replacement(value: Any) -> Any:

@@ -32,11 +32,8 @@ from crossprop.engines.gpu.layout import (
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.engines.gpu.support import triton
 from crossprop.engines.segments import moves
-from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.credit import Layer
-from crossprop.learners.crossprop_approx import CrosspropApprox
-from crossprop.learners.foresight import Foresight
 from crossprop.learners.layer_update import move_layer
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
@@ -55,8 +52,6 @@ FEWEST_UNITS = 8
 MOST_EXCHANGED = 2**16
 """Numbers of all programs' shares, which each program reads for every example. With that many, an XLA loop was nearly
 as fast; more was not tried."""
-ADD_UP = (Backprop, Foresight, CrosspropApprox)
-"""Rules whose credit for a unit is a sum over the units of the layer above, so that each program can add its share."""
 NUMBERS_PER_THREAD = 250
 UNITS_PER_THREAD = 4
 """Or more: all rows of a unit are then in the same thread."""
@@ -94,7 +89,7 @@ def _programs(learner: CreditRule, numbers: int) -> int:
     network = learner.network
     if len(network.hidden) != 2 or network.layer_norm or not support.may_wait():
         return 1
-    if not all(type(rule) in ADD_UP for rule in learner.by_layer()):
+    if not all(rule.adds_up for rule in learner.by_layer()):
         return 1
     most = min(support.multiprocessors(), power(network.hidden[1]) // FEWEST_UNITS)
     programs = min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
