@@ -84,7 +84,7 @@ def test_what_is_done_is_not_run_again_and_other_settings_are_refused(quick, tmp
     out = tmp_path / name
     shutil.copytree(folder, out)
     monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
-    monkeypatch.setattr("crossprop.library.plans.Plan.draw", lambda *args: None)
+    monkeypatch.setattr("crossprop.library.plans.Plan.save", lambda *args: None)
     main(["reproduce", name, part, "--quick", "--out", str(out)])
     assert "done before" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:

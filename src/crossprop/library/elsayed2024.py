@@ -7,7 +7,7 @@ from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Runs
 from crossprop.experiments.questions import DOES_NOT, HOLDS, INTERVALS, Answer, Headline, Leads, Question
-from crossprop.learners import Backprop, Learner
+from crossprop.learners import Backprop
 from crossprop.library import permuted
 from crossprop.library.paper import Paper, Version
 from crossprop.library.permuted import TASK_ERRORS, smaller
@@ -39,7 +39,7 @@ def mnist_plan(version: Version) -> Plan:
     width, seeds = version.pick(8, 60, 300), version.seeds or version.pick(2, 5, 30)
     step_size = version.pick(1e-3, 1e-3, 1e-4)
     network = Network(data.x.shape[1], (width, width // 2), 10, "leaky_relu", "softmax", True, "pytorch", "pytorch")
-    learners: dict[str, Learner] = {
+    learners = {
         ADAM: Backprop(network, step_size, optimizer="adam"),
         CLIPPED: Backprop(network, step_size, optimizer=clip_weights(1.0, base="adam")),
     }

@@ -76,7 +76,7 @@ class Plan:
 
     name: str
     title: str
-    learners: dict[str, Learner]
+    learners: Mapping[str, Learner]
     stream: Stream
     seeds: int
     record_every: int

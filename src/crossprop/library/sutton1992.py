@@ -44,16 +44,15 @@ AFTER = 300_000
 """Examples of the run with a small meta-step size: as many as in the paper are `LONG`."""
 
 
-def _name(line: str, setting: float) -> str:
-    return f"{line} {setting:g}"
-
-
 def _lines(line: str, settings: Sequence[float]) -> dict[str, float]:
-    return {_name(line, setting): setting for setting in settings}
+    """The learners of a line, each with its setting."""
+    return {f"{line} {setting:g}": setting for setting in settings}
 
 
-def _unit(inputs: int) -> Network:
-    return Network(inputs, hidden=(), outgoing_scale=0.0)
+def _unit(step_size: float, meta_step_size: float | None = None, inputs: int = INPUTS) -> Backprop:
+    """A linear unit with LMS, or IDBD if there is a meta-step size."""
+    optimizer = "sgd" if meta_step_size is None else idbd(meta_step_size)
+    return Backprop(Network(inputs, hidden=(), outgoing_scale=0.0), step_size, optimizer=optimizer)
 
 
 def _settings(seeds: int, *further: Setting) -> tuple[Setting, ...]:
@@ -66,18 +65,24 @@ def _settings(seeds: int, *further: Setting) -> tuple[Setting, ...]:
     )
 
 
+def _seeds(version: Version) -> int:
+    return version.seeds or version.pick(2, 30, 100)
+
+
+def _sizes(version: Version) -> tuple[int, int]:
+    """Examples before the error is measured, and while it is."""
+    return version.pick((200, 100), (20_000, 10_000), (20_000, 10_000))
+
+
 def _errors(version: Version) -> Plan:
-    seeds = version.seeds or version.pick(2, 30, 100)
-    burn_in, measured = version.pick((200, 100), (20_000, 10_000), (20_000, 10_000))
+    seeds, (burn_in, measured) = _seeds(version), _sizes(version)
     lines = {LMS: _lines(LMS, LMS_STEP_SIZES), IDBD: _lines(IDBD, META_STEP_SIZES)}
-    learners = {name: Backprop(_unit(INPUTS), step_size) for name, step_size in lines[LMS].items()}
-    for name, meta_step_size in lines[IDBD].items():
-        learners[name] = Backprop(_unit(INPUTS), START, optimizer=idbd(meta_step_size))
+    learners = {name: _unit(step_size) for name, step_size in lines[LMS].items()}
+    learners |= {name: _unit(START, meta_step_size) for name, meta_step_size in lines[IDBD].items()}
+    examples = f"{burn_in:,}, then {measured:,} measured"
     settings = _settings(
         seeds,
-        Setting(
-            "examples", f"{burn_in:,}, then {measured:,} measured", "20,000, then 10,000 measured", version.why("")
-        ),
+        Setting("examples", examples, "20,000, then 10,000 measured", version.why("")),
         Setting("IDBD's step sizes at the start", f"{START:g}", f"{START:g}"),
     )
     charts = Charts(
@@ -88,44 +93,20 @@ def _errors(version: Version) -> Plan:
         "A linear target of five of twenty inputs, one of whose weights changes sign every twenty examples. LMS has "
         "one step size for all inputs; IDBD learns one for each, by gradient descent with a meta-step size."
     )
-    return Plan(
-        "errors",
-        "Error by step size",
-        dict(learners),
-        Tracking(),
-        seeds,
-        measured,
-        settings,
-        about,
-        steps=burn_in + measured,
-        charts=(charts,),
-    )
+    run = {"steps": burn_in + measured, "charts": (charts,)}
+    return Plan("errors", "Error by step size", learners, Tracking(), seeds, measured, settings, about, **run)
 
 
 def _fixed(version: Version) -> Plan:
-    seeds = version.seeds or version.pick(2, 30, 100)
-    burn_in, measured = version.pick((200, 100), (20_000, 10_000), (20_000, 10_000))
-    lines = {ALONE: _lines(ALONE, RELEVANT_STEP_SIZES)}
-    learners = {name: Backprop(_unit(RELEVANT), step_size) for name, step_size in lines[ALONE].items()}
-    settings = _settings(
-        seeds,
-        Setting("irrelevant inputs", "left out", "step size 0", "the same thing, as their weights stay 0"),
-    )
-    charts = Charts(along=Along("Squared error at the end", "step size of the relevant inputs", lines))
+    seeds, (burn_in, measured) = _seeds(version), _sizes(version)
+    lines = _lines(ALONE, RELEVANT_STEP_SIZES)
+    learners = {name: _unit(step_size, inputs=RELEVANT) for name, step_size in lines.items()}
+    left_out = Setting("irrelevant inputs", "left out", "step size 0", "the same thing, as their weights stay 0")
+    charts = Charts(along=Along("Squared error at the end", "step size of the relevant inputs", {ALONE: lines}))
     about = "Are the step sizes that IDBD finds the best ones? LMS, with step size 0 for irrelevant inputs."
-    stream = Tracking(inputs=RELEVANT, relevant=RELEVANT)
-    return Plan(
-        "fixed",
-        "The best fixed step sizes",
-        dict(learners),
-        stream,
-        seeds,
-        measured,
-        settings,
-        about,
-        steps=burn_in + measured,
-        charts=(charts,),
-    )
+    stream, title = Tracking(inputs=RELEVANT, relevant=RELEVANT), "The best fixed step sizes"
+    run = {"steps": burn_in + measured, "charts": (charts,)}
+    return Plan("fixed", title, learners, stream, seeds, measured, _settings(seeds, left_out), about, **run)
 
 
 def step_sizes(initial: Any, state: Any) -> Any:
@@ -137,34 +118,19 @@ def step_sizes(initial: Any, state: Any) -> Any:
 
 
 def _learned(version: Version) -> Plan:
-    seeds, steps = version.seeds or version.pick(2, 30, 100), version.pick(480, AFTER, AFTER)
-    learner = Backprop(_unit(INPUTS), START, optimizer=idbd(LONG_META))
+    seeds, steps = _seeds(version), version.pick(480, AFTER, AFTER)
+    why = version.why("") or "the claims look at 250,000; step sizes go on falling"
     settings = _settings(
         seeds,
-        Setting(
-            "examples",
-            f"{steps:,}",
-            f"{LONG:,}",
-            version.why("") or "the claims look at 250,000; step sizes go on falling",
-        ),
+        Setting("examples", f"{steps:,}", f"{LONG:,}", why),
         Setting("meta-step size", f"{LONG_META:g}", f"{LONG_META:g}"),
         Setting("step sizes at the start", f"{START:g}", f"{START:g}"),
     )
     charts = Charts(variables=("step_size",), of=_by_relevance, published={MEAN: ((min(steps, LONG), STEP_SIZE),)})
     about = "What IDBD learns with a small meta-step size: large step sizes for relevant inputs, small ones for others."
-    return Plan(
-        "step-sizes",
-        "Learned step sizes",
-        {IDBD: learner},
-        Tracking(),
-        seeds,
-        steps // 120,
-        settings,
-        about,
-        steps=steps,
-        probes={"step_sizes": step_sizes},
-        charts=(charts,),
-    )
+    title, learners = "Learned step sizes", {IDBD: _unit(START, LONG_META)}
+    run = {"steps": steps, "probes": {"step_sizes": step_sizes}, "charts": (charts,)}
+    return Plan("step-sizes", title, learners, Tracking(), seeds, steps // 120, settings, about, **run)
 
 
 def _by_relevance(records: "xarray.Dataset") -> "xarray.Dataset":

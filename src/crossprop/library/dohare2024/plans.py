@@ -1,7 +1,9 @@
 """The experiments of Dohare et al. (2024): learners, streams, and every deviation from the paper with its reason."""
 
+from collections.abc import Sequence
+
 from crossprop.experiments.charts import Published
-from crossprop.learners import Backprop, Learner
+from crossprop.learners import Backprop
 from crossprop.library import permuted
 from crossprop.library.paper import Version
 from crossprop.library.plans import Charts, Plan, Setting
@@ -73,34 +75,20 @@ def _scr_settings(version: Version, seeds: int, steps: int) -> tuple[Setting, ..
 def regression_plan(version: Version) -> Plan:
     """Backprop with three step sizes, for several activations, and a linear unit."""
     seeds, steps, bin = _sizes(version)
-    shown = dict([*ACTIVATIONS.items()][: version.pick(2, 2, 4)])
     linear = Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform")
-    learners: dict[str, Learner] = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}
-    for activation in shown:
-        learners |= {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
-    charts = tuple(
-        Charts(
-            title=word,
-            learners=(*(name_of(activation, each) for each in STEP_SIZES), LINEAR),
-            variables=("loss",),
-            linear=True,
-            of=permuted.without_tasks,
-            published=_published(activation, steps, bin),
-        )
-        for activation, word in shown.items()
-    )
-    return Plan(
-        "regression",
-        "Slowly-changing regression",
-        learners,
-        SlowlyChanging(),
-        seeds,
-        bin,
-        _scr_settings(version, seeds, steps),
-        SCR_IS,
-        steps=steps,
-        charts=charts,
-    )
+    learners, charts = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}, ()
+    for activation in [*ACTIVATIONS][: version.pick(2, 2, 4)]:
+        several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
+        learners |= several
+        charts += (_chart(activation, [*several, LINEAR], _published(activation, steps, bin)),)
+    settings, title = _scr_settings(version, seeds, steps), "Slowly-changing regression"
+    run = {"steps": steps, "charts": charts}
+    return Plan("regression", title, learners, SlowlyChanging(), seeds, bin, settings, SCR_IS, **run)
+
+
+def _chart(activation: str, learners: Sequence[str], published: Published) -> Charts:
+    about = {"variables": ("loss",), "linear": True, "of": permuted.without_tasks, "published": published}
+    return Charts(ACTIVATIONS[activation], tuple(learners), **about)
 
 
 def _published(activation: str, steps: int, bin: int) -> Published:
@@ -117,14 +105,15 @@ def _published(activation: str, steps: int, bin: int) -> Published:
 def continual_plan(version: Version) -> Plan:
     """Continual backprop beside backprop, both with the largest step size."""
     seeds, steps, bin = _sizes(version)
-    learners: dict[str, Learner] = {
-        name_of(each, STEP_SIZES[0]): _regression(each, STEP_SIZES[0]) for each in ("relu", "tanh")
-    }
-    rates = {"relu": RATES, "tanh": RATES[1:2]}
-    for activation, several in rates.items():
-        for rate in several:
+    learners = {name_of(each, STEP_SIZES[0]): _regression(each, STEP_SIZES[0]) for each in ("relu", "tanh")}
+    charts = ()
+    for activation, rates in (("relu", RATES), ("tanh", RATES[1:2])):
+        shown = [name_of(activation, STEP_SIZES[0])]
+        for rate in rates:
             replacement = ContinualReplacement(rate=rate, maturity=10, as_run=True)
-            learners[continual_name(activation, rate)] = _regression(activation, STEP_SIZES[0], replacement)
+            shown.append(continual_name(activation, rate))
+            learners[shown[-1]] = _regression(activation, STEP_SIZES[0], replacement)
+        charts += (_chart(activation, shown, {}),)
     settings = (
         *_scr_settings(version, seeds, steps),
         Setting("replacement", "units older than 10 examples, decay 0.99", "older than 100", "10 in the authors' code"),
@@ -135,31 +124,9 @@ def continual_plan(version: Version) -> Plan:
             "as it comes out in the authors' code",
         ),
     )
-    charts = tuple(
-        Charts(
-            title=ACTIVATIONS[activation],
-            learners=(
-                name_of(activation, STEP_SIZES[0]),
-                *(continual_name(activation, rate) for rate in rates[activation]),
-            ),
-            variables=("loss",),
-            linear=True,
-            of=permuted.without_tasks,
-        )
-        for activation in rates
-    )
-    return Plan(
-        "continual",
-        "Continual backprop",
-        learners,
-        SlowlyChanging(),
-        seeds,
-        bin,
-        settings,
-        f"{SCR_IS} Step size 0.01.",
-        steps=steps,
-        charts=charts,
-    )
+    about = f"{SCR_IS} Step size 0.01."
+    run = {"steps": steps, "charts": charts}
+    return Plan("continual", "Continual backprop", learners, SlowlyChanging(), seeds, bin, settings, about, **run)
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -172,7 +139,7 @@ def mnist_plan(version: Version) -> Plan:
     scale = "kaiming-uniform"
     network = Network(data.x.shape[1], (width,) * 3, 10, "relu", "softmax", True, scale, scale)
     step_sizes = MNIST_STEP_SIZES["full" if full else "small"]
-    learners: dict[str, Learner] = {name_of("backprop", each): Backprop(network, each) for each in step_sizes}
+    learners = {name_of("backprop", each): Backprop(network, each) for each in step_sizes}
     replacement = ContinualReplacement(rate=1e-4, as_run=True)
     learners[name_of("continual", step_sizes[1])] = Backprop(network, step_sizes[1], replacement=replacement)
     small = version.why()
