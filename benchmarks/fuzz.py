@@ -40,7 +40,7 @@ import xarray
 import crossprop as cp
 from crossprop import datasets, metrics, probes
 from crossprop._support import memory
-from crossprop.arena.listing import read_listing
+from crossprop.arena import read_arena
 from crossprop.datasets.fetching import Archive, Origin, sha256, tar_members
 from crossprop.datasets.mnist_files import MNIST
 from crossprop.experiments import SweepSpec
@@ -215,7 +215,7 @@ def fuzz_files(count: int, generator: random.Random) -> Outcome:
     readers: dict[str, Callable[[Path], Any]] = {
         "saved.npz": cp.load,
         "sweep.toml": lambda path: read_spec(path).header,
-        "arena.toml": lambda path: read_listing(path, (), folder / "arena"),
+        "arena.toml": lambda path: read_arena(path, folder / "arena"),
         "package.tgz": lambda path: _fetched(path, hashes),
         "labels/*": lambda path: MNIST.fetch(path.parent),
         "records.nc": lambda path: _same(read_records(path), records),

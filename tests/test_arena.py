@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import sys
-import tomllib
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,9 +15,8 @@ from matplotlib.figure import Figure
 
 import crossprop as cp
 from browser import Opened, data_of, violations
-from crossprop.arena import Arena
+from crossprop.arena import Arena, read_arena
 from crossprop.arena.answers import answers, conclusions, worth
-from crossprop.arena.listing import read_listing
 from crossprop.arena.page import _group, per_task
 from crossprop.arena.standing import Results, parts_of, rank_estimates, standings
 from crossprop.cli import main
@@ -150,25 +148,24 @@ def test_nothing_serious_keeps_anyone_from_reading_the_page(arena, chromium, axe
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("version", "settings", "stream"), [("", 16, "random-labels"), ("-full", 36, "slowly-changing")]
-)
-def test_every_list_gives_every_learner_the_same_budget(version, settings, stream, tmp_path):
-    file = files("crossprop.arena") / f"arena{version}.toml"
-    assert len(tomllib.loads(file.read_text())["streams"]) == 6
-    spec = read_listing(file, [stream], tmp_path).contests[stream].spec
+@pytest.mark.parametrize(("size", "settings", "stream"), [(None, 16, "random-labels"), ("full", 36, "slowly-changing")])
+def test_every_size_gives_every_learner_the_same_budget(size, settings, stream, tmp_path):
+    file = files("crossprop.library") / "arena.toml"
+    assert len(read_arena(file, tmp_path, size).stages) == 6
+    spec = read_arena(file, tmp_path, size, [stream]).stages[stream].spec
     assert {len(grid.points) for grid in spec.header.grids} == {settings}
     assert spec.learners["foresight-continual"].replacement == cp.ContinualReplacement()
+    assert spec.learners["redo"].replacement.every == (200 if size is None else 1000)
     assert {"crossprop", "upgd", "redo", "random", "frozen"} <= spec.learners.keys()
 
 
 def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
-    main(["arena", "--quick", "--show"])
+    main(["arena", "--show"])
     text = capsys.readouterr().out
     file = tmp_path / "my.toml"
-    file.write_text(text.replace("[learners.foresight]", "[learners.crossprop]\n[learners.foresight]"))
-    listing = read_listing(file, ["digits"], tmp_path)
-    assert [*listing.contests] == ["digits"] and "crossprop" in listing.contests["digits"].spec.learners
+    file.write_text(text.replace('only = ["backprop"', 'only = ["backprop", "crossprop"'))
+    stages = read_arena(file, tmp_path, "quick", ["digits"]).stages
+    assert [*stages] == ["digits"] and "crossprop" in stages["digits"].spec.learners
 
 
 def test_the_lists_of_the_docs_are_lists(tmp_path, monkeypatch):
@@ -177,17 +174,17 @@ def test_the_lists_of_the_docs_are_lists(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_parts.py").write_text(parts.partition("records =")[0])
     (tmp_path / "my.toml").write_text(first)
-    (contest,) = read_listing(tmp_path / "my.toml", (), tmp_path).contests.values()
-    learner = contest.spec.learners["nlms"]
-    assert contest.title == "My readings" and type(learner).__module__ == "my_parts"
-    assert contest.spec.learners["continual"].replacement == cp.ContinualReplacement()
+    (stage,) = read_arena(tmp_path / "my.toml", tmp_path).stages.values()
+    learner = stage.spec.learners["nlms"]
+    assert stage.title == "My readings" and type(learner).__module__ == "my_parts"
+    assert stage.spec.learners["continual"].replacement == cp.ContinualReplacement()
     for registry, name in ((LEARNERS, "nlms"), (STREAMS, "readings")):
         del registry[name]
     (tmp_path / "my.toml").write_text(second)
-    contests = read_listing(tmp_path / "my.toml", (), tmp_path).contests
-    assert contests["flips"].title == "Tracking, one flip per 50 examples" and contests["digits"].title == "digits"
-    assert contests["flips"].spec.over["backprop"] == {"step_size": [0.003, 0.01, 0.03, 0.1]}
-    assert contests["digits"].spec.over["backprop"] == {"step_size": [0.01, 0.03, 0.1, 0.3]}
+    stages = read_arena(tmp_path / "my.toml", tmp_path).stages
+    assert stages["flips"].title == "Tracking, one flip per 50 examples" and stages["digits"].title == "digits"
+    assert stages["flips"].spec.over["backprop"] == {"step_size": [0.003, 0.01, 0.03, 0.1]}
+    assert stages["digits"].spec.over["backprop"] == {"step_size": [0.01, 0.03, 0.1, 0.3]}
 
 
 OWN = """
@@ -249,12 +246,35 @@ def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypa
     assert np.isnan(records["own-mean"].weight_size).all() and (records["backprop"].weight_size > 0).all()
 
 
+LISTED = """
+settings = 2
+seeds = 2
+evaluate = 3
+network = { hidden = 4 }
+
+[streams.tracking]
+stream = { name = "tracking", steps = 120 }
+
+[streams.digits]
+stream = { name = "digits", tasks = "AB", examples = 60 }
+
+[learners.backprop]
+
+[learners.adam]
+rule = "backprop"
+optimizer = "adam"
+
+[over]
+step_size = [0.01, 0.1]
+"""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("seeds = 2", "sedes = 2", "a key of .* must be one of .*, got 'sedes'; did you mean 'seeds'"),
         ("settings = 2", "settings = 3", r"settings is 3, but learners.backprop has 2: 2 of step_size"),
-        ('stream = { name = "tracking"', 'stream = { name = "trakcing"', "streams.tracking: .*did you mean 'tracking'"),
+        ('{ name = "tracking"', '{ name = "trakcing"', "streams.tracking: .*did you mean 'tracking'"),
         ("[learners.backprop]", "[learners.plain]\nrule = 'backprop'", "reference in .* got 'backprop'"),
         ('optimizer = "adam"', 'optimizer = "adma"', "streams.tracking: .*'adma'; did you mean 'adam'"),
         ("evaluate = 3", 'import = ["no_such_module"]', "import: no_such_module could not be imported"),
@@ -262,13 +282,12 @@ def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypa
         ("settings = 2", "settings = ", "must be a TOML file"),
         ("evaluate = 3", "", r"my.toml has no evaluate: .* such as evaluate = 20"),
         ("evaluate = 3", "evaluate = 1", r"evaluate in .*my.toml must be at least 2, got 1"),
-        ("[streams.digits", '[streams."../digits"', "must have names that a folder can have, got '../digits'"),
+        ("streams.digits", 'streams."../digits"', "must have names that a folder can have, got '../digits'"),
     ],
 )
 def test_what_is_wrong_in_a_list_is_named_before_any_run(old, new, message, tmp_path):
-    text = (files("crossprop.arena") / "arena-quick.toml").read_text()
-    assert old in text
-    (tmp_path / "my.toml").write_text(text.replace(old, new, 1))
+    assert old in LISTED
+    (tmp_path / "my.toml").write_text(LISTED.replace(old, new, 1))
     with pytest.raises(ValueError, match=message):
         Arena(file=tmp_path / "my.toml", out=tmp_path / "out").run(lambda text: None)
 
@@ -295,10 +314,9 @@ def test_costs_are_kept_for_what_was_measured_and_a_damaged_file_is_replaced(tmp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"full": True, "quick": True}, "full, quick and list must not be given together"),
-        ({"quick": True, "file": Path("my.toml")}, "full, quick and list must not be given together"),
+        ({"full": True, "quick": True}, "full and quick must not both be given"),
         ({"evaluate": 1}, "evaluate must be at least 2, got 1"),
-        ({"quick": True, "streams": ("digit",)}, "a stream of the arena must be one of .*did you mean 'digits'"),
+        ({"quick": True, "streams": ("digit",)}, r"a stream of .*arena.toml must be one of .*did you mean 'digits'"),
     ],
 )
 def test_what_is_wrong_is_named(options, message, tmp_path):

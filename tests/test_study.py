@@ -5,6 +5,7 @@ import json
 import sys
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,16 +19,15 @@ from crossprop.cli import main
 from crossprop.datasets import DataSet
 from crossprop.experiments import SweepSpec, netcdf
 from crossprop.experiments.evaluate import Choice
+from crossprop.experiments.experiment import read_experiment
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
-from crossprop.experiments.toml import read_spec
 from crossprop.experiments.widening import fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
 from crossprop.statistics import Estimate
 from crossprop.study import Study
 from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
-from crossprop.study.columns import columns_of, spec_of
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -206,10 +206,14 @@ def test_a_grid_without_step_sizes_stays_as_it_is():
     assert found["it"] == over["it"] and found["other"]["step_size"] == pytest.approx([0.1, 0.1**0.5, 1.0])
 
 
-def test_the_columns_of_the_deep_study():
-    file = files("crossprop.study") / "deep.toml"
-    columns = columns_of("deep", file)
-    specs = {name: spec_of(column, file, "kept", quick=False) for name, column in columns.items()}
+def stages_of(name, size=None):
+    file = files("crossprop.library") / "studies" / f"{name}.toml"
+    stages = read_experiment(file, lambda stage: Path(f"kept-{stage}"), size=size).stages
+    return {stage: spec for stage, (_, spec) in stages.items()}
+
+
+def test_the_stages_of_the_deep_study():
+    specs = stages_of("deep")
     rules = {name: {learner.rpartition("-")[0] for learner in spec.learners} for name, spec in specs.items()}
     assert rules["main"] == {*DEEP, *CONTROLS} and rules["relu"] == {*DEEP}
     assert rules["shallow"] == {*DEEP} - {"foresight-top"}
@@ -313,25 +317,130 @@ def test_features_move_less_only_if_the_difference_shows_over_seeds(apart, sprea
     assert found.verdict == expected and "Crossprop-sgd's movement of U by the end is " in found.why
 
 
-@pytest.mark.parametrize("name", ["geoff", "geoff-full", "mnist", "mnist-full", "deep", "deep-full"])
-def test_every_file_is_a_sweep_of_every_rule_with_every_optimizer(name, monkeypatch):
+@pytest.mark.parametrize("size", [None, "full"])
+@pytest.mark.parametrize("name", ["geoff", "mnist", "deep"])
+def test_every_study_has_every_rule_with_every_optimizer(name, size, monkeypatch):
     blank = DataSet("mnist", np.zeros((20_000, 784), np.uint8), np.zeros(20_000, int), 10)
     monkeypatch.setattr(datasets, "mnist", lambda: blank)
-    asked = read_spec(files("crossprop.study") / f"{name}.toml", store="kept")
-    rules = [*RULES, "crossprop-projected"] if "mnist" in name else RULES
+    asked = stages_of(name, size)["main"]
+    rules = [*RULES, "crossprop-projected"] if name == "mnist" else RULES
     optimizers = ("sgd", "momentum", "rmsprop", "adam")
-    if "deep" in name:
+    if name == "deep":
         rules, optimizers = DEEP + CONTROLS, ("sgd", "adam")
     assert set(asked.learners) == {f"{rule}-{optimizer}" for rule in rules for optimizer in optimizers}
-    assert asked.evaluate == {"mnist": 10, "geoff": 60, "deep": 20}[name.removesuffix("-full")]
+    assert asked.evaluate == {"mnist": 10, "geoff": 60, "deep": 20}[name]
     for full, learner in asked.learners.items():
         assert learner.optimizer == full.rpartition("-")[2]
     assert all(len(grid.points) > 1 for grid in asked.header.grids)
-    if name == "mnist-full":
+    if (name, size) == ("mnist", "full"):
         network = asked.learners["crossprop-sgd"].network
         assert (network.hidden, network.outputs, asked.stream.examples) == ((256,), 10, 5_000)
-    if name == "deep-full":
+    if (name, size) == ("deep", "full"):
         assert asked.learners["foresight-adam"].network.hidden == (256, 256) and asked.seeds == [0, 1, 2]
+
+
+OWN = """
+title = "Is a larger step better?"
+intro = "Two learners, each tuned on its own."
+seeds = 2
+evaluate = 3
+record_every = 10
+widen = 0
+resolution = false
+stream = { name = "geoff", tasks = "AB", examples = 40 }
+network = { hidden = 5, outgoing_scale = 0.0 }
+
+[learners]
+backprop = {}
+foresight = {}
+frozen = {}
+
+[over]
+step_size = [0.001, 0.002]
+
+[stages.two]
+title = "two tasks"
+
+[stages.one]
+stream = { tasks = "A", examples = 80 }
+network = { activation = "relu" }
+over = { foresight = { step_size = [0.004] } }
+without = ["froz*"]
+
+[[questions]]
+ask = "Does looking ahead help?"
+learner = "foresight"
+
+[[questions]]
+learner = ["foresight", "frozen"]
+against = "backprop"
+phase = "end"
+
+[[questions]]
+learner = "foresight"
+stage = "one"
+
+[sizes.quick]
+seeds = 3
+stages.one = false
+stages.two.stream.examples = 20
+questions = []
+"""
+
+
+def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monkeypatch):
+    (tmp_path / "my.toml").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    main(["study", "my.toml"])
+    out = tmp_path / "study-my"
+    told = json.loads((out / "answers.json").read_text())
+    assert [each["question"] for each in told["answers"]] == [
+        "Does looking ahead help?",
+        "Is the best of foresight, frozen better than backprop?",
+        "Is foresight better than backprop?",
+    ]
+    values = cp.open_evaluation(out / "sweep-two").values()
+    percent = 100 * (values["foresight"].mean() / values["backprop"].mean() - 1).item()
+    side = "below" if percent < 0 else "above"
+    assert f"Foresight's error over all steps is {abs(percent):.1f}% {side} backprop's" in told["answers"][0]["why"]
+    page = (out / "study.html").read_text()
+    assert all(text in page for text in ("Is a larger step better?", "Two learners, each", "Does looking ahead help?"))
+    assert {row["column"] for row in csv.DictReader((out / "table.csv").read_text().splitlines())} == {"two", "one"}
+    stages = read_experiment(tmp_path / "my.toml", Path).stages
+    assert [*stages["one"].spec.learners] == ["backprop", "foresight"] and stages["one"].title == "one"
+    one, two = (stages[name].spec for name in ("one", "two"))
+    assert (one.stream.tasks, one.stream.examples, two.stream.tasks) == ("A", 80, "AB")
+    assert (one.learners["backprop"].network.activation, one.over["foresight"]) == ("relu", {"step_size": [0.004]})
+    quick = read_experiment(tmp_path / "my.toml", Path, size="quick")
+    assert [*quick.stages] == ["two"] and not quick.questions
+    spec = quick.stages["two"].spec
+    assert (spec.seeds, spec.stream.examples, spec.stream.tasks) == ([0, 1, 2], 20, "AB")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("widen = 0", "wide = 0", "a key of .* must be one of .*, got 'wide'; did you mean 'widen'"),
+        ('without = ["froz*"]', 'without = ["*"]', "my.toml, stages.one: only and without must leave some learners"),
+        ('stage = "one"', 'stage = "three"', "stage of a question must be one of 'two', 'one', got 'three'"),
+        ('phase = "end"', 'phase = "last"', "phase of a question must be one of .*, got 'last'"),
+        ('against = "backprop"', 'against = "backprob"', "against of a question .* did you mean 'backprop'"),
+        ('learner = "foresight"', 'learner = "foresite"', "learner of a question .* did you mean 'foresight'"),
+        ("evaluate = 3", "", "my.toml has no evaluate: give the number of fresh seeds"),
+        ("resolution = false", "resolution = 1", "resolution in .* must be .*1, got 1"),
+        ("seeds = 3", "seed = 3", "a key of sizes.quick must be one of .* did you mean 'seeds'"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_before_any_run(old, new, message, tmp_path):
+    (tmp_path / "my.toml").write_text(OWN.replace(old, new, 1))
+    with pytest.raises(ValueError, match=message):
+        Study(str(tmp_path / "my.toml"), tmp_path / "out", quick="sizes" in message).run(lambda text: None)
+
+
+def test_a_size_that_a_file_does_not_have_is_named(tmp_path):
+    (tmp_path / "my.toml").write_text(OWN)
+    with pytest.raises(ValueError, match=r"my.toml has no size 'full': give a table \[sizes.full\]"):
+        Study(str(tmp_path / "my.toml"), tmp_path / "out", full=True).run(lambda text: None)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,15 @@ A question's `find` returns findings. Those with the same `part` decide that par
 inside their bounds, false if one is outside, and else undecided. `verdict_of` combines the parts.
 """
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossprop._support.files import atomic_write
 from crossprop._support.formats import listed, plural
 from crossprop.experiments.findings import EQUAL, Finding
 from crossprop.experiments.measures import CannotDecide, Runs
@@ -225,3 +228,10 @@ def claims_json(answers: Iterable[Answer]) -> list[dict[str, Any]]:
         }
         for each in answers
     ]
+
+
+def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:
+    """Writes `answers.json`: what the answers are `about`, then the answers."""
+    told = [{"question": each.question, "verdict": each.verdict, "why": each.why} for each in answers]
+    with atomic_write(path) as scratch:
+        scratch.write_text(json.dumps(about | {"answers": told}, indent=1))

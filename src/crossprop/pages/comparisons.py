@@ -1,29 +1,17 @@
 """Comparisons of learners on fresh seeds: verdicts, sentences, and cells of tables."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from crossprop._support.files import atomic_write
 from crossprop.experiments.findings import LABELS, Finding
 from crossprop.experiments.page import Cell
-from crossprop.experiments.questions import Answer
 from crossprop.experiments.words import p_text, signed_percent
 
 PILLS = {"yes": "yes", "no": "no", "no difference shown": "open", "it depends": "part"}
 """The CSS class of each answer."""
 NOTHING = "This tiny version shows that everything works. With so few seeds and examples, its answers mean nothing."
 QUICK = "quick version: tiny, it shows that everything works and nothing else"
-
-
-def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:
-    """Writes `answers.json`: what the answers are `about`, then the answers."""
-    told = [{"question": each.question, "verdict": each.verdict, "why": each.why} for each in answers]
-    with atomic_write(path) as scratch:
-        scratch.write_text(json.dumps(about | {"answers": told}, indent=1))
 
 
 def common_verdict(findings: Sequence[Finding]) -> str:

@@ -15,12 +15,13 @@ from crossprop.experiments.words import sentence_list
 from crossprop.pages.comparisons import common_verdict
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval
-from crossprop.study.columns import MAIN, ONE_TASK, RELU, SHALLOW
 
 if TYPE_CHECKING:
     import xarray
 
 BACKPROP, FROZEN, FORESIGHT, HINDSIGHT, REPLAY = "backprop", "frozen", "foresight", "hindsight", "backprop-replay"
+RELU, SHALLOW, ONE_TASK = "relu", "shallow", "one-task"
+"""Stages with questions of their own, besides the first."""
 WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
 EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "makes no difference that shows with"}
 QUOTED = ("best", "learning-features")
@@ -55,7 +56,7 @@ class Result(NamedTuple):
 
     def best(self, optimizer: str, *rules: str) -> Row | None:
         """The best of these rules with this optimizer, on the sweep's seeds."""
-        return _best([row for row in self.rows if row.optimizer == optimizer and row.rule in rules])
+        return best_of([row for row in self.rows if row.optimizer == optimizer and row.rule in rules])
 
     @property
     def optimizers(self) -> list[str]:
@@ -75,7 +76,8 @@ def rows_of(sweep: SweepResults) -> list[Row]:
     rows = []
     for name, info in sorted(infos.items(), key=lambda item: optimizers.index(item[1].optimizer)):
         estimates = {phase: finite_mean_interval(own[name].values) for phase, own in values.items()}
-        drift = finite_mean_interval(evaluation.records[name].incoming_drift.isel(step=-1).values)
+        moved = evaluation.records[name].get("incoming_drift")
+        drift = finite_mean_interval(np.array([]) if moved is None else moved.isel(step=-1).values)
         rows.append(Row(name, info.rule, info.optimizer, sweep.learners[name], estimates, versus[name], drift))
     return rows
 
@@ -101,7 +103,7 @@ def _comparisons(
 def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[Answer]:
     """Answers the questions of the study. Among several rules one is chosen on the sweep's seeds; all numbers are from
     fresh seeds."""
-    main = columns[MAIN]
+    first, main = next(iter(columns.items()))
     rules = {row.rule for row in main.rows if row.is_crossprop}
     crossprop = [best for each in main.optimizers if (best := main.best(each, *rules)) and BACKPROP in best.versus]
     foresight = [best for each in main.optimizers if (best := main.best(each, FORESIGHT)) and BACKPROP in best.versus]
@@ -117,7 +119,7 @@ def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[An
         *_better_than_the_best(main, crossprop, "crossprop"),
         *_better_than_the_best(main, foresight, "foresight"),
         *_instead_of_matrices(main, foresight, costs),
-        *_in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=MAIN),
+        *_in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=first),
         *_in_column(columns, RELU, "Does foresight help with relu units?"),
         *_in_column(columns, ONE_TASK, "Does foresight help without any switch of task?"),
         *_all_layers_or_the_top(main),
@@ -133,7 +135,7 @@ def answers(columns: Mapping[str, Result], costs: Mapping[str, Cost]) -> list[An
 def conclusions(columns: Mapping[str, Result], found: list[Answer]) -> list[str]:
     """What a study found, in sentences to quote: with which optimizers crossprop credit and foresight help, and how the
     best of each compares with the best backprop and with frozen features."""
-    main = columns[MAIN]
+    main = next(iter(columns.values()))
     rules = {row.rule for row in main.rows if row.is_crossprop}
     said = []
     for name, wanted in (("crossprop credit", rules), ("foresight", {FORESIGHT})):
@@ -144,12 +146,13 @@ def conclusions(columns: Mapping[str, Result], found: list[Answer]) -> list[str]
                 effects.setdefault(EFFECTS[best.versus[BACKPROP]["all"].verdict], []).append(optimizer)
         words = [f"{effect} {listed(effects[effect])}" for effect in EFFECTS.values() if effect in effects]
         said += [f"Both tuned, {name} instead of backprop {listed(words)}."] * bool(words)
-    return said + [answer.why for answer in found if answer.id.startswith(QUOTED)]
+    quoted = [answer for answer in found if answer.id.startswith(QUOTED)] or found
+    return said + [answer.why for answer in quoted]
 
 
 def _better_than_the_best(main: Result, bests: list[Row], name: str) -> list[Answer]:
     """The best with any optimizer against the best backprop with any optimizer, and against frozen features."""
-    tuned, plain = _best(bests), _best([row for row in main.rows if row.rule == BACKPROP])
+    tuned, plain = best_of(bests), best_of([row for row in main.rows if row.rule == BACKPROP])
     if not tuned or not plain:
         return []
     overall = tuned.versus.get(BACKPROP, {}).get("all")
@@ -231,7 +234,7 @@ def _list(comparisons: list[Finding], phase: str = "all") -> str:
     return sentence_list(comparisons, f"error {PHASES[phase]}")
 
 
-def _best(rows: list[Row]) -> Row | None:
+def best_of(rows: list[Row]) -> Row | None:
     """The row that is best on the sweep's seeds."""
     return min(rows, key=lambda row: row.swept.choice.rank, default=None)
 

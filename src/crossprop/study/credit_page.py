@@ -15,8 +15,8 @@ from crossprop.experiments.charts import Axis, Chart, Line, Ring, over_examples
 from crossprop.experiments.facts import machine
 from crossprop.experiments.looks import Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, questions, rerun, write_table
-from crossprop.experiments.questions import Answer
-from crossprop.pages.comparisons import PILLS, QUICK, write_answers
+from crossprop.experiments.questions import Answer, write_answers
+from crossprop.pages.comparisons import PILLS, QUICK
 from crossprop.progress import Say
 from crossprop.statistics import Estimate
 from crossprop.study.answers import BACKPROP
@@ -25,6 +25,7 @@ from crossprop.study.credit import COSINES, CosineRow, Found, Terms, answers, co
 if TYPE_CHECKING:
     import xarray
 
+TITLE = "Is it the right credit? Every rule beside the exact meta-gradient"
 COLUMNS = {
     "whole": "Meta-gradient",
     "memory": "Its memory part",
@@ -177,7 +178,7 @@ def write_credit_tables(rows: Sequence[CosineRow], terms: Sequence[Terms], folde
 SEEDS = {"quick": 2, "default": 3, "full": 10}
 
 
-def publish_credit(folder: Path, title: str, version: str, seeds: int | None, say: Say, command: str) -> list[Answer]:
+def publish_credit(folder: Path, version: str, seeds: int | None, say: Say, command: str) -> list[Answer]:
     """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
     began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
     found = run_settings(version, seeds, folder / "records", say)
@@ -188,7 +189,7 @@ def publish_credit(folder: Path, title: str, version: str, seeds: int | None, sa
     charts = [*cosine_charts(rows).values()]
     figures.save(charts, folder / "figures" / "cosines", words + "  (quick version)" * quick)
     facts = _facts(found, version, seeds)
-    write_credit(folder / "study.html", title, found, rows, terms, told, command=command, facts=facts, quick=quick)
+    write_credit(folder / "study.html", TITLE, found, rows, terms, told, command=command, facts=facts, quick=quick)
     write_answers(folder / "answers.json", told, command=command, facts=facts)
     say(f"It took {duration(time.perf_counter() - began)}. The page is {folder / 'study.html'}.")
     return told

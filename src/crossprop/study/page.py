@@ -16,10 +16,6 @@ from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, FROZEN, Result, Row, conclusions
 
 OTHER_RULE = look("#6a51a3")
-INTRO = """Crossprop credits the incoming weights U by their past effect on the outgoing weights; backprop by the
-current example alone; foresight by the outgoing weights to come, guessed from their last steps; the control, frozen,
-does not change U. Each credit rule was tuned with each optimizer on one set of seeds, and its best setting was run
-again on fresh seeds, the same for all."""
 ANSWERS = """Differences are paired over seeds. In brackets are 95% intervals by Student's t, of each comparison alone;
 p-values have Holm's correction for all learners that are compared with the same reference in the same phase, and an
 answer other than “no difference shown” has p below 0.05."""
@@ -38,7 +34,7 @@ def write_study(
     quick: bool,
 ) -> None:
     """Writes the page of a study to `path`, one self-contained file, with the charts of its first column; the charts of
-    every other column get a page of their own beside it. `ran` says in a sentence what was run."""
+    every other column get a page of their own beside it. `ran` says what was run."""
     banner = QUICK if quick else ""
     (_, first), *others = columns.items()
     for name, column in others:
@@ -57,7 +53,7 @@ def write_study(
         *sweep_sections(first.sweep),
         rerun(command, facts, "What was run, and on what"),
     ]
-    Page(title, f"{INTRO} {ran}", sections, banner, quick).write(path)
+    Page(title, ran, sections, banner, quick).write(path)
 
 
 def differences(rows: Sequence[Row], measure: str) -> dict[str, Chart]:

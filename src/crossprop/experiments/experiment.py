@@ -1,0 +1,199 @@
+"""An experiment in a TOML file: stages, each a sweep that is tuned and judged on fresh seeds, and questions.
+
+Keys at the top of the file are common to all stages, and each stage replaces what is different there. The tables
+`[sizes.NAME]` do the same for other sizes of the whole experiment.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crossprop._support import checks as check
+from crossprop.engines.protocol import Metric, Probe
+from crossprop.experiments.spec import SweepSpec
+from crossprop.experiments.toml import read_toml, spec_of_table
+from crossprop.network import Network
+from crossprop.records import PHASES
+from crossprop.registry import import_modules
+from crossprop.specification import as_table, build_network, build_stream, check_keys, learner_tables
+from crossprop.streams import Stream
+
+MAIN = "main"
+"""The stage of an experiment that names none."""
+OF_SWEEP = ("seeds", "evaluate", "record_every", "steps")
+OF_STAGE = ("title", "stream", "network", "over", "only", "without", *OF_SWEEP)
+OF_EXPERIMENT = ("import", "intro", "reference", "settings", "plasticity", "learners", "widen", "resolution", *OF_STAGE)
+MERGED = ("stream", "network", "learners")
+"""Tables of a size or a stage that are merged with those of the file, entry by entry; so are the stages of a size."""
+WIDEN, RESOLUTION = 3, 1.3
+"""How often a grid is widened at most, and how far apart step sizes around the best may be, unless the file says so."""
+
+Observe = Callable[[Network, Stream, bool], tuple[Mapping[str, Probe], Mapping[str, Metric]]]
+"""Probes and metrics of a stage, from its network, its stream, and the key `plasticity` of the file."""
+
+
+class Stage(NamedTuple):
+    """A sweep of an experiment, and its title."""
+
+    title: str
+    spec: SweepSpec
+
+
+class Comparison(NamedTuple):
+    """The question whether a learner, or the best of several on the tuning seeds, has less error than another one on
+    fresh seeds."""
+
+    id: str
+    asks: str
+    learners: tuple[str, ...]
+    against: str
+    stage: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment, checked."""
+
+    title: str
+    intro: str
+    reference: str
+    stages: dict[str, Stage]
+    widen: int = WIDEN
+    """How often a grid is widened at most."""
+    resolution: float | None = RESOLUTION
+    """Step sizes around the best are at most this factor apart in the end; None refines nothing."""
+    questions: list[Comparison] = field(default_factory=list)
+
+
+def read_experiment(
+    path: Path,
+    store: Callable[[str], Path],
+    *,
+    size: str | None = None,
+    stages: Sequence[str] = (),
+    called: str = "stages",
+    observe: Observe | None = None,
+    **flags: Any,
+) -> Experiment:
+    """The experiment that a file describes.
+
+    **Arguments:**
+
+    - `store`: the folder of a stage's sweep, by its name.
+    - `size`: the name of one of the file's `sizes`; None is the file without them.
+    - `stages`: names of some of the file's stages; none are all.
+    - `called`: what the file calls its stages.
+    - `flags`: `seeds`, `evaluate` and `engine` in the place of the file's, unless they are None.
+    """
+    table = read_toml(path)
+    check_keys(str(path), table, (*OF_EXPERIMENT, "questions", "sizes", called))
+    if isinstance(table.get("stream"), str):
+        table["stream"] = {"name": table["stream"]}
+    sizes = as_table("sizes", table.pop("sizes", {}))
+    if size is not None:
+        if size not in sizes:
+            raise ValueError(f"{path} has no size {size!r}: give a table [sizes.{size}]")
+        check_keys(f"sizes.{size}", as_table(f"sizes.{size}", sizes[size]), (*OF_EXPERIMENT, "questions", called))
+        table = _merged(table, sizes[size], (*MERGED, called))
+    import_modules(table.get("import", []))
+    for key in ("learners", *([called] if called != "stages" else [])):
+        if not table.get(key):
+            raise ValueError(f"{path} has no {key}: give a table [{key}.NAME] for each")
+    table["learners"] = learner_tables(table["learners"])
+    table |= {key: value for key, value in flags.items() if value is not None}
+    if table.get("evaluate") is None:
+        raise ValueError(f"{path} has no evaluate: give the number of fresh seeds to judge on, such as evaluate = 20")
+    check.integer(f"evaluate in {path}", table["evaluate"], low=2)
+    reference = table.get("reference", "backprop")
+    rows = {name: row for name, row in as_table(called, table.get(called) or {MAIN: {}}).items() if row is not False}
+    for name in stages:
+        check.choice(f"a {called.removesuffix('s')} of {path}", name, rows)
+    made = {}
+    for name in stages or rows:
+        if Path(name).name != name:
+            raise ValueError(f"{called} in {path} must have names that a folder can have, got {name!r}")
+        try:
+            made[name] = _stage(name, as_table(f"{called}.{name}", rows[name]), table, store(name), observe)
+            _check_settings(made[name].spec, table.get("settings"))
+        except (ValueError, TypeError) as problem:
+            raise type(problem)(f"{path}, {called}.{name}: {problem}") from None
+    widen = check.integer(f"widen in {path}", table.get("widen", WIDEN), low=0)
+    resolution = table.get("resolution", RESOLUTION)
+    if resolution is not False:
+        resolution = check.scalar(f"resolution in {path}", resolution, above=1)
+    questions = [_question(at, each, made) for at, each in enumerate(table.get("questions", []), 1)]
+    title, intro = (str(table.get(key, default)) for key, default in (("title", path.stem), ("intro", "")))
+    return Experiment(title, intro, reference, made, widen, resolution or None, questions)
+
+
+def _merged(table: Mapping[str, Any], changes: Mapping[str, Any], merged: Sequence[str]) -> dict[str, Any]:
+    """The table with these changes; tables named in `merged` are merged, and those in them too, unless the new one has
+    a name, such as that of another stream."""
+    both = {
+        key: _merged(table[key], value, [*value])
+        for key, value in changes.items()
+        if key in merged and isinstance(value, dict) and "name" not in value and isinstance(table.get(key), dict)
+    }
+    return {**table, **changes, **both}
+
+
+def _stage(name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: Path, observe: Observe | None) -> Stage:
+    check_keys(name, row, OF_STAGE)
+    table = _merged({"stream": {"name": name}, "network": {}} | {**common}, row, MERGED)
+    shared, own = (as_table("over", each.get("over", {})) for each in (common, row))
+    both = {key: {**shared[key], **axes} for key, axes in own.items() if isinstance(shared.get(key), dict)}
+    table["over"] = {**shared, **own, **both}
+    stream = build_stream(table["stream"])
+    network = build_network(table["network"], stream)
+    plasticity = check.flag("plasticity", table.get("plasticity", True))
+    probes, metrics = observe(network, stream, plasticity) if observe else ({}, {})
+    spec = spec_of_table(table, store=store, probes=probes, metrics=metrics)
+    grids = {
+        grid.name: grid.over
+        for grid in spec.header.grids
+        if all(_is_in(grid.name, each.get("only", ["*"]), each.get("without", [])) for each in (common, row))
+    }
+    if not grids:
+        raise ValueError("only and without must leave some learners, got none")
+    learners = {learner: spec.learners[learner] for learner in grids}
+    return Stage(str(row.get("title", name)), replace(spec, learners=learners, over=grids))
+
+
+def _is_in(name: str, only: Sequence[str], without: Sequence[str]) -> bool:
+    """Whether a learner matches one of the patterns `only`, and none of `without`."""
+    return any(fnmatchcase(name, each) for each in only) and not any(fnmatchcase(name, each) for each in without)
+
+
+def _check_settings(spec: SweepSpec, settings: Any) -> None:
+    """Raises a ValueError unless every learner has the same budget."""
+    if settings is None:
+        return
+    check.integer("settings", settings, low=1)
+    for grid in spec.header.grids:
+        if len(grid.points) != settings:
+            axes = ", ".join(f"{len(values)} of {axis}" for axis, values in grid.over.items()) or "no axis"
+            raise ValueError(
+                f"settings is {settings}, but learners.{grid.name} has {len(grid.points)}: {axes}. Change over, or "
+                "remove settings, which keeps the budgets of all learners the same"
+            )
+
+
+def _question(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage]) -> Comparison:
+    check_keys("questions", as_table("questions", row), ("id", "ask", "learner", "against", "stage", "phase"))
+    stage, phase = row.get("stage", next(iter(stages))), row.get("phase", "all")
+    check.choice("stage of a question", stage, stages)
+    check.choice("phase of a question", phase, PHASES)
+    there = stages[stage].spec.learners
+    given = row.get("learner", ())
+    patterns = [given] if isinstance(given, str) else given
+    learners = tuple(name for name in there if any(fnmatchcase(name, each) for each in patterns))
+    if not learners:
+        check.choice("learner of a question", given, there)
+    against = row.get("against", "backprop")
+    check.choice("against of a question", against, there)
+    named = given if isinstance(given, str) else f"the best of {', '.join(learners)}"
+    asks = row.get("ask", f"Is {named} better than {against}?")
+    return Comparison(str(row.get("id", number)), asks, learners, against, stage, phase)
