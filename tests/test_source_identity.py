@@ -193,6 +193,13 @@ from jaxtyping import jaxtyped
         "@dataclasses.dataclass\nclass C:\n    rate: float = {}\nmetric = lambda outcome, y: C().rate",
         "class C(eqx.Module):\n    rate: float = {}\nmetric = lambda outcome, y: C().rate",
         "def h(): return 0\nh.rate = {}\nmetric = lambda outcome, y: h.rate",
+        "class C:\n    def __init__(self, by): self.by = by\n    def __call__(self, o, y): return o.loss * self.by\n"
+        "metric = functools.partial(lambda c, o, y: c(o, y), C({}))",
+        "class C:\n    def __init__(self, by): self.by = by\n    def m(self, o, y): return o.loss * self.by\n"
+        "metric = C({}).m",
+        "class C:\n    def __init__(self, func): self.func = func\n"
+        "    def __call__(self, outcome, y): return self.func(outcome.loss) * {}\nmetric = C(abs)",
+        "class C:\n    @property\n    def by(self): return {}\nmetric = lambda outcome, y: C().by",
         "M = np.ma.array([1.0, 2.0], mask=[True, {} > 0])\nmetric = lambda outcome, y: M.sum()",
     ],
 )

@@ -1,31 +1,31 @@
 """The identity of a user's own code: a hash that changes when the code does.
 
-It covers, for a learner, a stream or a function that is not the package's own:
+For a learner, a stream or a function that is not the package's own it covers
 
-- the source of each module that defines it, and of each module of the user's own that this one imports, directly or
-  not, without comments, docstrings and formatting. A main script, a notebook or an interactive session is not hashed
-  whole, since an edit of its call of `sweep` is no edit of a learner; its functions and classes are, if they are used;
-- the compiled code of the functions used, since a file may have been edited after it was imported;
-- values: what functions close over, their defaults and attributes, the global variables that they name, and what
-  objects hold.
+- the source of the modules that define it and of all modules of the user's own that these import, without comments,
+  docstrings and formatting. A main script or a notebook is not hashed whole, since an edit of its call of `sweep` is no
+  edit of a learner;
+- the compiled code of the functions used, since a file may have been edited after it was imported, and scripts and
+  notebooks have no other;
+- the values that they use: defaults, closures, attributes, and the global variables that they name.
 
 An installed package counts by its name and version.
 """
 
 import ast
 import dataclasses
-import dis
-import functools
 import hashlib
 import inspect
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache, reduce
 from importlib import metadata
 from importlib.machinery import PathFinder
 from importlib.util import resolve_name
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,22 +39,12 @@ from crossprop.hyperparameters import unwrapped
 
 LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "jaxtyping", "xarray"}
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
-INSTALLED = {"site-packages", "dist-packages"}
 MAIN = "__main__"
 UNSEEN = {"eval", "exec", "globals", "__import__", "import_module", "environ", "getenv"}
 """Names by which code reaches other code or settings; a warning tells of them. Files that it reads are data: a warning
 for them would come with every sweep over a data set, and see `open` but not `np.load`."""
-MOST_PARTS = 100_000
-"""Values with more parts than this are not hashed completely."""
-WRAPPERS = {
-    types.MethodType: ("__func__", "__self__"),
-    staticmethod: ("__func__",),
-    classmethod: ("__func__",),
-    property: ("fget", "fset", "fdel"),
-    functools.cached_property: ("func",),
-    functools.partial: ("func", "args", "keywords"),
-}
-"""What wrappers of functions hold."""
+WRAPPED = ("__wrapped__", "__func__", "__self__", "func", "args", "keywords", "fget", "fset", "fdel", "pyfunc")
+"""Attributes in which wrappers of functions, a library's or Python's, keep the function and what they give it."""
 PLAIN = bool | int | float | complex | str | bytes | None
 
 
@@ -65,6 +55,10 @@ class CodeIdentity(NamedTuple):
     unknown: tuple[str, ...]
 
 
+Bindings = list[tuple[Mapping[str, Any], str, Any]]
+"""Global variables and class attributes that code uses: the namespace and name of each, and its value then."""
+
+
 def code_identity(value: Any, *, imported: bool = False) -> CodeIdentity | None:
     """The identity of all code in a learner, a stream or a function that the package does not define itself; None if
     there is none. Values that `configuration` describes do not count. With `imported`, neither does code that pickle
@@ -73,9 +67,7 @@ def code_identity(value: Any, *, imported: bool = False) -> CodeIdentity | None:
     if not outside:
         return None
     walk = _Walk()
-    for path, each in outside:
-        walk.say(path)
-        walk.visit(each)
+    walk.visit_all(part for item in outside for part in item)
     return CodeIdentity(walk.digest.hexdigest(), tuple(dict.fromkeys(walk.unknown)))
 
 
@@ -89,9 +81,6 @@ def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
         )
 
 
-Bindings = list[tuple[Callable[[str], Any], str, Any]]
-"""Global variables and class attributes that code uses: how to look each up, by which name, and its value then."""
-
 _latest: dict[int, tuple[weakref.ref[Any], str]] = {}
 """The identity of each class and function of the user's own when programs were last compiled from it, by `id`."""
 
@@ -101,11 +90,11 @@ def drop_outdated_programs(*values: Any) -> Bindings:
     notebook, or if it reads other values now. JAX would go on with programs of the old code. Returns what that code has
     looked up."""
     bindings: Bindings = []
-    for each in {id(each): each for value in values for _, each in _outside(value, "")}.values():
+    for key, each in {id(each): each for value in values for _, each in _outside(value, "")}.items():
         walk = _Walk()
         walk.visit(each)
         bindings += walk.bindings
-        known, latest, key = _latest.get(id(each)), walk.digest.hexdigest(), id(each)
+        known, latest = _latest.get(key), walk.digest.hexdigest()
         if known is not None and known[0]() is each and known[1] != latest:
             jax.clear_caches()
         with suppress(TypeError):  # some objects take no weak references
@@ -115,7 +104,7 @@ def drop_outdated_programs(*values: Any) -> Bindings:
 
 def are_bound(bindings: Bindings) -> bool:
     """Whether names still have the values that they had: a quick check for later edits, which sees most of them."""
-    return all(look_up(name) is value for look_up, name, value in bindings)
+    return all(scope.get(name) is value for scope, name, value in bindings)
 
 
 def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -139,79 +128,84 @@ def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+# Modules
+
+
 def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
 def _module_of(value: Any) -> str:
-    """The module that defines a function, a class or the class of an object. A decorator may have given a function of
-    its own the name of another module."""
+    """The module of a function, a class or the class of an object. `functools.wraps` may have named another one."""
     if isinstance(value, types.FunctionType):
         return str(value.__globals__.get("__name__", "?"))
-    own = getattr(value, "__module__", None)
-    return own if isinstance(own, str) else type(value).__module__
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else type(value).__module__
 
 
 def _is_importable(value: Any) -> bool:
     """Whether a module other than the main one has this under its own name, so that pickle names it."""
-    module, path = str(getattr(value, "__module__", None)), str(getattr(value, "__qualname__", "?")).split(".")
-    found = functools.reduce(lambda owner, name: getattr(owner, name, None), path, sys.modules.get(module))
-    return module != MAIN and found is value
+    module, path = str(getattr(value, "__module__", None)), str(getattr(value, "__qualname__", "?"))
+    with suppress(AttributeError):
+        return module != MAIN and attrgetter(path)(sys.modules.get(module)) is value
+    return False
 
 
 def _is_library(module: str) -> bool:
     """Whether a module comes with Python or with an installed package."""
     if module == MAIN:
         return False
-    if _top(module) in LIBRARIES | sys.stdlib_module_names:
-        return True
-    file = _file(module)
-    return file is not None and not INSTALLED.isdisjoint(file.parts)
+    file = None if (known := _top(module) in LIBRARIES | sys.stdlib_module_names) else _file(module)
+    return known or (file is not None and not {"site-packages", "dist-packages"}.isdisjoint(file.parts))
 
 
 def _file(module: str) -> Path | None:
-    """The file of a module, which need not have been imported yet."""
+    """The file of a module, which need not have been imported yet; None if it has none, or is no module."""
     if module in sys.modules:
         file = getattr(sys.modules[module], "__file__", None)
         return None if file is None else Path(file)
-    parts, folders, spec = module.split("."), None, None
-    for at in range(len(parts)):
-        spec = PathFinder.find_spec(".".join(parts[: at + 1]), folders)
+    folders, spec = None, None
+    for name in _with_packages(module):
+        spec = PathFinder.find_spec(name, folders)
         if spec is None:
             return None
         folders = spec.submodule_search_locations
     return Path(spec.origin) if spec is not None and spec.origin else None
 
 
-class _Source(NamedTuple):
-    """A file of code: the hash of its normalised source, and the names of modules that it may import."""
-
-    sha256: str
-    imports: frozenset[str]
+def _with_packages(module: str) -> list[str]:
+    """a, a.b and a.b.c for the module a.b.c."""
+    return [module.rsplit(".", depth)[0] for depth in range(module.count("."), 0, -1)] + [module]
 
 
-@functools.lru_cache(256)
-def _parsed(contents: bytes, package: str) -> _Source:
+@lru_cache(256)
+def _normalised(contents: bytes, package: str) -> tuple[str, list[str]]:
+    """The hash of a module's source without comments, docstrings and formatting, and the modules that it may import."""
     try:
         tree = ast.parse(contents)
     except (SyntaxError, ValueError):  # an extension module
-        return _Source(hashlib.sha256(contents).hexdigest(), frozenset())
+        return hashlib.sha256(contents).hexdigest(), []
     imports: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            node, clean=False
-        ):
-            del node.body[0]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
         elif isinstance(node, ast.Import):
             imports.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            try:
+            with suppress(ImportError):
                 base = resolve_name("." * node.level + (node.module or ""), package)
-            except ImportError:
-                continue
-            imports.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    packages = {name.rsplit(".", depth)[0] for name in imports for depth in range(1, name.count(".") + 1)}
-    return _Source(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(imports | packages))
+                imports.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    names = {name for each in imports for name in _with_packages(each)}
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), sorted(names)
+
+
+def _version(package: str) -> str | None:
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    return getattr(sys.modules.get(package), "__version__", None)
+
+
+# Values
 
 
 class _Walk:
@@ -222,8 +216,7 @@ class _Walk:
         self.unknown: list[str] = []
         self.modules: set[str] = set()
         self.bindings: Bindings = []
-        self.seen: dict[int, int] = {}
-        self.kept: list[Any] = []  # so that no address is given to another object meanwhile
+        self.seen: dict[int, tuple[int, Any]] = {}  # with the object, so that no other is given its address meanwhile
 
     def say(self, *words: Any) -> None:
         for word in words:
@@ -236,15 +229,10 @@ class _Walk:
             return
         # Constants that are equal may or may not be one object, depending on where the code was loaded from.
         if type(value) not in (tuple, frozenset, types.CodeType):
-            if (number := self.seen.get(id(value))) is not None:
-                self.say("seen", number)
+            if id(value) in self.seen:
+                self.say("seen", self.seen[id(value)][0])
                 return
-            self.seen[id(value)] = len(self.seen)
-            self.kept.append(value)
-        if len(self.seen) == MOST_PARTS:
-            self.unknown.append(f"more than {MOST_PARTS:,} parts of it")
-        if len(self.seen) >= MOST_PARTS:
-            return
+            self.seen[id(value)] = len(self.seen), value
         try:
             self._visit(value)
         except RecursionError:
@@ -262,8 +250,8 @@ class _Walk:
             case dict() if type(value) is dict:
                 self.say("dict", len(value))
                 self.visit_all(part for item in value.items() for part in item)
-            case set() | frozenset():
-                self.say("set", sorted(self._alone(each) for each in value))
+            case set() | frozenset() if all(isinstance(each, PLAIN | tuple) for each in value):
+                self.say("set", sorted(map(repr, value)))
             case np.ndarray() | np.generic() | jax.Array():
                 self._array(value)
             case types.CodeType():
@@ -274,39 +262,22 @@ class _Walk:
                 self._class(value)
             case types.ModuleType():
                 self._module(value.__name__)
-            case types.BuiltinFunctionType() if not isinstance(value.__self__, types.ModuleType | None):
-                self.visit_all(("method", value.__name__, value.__self__))
-            case _ if type(value) in WRAPPERS:
-                self.say(type(value).__name__)
-                self.visit_all(getattr(value, part, None) for part in WRAPPERS[type(value)])
             case _:
                 self._object(value)
 
-    def _alone(self, value: Any) -> str:
-        walk = _Walk()
-        walk.visit(value)
-        self.unknown += walk.unknown
-        return walk.digest.hexdigest()
-
     def _give_up(self, value: Any) -> None:
-        name = getattr(value, "__qualname__", None) or f"a {type(value).__qualname__}"
-        self.say("unknown", _module_of(value), name)
-        self.unknown.append(f"{_module_of(value)}:{name}")
+        name = f"{_module_of(value)}:{getattr(value, '__qualname__', None) or f'a {type(value).__qualname__}'}"
+        self.say("unknown", name)
+        self.unknown.append(name)
 
     def _array(self, value: Any) -> None:
-        if isinstance(value, np.memmap):
-            self.say("file", configuration(value))
-            return
         if isinstance(value, np.ma.MaskedArray):
             self.visit(np.ma.getmaskarray(value))
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             value = jax.random.key_data(value)
-        array = np.asarray(value)
-        self.say("array", array.shape, array.dtype.str, array.dtype.name)
-        if array.dtype.hasobject:
-            self.visit(array.tolist())
-        else:
-            self.digest.update(hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8)).digest())
+        array = value if isinstance(value, np.memmap) else np.asarray(value)
+        self.say("array", str(array.dtype))
+        self.visit(array.tolist() if array.dtype.hasobject else configuration(array))
 
     def _module(self, name: str) -> None:
         """The source of a module, and of all modules of the user's own that it imports."""
@@ -317,22 +288,20 @@ class _Walk:
                 continue
             self.modules.add(name)
             self.say("module", name)
+            if _top(name) in LIBRARIES:
+                continue
             file = _file(name)
-            if (
-                _is_library(name) or file is None
-            ):  # or typed in; or no module: `from module import name` may name either
-                if _top(name) not in LIBRARIES:
-                    self.say(_version(_top(name)))
+            if file is None or _is_library(name):  # or typed in, or no module, as `name` of `from module import name`
+                self.say(_version(_top(name)))
                 continue
             try:
                 contents = file.read_bytes()
             except OSError:
                 self.unknown.append(f"{name}, whose file cannot be read")
                 continue
-            package = name if file.stem == "__init__" else name.rpartition(".")[0]
-            source = _parsed(contents, package)
-            self.say(source.sha256)
-            waiting += sorted(source.imports)
+            sha256, imports = _normalised(contents, name if file.stem == "__init__" else name.rpartition(".")[0])
+            self.say(sha256)
+            waiting += imports
 
     def _function(self, function: types.FunctionType) -> None:
         module = _module_of(function)
@@ -340,12 +309,12 @@ class _Walk:
         self._module(module)
         if _is_library(module):
             if function.__module__ != module or not _is_importable(function):
-                self.visit_all(_held(function))
+                self.visit_all(_parts(function))
             return
         self._code(function.__code__, function.__doc__)
         self.visit_all((function.__defaults__, function.__kwdefaults__, *_closure(function)))
         self.visit_all(part for item in sorted(vars(function).items()) for part in item)
-        self._globals(function)
+        self._globals(function.__globals__, sorted(_names(function.__code__)))
 
     def _code(self, code: types.CodeType, doc: str | None = None) -> None:
         arguments = code.co_argcount + code.co_kwonlyargcount
@@ -353,25 +322,21 @@ class _Walk:
         self.say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_exceptiontable)
         self.visit_all(None if at == 0 and each == doc else each for at, each in enumerate(code.co_consts))
 
-    def _globals(self, function: types.FunctionType) -> None:
-        """The global variables that a function names, what it names of its modules, and the modules that it imports."""
-        scope, names = function.__globals__, sorted(_names(function.__code__))
-        self.unknown += [f"{name}()" for name in names if name in UNSEEN and name not in scope]
+    def _globals(self, scope: Mapping[str, Any], names: list[str]) -> None:
+        """The global variables that a function names, what it names of its modules, and modules that it imports."""
         for name in names:
-            if name not in scope:
-                continue
-            value = self._bound(scope, name)
-            if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
-                for each in names:
-                    if hasattr(value, each):
-                        self._bound(vars(value), each)
-        for name in sorted(_imported(function.__code__, str(scope.get("__package__") or ""))):
-            if _file(name) is not None:
+            if name in scope:
+                value = self._bound(scope, name)
+                if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
+                    self.visit_all(self._bound(vars(value), each) for each in names if hasattr(value, each))
+            elif name in UNSEEN:
+                self.unknown.append(f"{name}()")
+            elif name in sys.modules and not _is_library(name):
                 self._module(name)
 
     def _bound(self, scope: Mapping[str, Any], name: str) -> Any:
         value = scope.get(name)
-        self.bindings.append((scope.get, name, value))
+        self.bindings.append((scope, name, value))
         self.say(name)
         self.visit(value)
         return value
@@ -388,38 +353,36 @@ class _Walk:
             self.visit_all(each for each in (field.default, field.default_factory) if each is not dataclasses.MISSING)
         for name, value in sorted(vars(cls).items()):
             slot = inspect.ismemberdescriptor(value) or inspect.isgetsetdescriptor(value)
-            generated = isinstance(value, types.FunctionType) and value.__code__.co_filename.startswith("<")
+            generated = isinstance(value, types.FunctionType) and value.__code__.co_filename == "<string>"
             noted = name.startswith("__") and not callable(value)  # by Python, dataclasses or pickle
-            if not (slot or noted or name in fields or name == "_abc_impl" or (fields and generated)):
+            if not (slot or noted or generated or name in fields or name == "_abc_impl"):
                 self._bound(vars(cls), name)
 
     def _object(self, value: Any) -> None:
         """An object: its class and what it holds, which is what pickle would keep of it."""
-        kind = type(value)
-        self.say("object", kind.__module__, kind.__qualname__)
+        self.say("object", type(value).__module__, type(value).__qualname__)
         if _is_importable(value) and _is_library(value.__module__):
             self.say(value.__module__, value.__qualname__)
-        elif hasattr(value, "__wrapped__"):  # a function that a library has compiled
-            self.visit_all(_held(value))
+        elif _is_library(type(value).__module__) and any(hasattr(value, name) for name in WRAPPED):
+            self.visit_all(_parts(value))
         else:
             try:
                 reduced = value.__reduce_ex__(2)
             except Exception:  # whatever the object has in its way
                 self._give_up(value)
                 return
-            self.visit(kind)
+            self.visit(type(value))
             parts = reduced if isinstance(reduced, tuple) else (reduced,)
             self.visit_all([list(each) if isinstance(each, Iterator) else each for each in parts])
 
 
-def _held(wrapper: Any) -> Iterator[Any]:
-    """What a library's wrapper of a function holds: the function, and numbers, texts and functions beside it. Other
-    things, such as caches and generated checks, do not alter what it computes."""
-    wrapped = getattr(wrapper, "__wrapped__", None)
-    attributes = dict(getattr(wrapper, "__dict__", {}), __wrapped__=wrapped)
-    for each in (*_closure(wrapper), *(attributes[name] for name in sorted(attributes))):
-        if wrapped is None or _is_simple(each):
-            yield each
+def _parts(wrapper: Any) -> Iterator[Any]:
+    """What a wrapper of a function holds: the function, and numbers, texts and functions beside it. Other things, such
+    as caches and generated checks, do not alter what it computes."""
+    wrapped = [part for name in WRAPPED if (part := getattr(wrapper, name, None)) is not None]
+    beside = [*_closure(wrapper), *(value for _, value in sorted(getattr(wrapper, "__dict__", {}).items()))]
+    yield from wrapped
+    yield from (each for each in beside if not wrapped or _is_simple(each))
 
 
 def _is_simple(value: Any) -> bool:
@@ -430,32 +393,11 @@ def _is_simple(value: Any) -> bool:
 
 def _closure(function: Any) -> Iterator[Any]:
     for cell in getattr(function, "__closure__", None) or ():
-        try:
+        with suppress(ValueError):  # not assigned yet
             yield cell.cell_contents
-        except ValueError:  # not assigned yet
-            yield None
-
-
-def _codes(code: types.CodeType) -> list[types.CodeType]:
-    """The code of a function and of the functions within it."""
-    within = [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return [code, *(deeper for each in within for deeper in _codes(each))]
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The names of globals and attributes in a function."""
-    return {name for each in _codes(code) for name in each.co_names}
-
-
-def _imported(code: types.CodeType, package: str) -> set[str]:
-    """The modules that a function may import."""
-    instructions = [each for part in _codes(code) for each in dis.get_instructions(part)]
-    names = {each.argval for each in instructions if each.opname == "IMPORT_NAME" and each.argval}
-    return names | {f"{package}.{name}" for name in names if package}
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return str(getattr(sys.modules.get(package), "__version__", None))
+    """The names of globals and attributes in a function and in the functions within it."""
+    within = [_names(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return reduce(set.union, within, {*code.co_names})
