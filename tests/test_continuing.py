@@ -305,12 +305,12 @@ def test_a_killed_run_goes_on_as_if_it_had_never_been_killed(tmp_path):
     folder, killed = tmp_path / "folder", None
     killed = start_script(folder, tmp_path / "never.nc", pause=0.3)
     until = time.monotonic() + 60
-    while time.monotonic() < until and len(list(folder.glob("batch-*.npz"))) < 2:
+    while time.monotonic() < until and len(list(folder.glob("batch-*.nc"))) < 2:
         time.sleep(0.02)
     time.sleep(0.4)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert not (tmp_path / "never.nc").exists() and len(list(folder.glob("batch-*.npz"))) >= 2
+    assert not (tmp_path / "never.nc").exists() and len(list(folder.glob("batch-*.nc"))) >= 2
     resumed, whole = start_script(folder, tmp_path / "resumed.nc"), start_script("", tmp_path / "whole.nc")
     heard = [sum(map(int, each.communicate(timeout=120)[0].split())) for each in (resumed, whole)]
     assert 0 < heard[0] < heard[1] == 2 * 3 * 600
@@ -385,11 +385,11 @@ def test_a_damaged_or_foreign_folder_is_named(tmp_path):
         call()
     (tmp_path / "notes.txt").unlink()
     records = call()
-    (batch,) = tmp_path.glob("batch-*.npz")
+    (batch,) = tmp_path.glob("batch-*.nc")
     whole = batch.read_bytes()
     for damaged in (b"", whole[: len(whole) // 2], b"nonsense", whole[:200] + bytes(400) + whole[600:]):
         batch.write_bytes(damaged)
-        with pytest.warns(UserWarning, match=rf"^{re.escape(str(batch))} is damaged: .* and its runs begin again"):
+        with pytest.warns(UserWarning, match=rf"^{re.escape(str(batch))} is damaged, .* and its runs begin again"):
             assert_same_records(call(), records)
     assert len(list((tmp_path / "damaged").iterdir())) == 4 and batch.read_bytes() == whole
     (tmp_path / "call.json").write_text("{")
@@ -421,13 +421,13 @@ class _Kept(Session):
         return []
 
 
-def test_a_flipped_byte_of_a_checkpoint_is_noticed_or_changes_no_number_and_every_swap_is_noticed(tmp_path):
+def test_every_flipped_byte_and_every_swap_of_a_checkpoint_is_noticed(tmp_path):
     saved = Checkpoints(tmp_path, call := {"learners": "some"})
     for number in (0, 1):
         saved.save(number, _Kept(7, weights=np.full(3, number)), done=True)
     saved.restore(1, session := _Kept())
     assert session.step == 7 and session.values["weights"].tolist() == [1, 1, 1]
-    one, other = (tmp_path / f"batch-{number}.npz" for number in (0, 1))
+    one, other = (tmp_path / f"batch-{number}.nc" for number in (0, 1))
     whole, noticed = one.read_bytes(), 0
     flipped = [whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :] for at in range(len(whole))]
     for content in (*flipped, other.read_bytes(), whole[:-1]):
@@ -435,13 +435,12 @@ def test_a_flipped_byte_of_a_checkpoint_is_noticed_or_changes_no_number_and_ever
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             saved.restore(0, session := _Kept())
-        assert len(told) == (not one.exists()) and all("is damaged" in str(each.message) for each in told)
+        assert len(told) == (not one.exists()) and all(str(one) in str(each.message) for each in told)
         assert [*session.values] == ([] if told else ["weights"])
         assert not np.any(session.values.get("weights", 0))
-        assert content in flipped or told
         noticed += len(told)
         shutil.rmtree(tmp_path / "damaged", ignore_errors=True)
-    assert noticed > len(flipped) / 2
+    assert noticed == len(flipped) + 2
     one.write_bytes(whole)
-    with pytest.warns(UserWarning, match="it is of another call or batch"):
+    with pytest.warns(UserWarning, match="is of another call or batch"):
         Checkpoints(tmp_path, call | {"steps": "9"}).restore(0, _Kept())

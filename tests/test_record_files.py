@@ -1,16 +1,18 @@
 """Records on disk: one file that plain xarray opens, of which every bit counts, and nothing else is read."""
 
 import io
+import json
 import os
 import resource
 import zlib
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
-from scipy.io import netcdf_file
 
-from crossprop.record_files import check_replaceable, read_records, write_arrays, write_records
+from crossprop._support.array_files import read_arrays, write_arrays
+from crossprop.record_files import check_replaceable, read_records, write_records
 
 COORDS = {
     "learner": ["größer", "b"],
@@ -75,40 +77,44 @@ def test_every_flipped_bit_and_every_cut_of_records_is_noticed(tmp_path):
     assert len(damaged) > 5000
 
 
-def sealed(content):
+def sealed(index, data=b""):
+    """A file with any index, whose checksum is right."""
+    index = index if isinstance(index, bytes) else json.dumps(index).encode()
+    content = data + index + len(index).to_bytes(8, "big")
     return content + zlib.crc32(content).to_bytes(4, "big")
 
 
-def classic(**variables):
-    """A file of netCDF-3 that something else wrote."""
+def indexed(*array, begin=0, data=bytes(12)):
+    """A file with one array."""
+    return sealed({"begin": begin, "arrays": {"loss": array}, "attributes": {}}, data)
+
+
+def archive():
     with io.BytesIO() as content:
-        file = netcdf_file(content, "w", version=2)
-        for name, values in variables.items():
-            dims = [f"{name}_{axis}" for axis in range(np.ndim(values))]
-            for dim, size in zip(dims, np.shape(values), strict=True):
-                file.createDimension(dim, size)
-            file.createVariable(name, values.dtype, dims)[...] = values
-        file.flush()
+        np.savez(content, header=np.array("{}"))
         return content.getvalue()
 
 
-def overlaid():
-    """A file with two arrays of three numbers that lie in the same place."""
-    content = classic(one=np.zeros(3, np.float32), two=np.ones(3, np.float32))
-    second = len(content) - 12
-    return content[:second].replace(second.to_bytes(8, "big"), (second - 12).to_bytes(8, "big"))
-
-
 HOSTILE = {
-    "another-type": sealed(classic(loss=np.zeros(3, np.int16))),
-    "overlaid": sealed(overlaid()),
+    "another-type": indexed(["step"], [6], "<i2", "int16"),
+    "objects": indexed(["step"], [3], "i1", "object", [0]),
+    "objects-of-numbers": indexed(["step"], [3], ">f4", "object"),
+    "large-items": indexed(["step"], [3], ">f4", "S1000000000"),
+    "fewer": indexed(["step"], [2], ">f4", "float32"),
+    "more": indexed(["step"], [2**40], ">f4", "float32"),
+    "negative": indexed(["step"], [-1], ">f4", "float32", begin=16),
+    "no-number": indexed(["step"], [3.0], ">f4", "float32"),
+    "another-shape": indexed(["bytes"], [9], "i1", "float32", [10**12]),
+    "many-dims": indexed(["step"] * 99, [1] * 98 + [3], ">f4", "float32"),
+    "before-the-file": indexed(["step"], [4], ">f4", "float32", begin=-4),
+    "no-index": sealed({}),
+    "a-list": sealed([]),
+    "nested": sealed(b"[" * 100_000),
+    "digits": sealed(b"9" * 5000),
+    "not-utf-8": sealed(b'{"\xff": 1}'),
     "a-pickle": b"\x80\x04\x95",
+    "an-archive": archive(),
     "empty": b"",
-    "many-dims": sealed(
-        b"CDF\x02" + bytes(12) + bytes(8) + b"\0\0\0\x0b\0\0\0\x01\0\0\0\x01v\0\0\0\x7f\xff\xff\xff" * 9
-    ),
-    "huge": sealed(classic(loss=np.zeros(3, np.float32)).replace(b"\0\0\0\x03", b"\x7f\xff\xff\xff")),
-    "not-utf-8": sealed(classic(loss=np.zeros(3, np.float32)).replace(b"loss", b"\xff\xff\xff\xff")),
 }
 
 
@@ -141,19 +147,31 @@ def test_attributes_of_anything_else_are_refused_by_name(tmp_path, attributes, m
 
 def test_a_sparse_file_of_many_gigabytes_is_not_read(written):
     os.truncate(written, 2**40)
-    with pytest.raises(ValueError, match=rf"{written} is damaged.*: it has 1,099,511,627,776 bytes"):
+    with pytest.raises(ValueError, match=f"{written} is damaged"):
         read_records(written)
 
 
-def test_a_large_file_is_read_in_parts(tmp_path, monkeypatch):
-    records = dataset().isel(step=np.zeros(10_000, int))
-    monkeypatch.setattr("crossprop.record_files.MOST_HEADER", 2000)
-    write_records(tmp_path / "records.nc", records)
-    assert read_records(tmp_path / "records.nc").identical(records)
+def test_a_file_larger_than_memory_is_not_read(tmp_path, monkeypatch):
+    write_records(tmp_path / "records.nc", dataset().isel(step=np.zeros(10_000, int)))
     monkeypatch.setattr("crossprop._support.memory.free_memory", lambda device: 2**16)
     monkeypatch.setattr("crossprop._support.memory.SMALL", 2**16)
     with pytest.raises(ValueError, match=rf"^{tmp_path}/records.nc would take .* MiB of memory"):
         read_records(tmp_path / "records.nc")
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3)])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int32", "int64", "uint32", "uint64", "float16", "bfloat16", "complex128"]
+)
+def test_arrays_of_states_come_back_in_their_types_and_shapes(tmp_path, dtype, shape):
+    values = np.random.default_rng(0).integers(0, 256, (*shape, jnp.dtype(dtype).itemsize), np.uint8)
+    values = (values % 2 if dtype == "bool" else values).view(dtype)[..., 0]
+    write_arrays(tmp_path / "state.nc", {"one": (None, values), "other": (None, values.T)}, {})
+    for name, whole in {"one": values, "other": values.T}.items():
+        found = read_arrays(tmp_path / "state.nc").variables[name][1]
+        assert found.dtype == whole.dtype and found.shape == whole.shape and found.tobytes() == whole.tobytes()
+    with xarray.open_dataset(tmp_path / "state.nc") as plain:
+        assert {*plain.variables} == {"one", "other"}
 
 
 def test_a_folder_in_the_place_of_records_is_named(tmp_path):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop import descriptions, saving
+from crossprop import descriptions
+from crossprop._support.array_files import read_arrays, write_arrays
 from crossprop.configuration import class_name
 from crossprop.learners import LEARNERS
 from own_learners import Replay
@@ -86,9 +87,9 @@ class Schedule:
 def test_only_learners_and_their_parts_are_built_from_a_file(tmp_path, monkeypatch):
     learner, path = Odd(3, Schedule()), tmp_path / "odd"
     cp.save(path, learner, learner.init(jax.random.key(0)))
-    header, _ = saving._read(path)
+    described = json.loads(read_arrays(path).attributes["learner"])
     monkeypatch.setattr(Schedule, "__post_init__", lambda self: pytest.fail("it was built"), raising=False)
-    assert header["learner"]["squash"] == {"type": class_name(Schedule), "rate": 0.5}
+    assert described["squash"] == {"type": class_name(Schedule), "rate": 0.5}
     with pytest.raises(ValueError, match=r"odd cannot be loaded: its class .*:Schedule is not .* given as squash="):
         cp.load(path)
     assert cp.load(path, squash=jnp.tanh)[0] == Odd(3)
@@ -144,37 +145,29 @@ def test_damage_anywhere_in_a_file_is_an_error_that_names_it(tmp_path):
         content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :] for at in places
     ]:
         path.write_bytes(damaged)
-        message = ""
-        try:
-            loaded, state = cp.load(path)
-        except ValueError as problem:
-            message = str(problem)
-        else:  # a byte that says nothing, such as a date
-            assert loaded == learner
-            assert_same_states(state, learner.init(jax.random.key(0)))
-        assert "hurt.cp" in message or not message
+        with pytest.raises(ValueError, match=r"hurt\.cp"):
+            cp.load(path)
 
 
 @pytest.mark.parametrize("change", ["class", "fields", "keys", "shape", "leaf"])
 def test_a_header_that_does_not_fit_is_an_error_that_names_the_file(tmp_path, change):
     learner, path = Replay(NET, 0.1), tmp_path / "odd.cp"
     cp.save(path, learner, learner.init(jax.random.key(0)))
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    header = json.loads(str(arrays["header"]))
+    variables, header = read_arrays(path)
+    described, keys = json.loads(header["learner"]), json.loads(header["keys"])
     match change:
         case "class":
-            header["learner"]["type"] = "builtins:dict"
+            described["type"] = "builtins:dict"
         case "fields":
-            del header["learner"]["network"]
+            del described["network"]
         case "keys":
-            header["keys"] = {"state.key": "dice"}
+            keys = {"state.key": "dice"}
         case "shape":
-            header["learner"]["network"]["inputs"] = 4
+            described["network"]["inputs"] = 4
         case _:
-            del arrays["state.key"]
-    with path.open("wb") as file:
-        np.savez(file, **arrays | {"header": np.array(json.dumps(header))})
+            del variables["state.key"]
+    states = {name: (None, values) for name, (_, values) in variables.items()}
+    write_arrays(path, states, header | {"learner": json.dumps(described), "keys": json.dumps(keys)})
     with pytest.raises(ValueError, match=r"odd\.cp cannot be loaded: "):
         cp.load(path)
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
-
-from crossprop._support.archives import read_arrays, write_arrays
+from crossprop._support.array_files import DamagedFile, read_arrays, write_arrays
 from crossprop._support.files import DAMAGED, PART, check_writable, put_aside, read_json, write_json
 from crossprop._support.locks import locked
 from crossprop._support.warning import warn
@@ -33,31 +31,28 @@ class Checkpoints:
         if not path.exists():
             return
         try:
-            with path.open("rb") as file:
-                snapshot = read_arrays(file)
-            if str(snapshot.pop("batch")) != self._batch(number):
-                raise ValueError("it is of another call or batch")
-            step = int(snapshot.pop("step"))
-        except Exception as problem:  # a damaged archive raises errors of many kinds
+            snapshot, about = read_arrays(path)
+            if about.get("batch") != self._batch(number):
+                raise DamagedFile(f"{path} is of another call or batch")
+        except DamagedFile as problem:
             aside = put_aside(path, self.folder / DAMAGED)
-            warn(f"{path} is damaged: {problem}. It is now {aside}, and its runs begin again")
+            warn(f"{problem}. It is now {aside}, and its runs begin again")
             return
-        session.restore(snapshot, step)
+        session.restore({name: values for name, (_, values) in snapshot.items()}, about["step"])
 
     def save(self, number: int, session: Session, done: bool) -> None:
         """Saves the batch if it is done or was not saved for a while."""
         if not done and time.monotonic() - self.saved[number] < SECONDS:
             return
-        # The batch is the last array: a damaged directory of an archive loses those at its end.
-        named = {"step": np.array(session.step), "batch": np.array(self._batch(number))}
-        write_arrays(self._path(number), session.snapshot() | named)
+        arrays = {name: (None, values) for name, values in session.snapshot().items()}
+        write_arrays(self._path(number), arrays, {"batch": self._batch(number), "step": session.step})
         self.saved[number] = time.monotonic()
 
     def _batch(self, number: int) -> str:
         return f"batch {number} of {self.call}"
 
     def _path(self, number: int) -> Path:
-        return self.folder / f"batch-{number}.npz"
+        return self.folder / f"batch-{number}.nc"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Learners and their states in files: a JSON header and plain arrays in an npz archive, no pickle."""
+"""Learners and their states in files: the learner in JSON and plain arrays, no pickle."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support import checks as check
-from crossprop._support.archives import read_arrays, write_arrays
+from crossprop._support.array_files import DamagedFile, read_arrays, write_arrays
 from crossprop.configuration import configuration
 from crossprop.descriptions import built
 from crossprop.learners import Learner
@@ -26,9 +26,9 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
     check_state(learner, state)
     leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}
     keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
-    header = json.dumps({"schema": SCHEMA, "learner": configuration(learner), "keys": keys})
+    header = {"schema": SCHEMA, "learner": json.dumps(configuration(learner)), "keys": json.dumps(keys)}
     arrays = {name: np.asarray(jax.random.key_data(leaf) if name in keys else leaf) for name, leaf in leaves.items()}
-    write_arrays(path, {"header": np.array(header), **arrays})
+    write_arrays(path, {name: (None, values) for name, values in arrays.items()}, header)
 
 
 def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
@@ -38,34 +38,26 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     networks, optimizers and replacements are built. Anything else is not kept in the file: a learner whose optimizer is
     a function needs it again, `load(path, optimizer=my_function)`.
     """
-    header, arrays = _read(path)
-    if header["schema"] != SCHEMA:
-        raise ValueError(f"{path} has schema {header['schema']}, this version of crossprop reads {SCHEMA}")
+    path = check.path("path", path, "a file written by crossprop.save")
     try:
-        learner = built(header["learner"], functions)
+        variables, header = read_arrays(path)
+    except DamagedFile as problem:
+        raise ValueError(f"path must be a file written by crossprop.save: {problem}") from None
+    if header.get("schema") != SCHEMA:
+        raise ValueError(f"{path} has schema {header.get('schema')}, this version of crossprop reads {SCHEMA}")
+    try:
+        arrays, keys = {name: values for name, (_, values) in variables.items()}, json.loads(header["keys"])
+        learner = built(json.loads(header["learner"]), functions)
         blank = jax.eval_shape(learner.init, jax.random.key(0))
         template = _named_leaves(blank)
         if {*arrays} != {*template}:
             raise ValueError(f"it holds another state than its learner has: {sorted(arrays)}, not {sorted(template)}")
-        leaves = [_restored(arrays[name], header["keys"].get(name), leaf) for name, leaf in template.items()]
+        leaves = [_restored(arrays[name], keys.get(name)) for name in template]
         state = jax.tree.unflatten(jax.tree.structure(blank), leaves)
         check_state(learner, state)
     except Exception as problem:  # a damaged header can make a learner fail in any way
         raise ValueError(f"{path} cannot be loaded: {problem}") from problem
     return learner, state
-
-
-def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    path = check.path("path", path, "a file written by crossprop.save")
-    with path.open("rb") as file:
-        try:
-            arrays = read_arrays(file)
-            header = json.loads(str(arrays.pop("header")))
-            if not isinstance(header["schema"], int) or not isinstance(header.get("learner", {}), dict):
-                raise ValueError("its header is damaged")
-        except Exception as problem:  # a damaged archive raises errors of many kinds
-            raise ValueError(f"path must be a file written by crossprop.save, got {str(path)!r}: {problem}") from None
-    return header, arrays
 
 
 def _named_leaves(state: Any) -> dict[str, Any]:
@@ -77,11 +69,9 @@ def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _restored(array: np.ndarray, impl: str | None, like: Any) -> jax.Array:
+def _restored(array: np.ndarray, impl: str | None) -> jax.Array:
     if impl is not None:
         return jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
-    if array.dtype.kind == "V":  # raw bytes: types that NumPy does not know, such as bfloat16
-        return jnp.asarray(array.view(like.dtype))
     if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
         raise ValueError(f"it holds {array.dtype} numbers: turn JAX's x64 on")
     return jnp.asarray(array)

@@ -1,6 +1,7 @@
 """Where files are kept, and how they are written: completely or not at all."""
 
 import errno
+import gzip
 import hashlib
 import json
 import mmap
@@ -85,12 +86,13 @@ DAMAGED = "damaged"
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, make_folder: bool = True) -> Iterator[Path]:
     """Yields a path to write a file to. It replaces `path` on success and is removed on failure.
 
     The data is on the disk before it gets its name, so a crash leaves either the old or the new contents.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if make_folder:
+        path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}{PART}")
     try:
         yield scratch
@@ -134,6 +136,15 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _digest(contents: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """The contents of a file, decompressed if its name ends in .gz. A ValueError if they are more than `most` bytes."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path.name} holds more than the {most:,} bytes that are expected")
+    return content
 
 
 def to_disk(path: Path) -> None:

@@ -21,8 +21,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import NamedTuple
 
-from crossprop._support.archives import read_file
-from crossprop._support.files import atomic_write, cache_folder
+from crossprop._support.files import atomic_write, cache_folder, read_file
 
 Files = Iterator[tuple[str, bytes]]
 """Names and contents."""

@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from crossprop._support.array_files import HOSTILE, Contents, DamagedFile, read_arrays, write_arrays
 from crossprop.experiments.blocks import Block, BlockResult, StoredBlock, scores_of
 from crossprop.experiments.grid import SCHEMA, identity, value_label
-from crossprop.record_files import Contents, DamagedFile, read_arrays, write_arrays
 from crossprop.running import further_dims
 
 HEADER = {"seed": "seed", "step": "step", "window": "step", "task": "step", "diverged_at": "seed"}
 """What a block has besides its records, with the dim of each."""
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
-HOSTILE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
-"""Errors that JSON of any content raises where a sweep's own is expected."""
 
 
 def file_name(identity: str, seeds: Any) -> str:
@@ -47,6 +45,7 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float, s
         | {name: ((dim,), header[name]) for name, dim in HEADER.items()}
         | {name: ((), value if isinstance(value, str | bool) else float(value)) for name, value in point.items()},
         attributes | {name: result.made_with[name] for name in MADE_WITH},
+        make_folder=False,  # the store can have been moved
     )
 
 

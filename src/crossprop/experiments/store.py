@@ -6,7 +6,6 @@
 - `lock`: held while a sweep writes. The operating system lets go of it when the process ends, however it ends.
 """
 
-import errno
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -17,10 +16,10 @@ from itertools import product
 from pathlib import Path
 from secrets import token_hex
 
+from crossprop._support.array_files import HOSTILE, DamagedFile
 from crossprop._support.files import (
     DAMAGED,
     PART,
-    atomic_write,
     check_writable,
     put_aside,
     read_json,
@@ -34,9 +33,8 @@ from crossprop.arguments import check_count
 from crossprop.descriptions import learner_info
 from crossprop.experiments.blocks import Block, BlockResult, StoredBlock
 from crossprop.experiments.grid import SCHEMA, STREAM, Grid, after
-from crossprop.experiments.netcdf import HOSTILE, file_name, read_block, read_records, write_block
+from crossprop.experiments.netcdf import file_name, read_block, read_records, write_block
 from crossprop.experiments.spec import StoreHeader
-from crossprop.record_files import DamagedFile
 
 MOST_NAMED = 5
 MOVED = "the store was moved or deleted"
@@ -66,10 +64,7 @@ class Folder:
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
         path = self.path / "blocks" / file_name(block.identity, block.seeds)
         with _named_errors(path):
-            if not path.parent.is_dir():  # it would be made again
-                raise FileNotFoundError(errno.ENOENT, MOVED)
-            with atomic_write(path) as scratch:
-                write_block(scratch, block, result, seconds, self.header.store)
+            write_block(path, block, result, seconds, self.header.store)
         self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
 
     def take_up(self, header: StoreHeader) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossprop._support import checks as check
-from crossprop._support.archives import read_file
+from crossprop._support.files import read_file
 from crossprop.experiments.grid import logspace
 from crossprop.experiments.spec import SweepSpec
 from crossprop.registry import import_modules
