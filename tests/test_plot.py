@@ -160,6 +160,8 @@ def test_powers_between_whole_ones_lose_their_labels_where_there_are_many():
     assert thinned(few) == tuple((value, value_text(value)) for value in few)
     assert [label for _, label in thinned(many)] == ["2⁻⁸", "", "2⁻⁷", "", "2⁻⁶", "", "2⁻⁵"]
     assert [place for place, _ in thinned(many)] == many
+    assert [label for _, label in thinned([0.125, 0.25, 1.0])] == ["2⁻³", "2⁻²", "2⁰"], "one form on one axis"
+    assert [label for _, label in thinned([0.25, 0.5, 1.0])] == ["0.25", "0.5", "1"]
 
 
 def test_the_command_draws_and_refuses_what_is_no_store(store, tmp_path, capsys):

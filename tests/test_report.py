@@ -428,9 +428,9 @@ def test_browser_wide(chromium: Any, report: Path) -> None:
         page.wait_for_function(f"document.querySelector('{curves('geoff')}').layout.yaxis.type === 'linear'")
         assert first.locator(LINES).count() == 8, "what is hidden stays hidden"
         first.locator(".legendtoggle").nth(0).dblclick()
-        for place in page.locator(curves("geoff")).all():
-            place.locator(LINES).nth(1).wait_for(state="detached")
-            assert place.locator(LINES).count() == 1
+        alone = """([charts, lines]) => [...document.querySelectorAll(charts)].every(
+            (place) => place.querySelectorAll(lines).length === 1)"""
+        page.wait_for_function(alone, arg=[curves("geoff"), LINES])
         assert page.locator("table.claims tbody tr").count() == len(given["answers"])
         assert page.locator("ul.conclusion li").count() == 2
         assert page.locator(".cloud .scatterlayer .trace").count() == 40

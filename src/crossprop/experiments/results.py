@@ -198,13 +198,14 @@ def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
     return None if reference == name else reference
 
 
-def value_text(value: Any) -> str:
-    """The value of an axis as text: small powers of 2, also by quarters, as such; None as what it stands for."""
+def value_text(value: Any, below: float = 0.2) -> str:
+    """The value of an axis as text: powers of 2 `below` a number, also by quarters, as such; None as what it stands
+    for."""
     if value is None:
         return "as step_size"
     if isinstance(value, tuple):
         return str(value_label(value))
-    if isinstance(value, float) and 0 < value < 0.2:
+    if isinstance(value, float) and 0 < value < below:
         power = round(4 * float(np.log2(value))) / 4
         if np.isclose(value, 2**power, rtol=1e-9, atol=0):
             return "2" + f"{power:g}".translate(RAISED)

@@ -1,5 +1,6 @@
 """The results of a sweep, drawn: as PNG files, and as sections of a page."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -201,9 +202,13 @@ def is_log(values: Sequence[float]) -> bool:
 
 
 def thinned(values: Sequence[float]) -> tuple[tuple[float, str], ...]:
-    """The ticks of an axis. If there are many, those between whole powers of 2 have no label."""
+    """The ticks of an axis: all powers of 2 if one is shown so. If there are many, those between whole ones have no
+    label."""
+    texts = [value_text(value) for value in values]
+    if any(text.startswith("2⁻") for text in texts):
+        texts = [value_text(value, math.inf) for value in values]
     many = len(values) > MOST_TICKS
-    return tuple((value, "" if many and "·" in value_text(value) else value_text(value)) for value in values)
+    return tuple((value, "" if many and "·" in text else text) for value, text in zip(values, texts, strict=True))
 
 
 def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:

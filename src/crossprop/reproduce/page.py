@@ -171,12 +171,12 @@ def _sentences(records: "xarray.Dataset", charts: Sequence[Any]) -> list[str]:
 def _features(experiment: "Experiment") -> Section:
     """One map per representation, and how well labels are separated in each."""
     _, features, drawn = experiment
-    charts = [chart for figure in drawn for chart in figure.charts.values()]
     measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
     estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
     names = map(str, features.representation.values)
     rows = [[name, *(interval(*cell) for cell in cells)] for name, cells in zip(names, estimates, strict=True)]
     caption = "How well labels are separated: mean [95% bootstrap interval of this mean alone, over examples]"
     table = Table(caption, ["Representation", *MEASURES.values()], rows)
-    figures = [Figure.of(chart, linked=FEATURES) for chart in charts]
+    charts = {name: chart for figure in drawn for name, chart in figure.charts.items()}
+    figures = [Figure.of(chart, name, FEATURES) for name, chart in charts.items()]
     return Section(FEATURES, "Features", [Text(MAPS.format(features.sizes["example"])), *figures, table])

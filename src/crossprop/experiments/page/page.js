@@ -30,7 +30,7 @@
     const below = narrow.matches && legend ? 19 * chart.lines.length + 10 : 0;
     return {
       height: (narrow.matches ? 330 : 400) + below, paper_bgcolor: paper, plot_bgcolor: paper, font: { family: "system-ui, sans-serif", size: 12, color: ink },
-      margin: narrow.matches ? { l: 48, r: 10, t: 34, b: 56 + below } : { l: 62, r: legend ? 190 : 14, t: 26, b: 60 },
+      margin: narrow.matches ? { l: 48, r: 10, t: 56, b: 56 + below } : { l: 62, r: legend ? 190 : 14, t: 26, b: 60 },
       hoverlabel: { bgcolor: paper, bordercolor: css("--line"), font: { color: ink, size: 11 } }, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
       modebar: { color: muted, activecolor: ink, bgcolor: "rgba(0,0,0,0)" }, uirevision: "kept",
       legend: {
@@ -119,7 +119,7 @@
       layout: layout(chart, {
         height: 110 + 24 * rows.length, margin: { l: narrow.matches ? 130 : 200, r: 16, t: narrow.matches ? 34 : 8, b: 60 }, showlegend: false,
         font: { family: "system-ui, sans-serif", size: narrow.matches ? 10 : 12, color: css("--ink") },
-        xaxis: axis({ ...chart.y, title: chart.y.title + (quick ? " · quick version" : "") }, { zeroline: false, nticks: narrow.matches ? 5 : 9 }),
+        xaxis: axis({ ...chart.y, title: chart.y.title + (quick && !narrow.matches ? " · quick version" : "") }, { zeroline: false, nticks: narrow.matches ? 5 : 9 }),
         yaxis: axis(chart.x, { type: "category", categoryarray: rows.map((row) => plain(row.name)), range: [rows.length - 0.5, -0.5], showgrid: false, showline: false }),
         shapes: [
           rule("x", 0, { color: css("--muted"), width: 1.5 }),
@@ -177,7 +177,7 @@
       data: points,
       layout: layout(chart, {
         height: 380, margin: { l: 4, r: 4, t: 6, b: 46 }, xaxis: axis(chart.x, bare), yaxis: axis(chart.y, { ...bare, scaleanchor: "x" }),
-        legend: { orientation: "h", x: 0, y: 0, yanchor: "top", font: { size: 11.5 }, itemsizing: "constant" },
+        legend: { orientation: "h", x: 0, y: 0, yanchor: "top", font: { size: 11.5 }, itemsizing: "constant", bgcolor: "rgba(0,0,0,0)" },
       }),
     };
   }
