@@ -13,11 +13,11 @@ from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, 
 from crossprop.arena.tables import mean_cost, mean_rank, short_difference
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, questions, rerun
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
+from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults
 from crossprop.experiments.sweep_page import best_settings
-from crossprop.pages.comparisons import NOTHING, QUICK, table_cell
 from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -65,16 +65,12 @@ def write_arena(
         f"{facts['budget']}. The best setting was then judged on fresh seeds, the same for all. All differences are to "
         f"{reference}, tuned alike."
     )
-    rows = [
-        (str(at), each.question, Cell(each.verdict, _pill(each.verdict)), Cell(lines=each.why.splitlines()))
-        for at, each in enumerate(answers, start=1)
-    ]
     differences = Figure(f"Every learner against tuned {reference}", _forests(results), "stream")
     costs = Figure("Mean error over all streams by the time of a step; left and low is good", {"": _scatter(results)})
     sections = [
         conclusion([NOTHING] if quick else conclusions, differences),
         Section("ranks", "Ranks and differences", [Text(_of_ranks(reference)), _ranks(results)]),
-        Section("answers", "The answers", [Text(ANSWERS), questions(("Question", "Answer", "Why"), rows, "Questions")]),
+        answers_section(answers, ANSWERS, pill=_pill),
         Section("time", "Over time", [Text(TIME), *_over_time(results, sweeps)]),
         Section("cost", "Cost beside error", [costs, *(_errors(results, name, sweeps[name]) for name in streams)]),
         Section("best", "The best settings", [best_settings(sweeps[name], title) for name, title in streams.items()]),

@@ -45,7 +45,9 @@ def described(configuration: Any, but: tuple[str, ...] = ()) -> str:
 
 def _word(value: Any) -> str:
     if isinstance(value, Mapping):
-        return str(value.get("name", ""))
+        return str(value.get("name", value.get("function", "")))
+    if isinstance(value, list | tuple):
+        return " and ".join(map(_word, value)) or "none"
     if isinstance(value, bool):
         return "on" if value else "off"
     if value is None:

@@ -211,6 +211,14 @@ def conclusions(answers: Sequence[Answer], what: str, leads: Leads, own: Sequenc
     ]
 
 
+def common_verdict(findings: Sequence[Finding]) -> str:
+    """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
+    verdicts = {each.verdict for each in findings}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return "it depends" if "yes" in verdicts else "no"
+
+
 def claims_json(answers: Iterable[Answer]) -> list[dict[str, Any]]:
     """The answers on claims in JSON's types; numbers that are not finite become null."""
     finite = lambda value: value if math.isfinite(value) else None

@@ -11,7 +11,7 @@ import numpy as np
 from crossprop import records as schema
 from crossprop.descriptions import backprop_at, learner_info
 from crossprop.experiments.blocks import StoredBlock
-from crossprop.experiments.charts import band
+from crossprop.experiments.charts import Chart, band, curves
 from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, build, value_label
@@ -141,6 +141,11 @@ class SweepResults:
             settings = [(each.choice.point, each.grid) for each in self.learners.values()]
             records = [labelled_at(point, grid, self.record_every, self.blocks) for point, grid in settings]
         return _joined(records).assign_coords(schema.info_coordinates(self.infos))
+
+    @cached_property
+    def learning_curves(self) -> list[Chart]:
+        """The curves of the best settings."""
+        return curves(self.best)
 
     @property
     def infos(self) -> dict[str, LearnerInfo]:

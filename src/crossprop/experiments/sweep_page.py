@@ -14,7 +14,7 @@ from crossprop._support.extras import require
 from crossprop._support.files import check_writable
 from crossprop._support.formats import interval, upper_first
 from crossprop.experiments import figures
-from crossprop.experiments.charts import Axis, Chart, Line, Ring, curves, headline, score_limits
+from crossprop.experiments.charts import Axis, Chart, Line, Ring, headline, score_limits
 from crossprop.experiments.looks import SHADES, Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
 from crossprop.experiments.results import SweepResults, TunedLearner, value_text
@@ -49,7 +49,7 @@ def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
 
 def draw(sweep: SweepResults, folder: Path) -> list[Path]:
     """Draws learning curves, sensitivity along an axis and along `eta`, and maps of two axes, as PNG files."""
-    best = curves(sweep.best)
+    best = sweep.learning_curves
     title = f"The best settings, {_fresh(sweep)}seeds: mean{' and ' * bool(best[0].band)}{best[0].band}"
     written = figures.save(best, folder / "learning-curves.png", title)
     band = sensitivity(sweep)[0].band if sensitivity(sweep) else ""
@@ -71,7 +71,7 @@ def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: s
     about = facts(sweep)
     top = []
     if len(sweep.learners) <= FEW:
-        chart = headline(curves(sweep.best)[0], {name: swept.setting() for name, swept in sweep.learners.items()})
+        chart = headline(sweep.learning_curves[0], {name: swept.setting() for name, swept in sweep.learners.items()})
         top.append(Figure.of(chart, f"The best settings, on {_seeds(sweep)}: {chart.title}"))
     sections = [
         conclusion(conclusions(sweep), *top),
@@ -134,7 +134,11 @@ def sweep_sections(sweep: SweepResults) -> list[Section]:
         sections.append(Section("maps", "Two axes at a time", [text, figure]))
     for group, names in groups(sweep).items():
         text = Text(f"The best settings, on {_seeds(sweep)}. Click a learner in a legend to hide it.")
-        charts = [Figure.of(chart, linked=f"curves-{group}") for chart in curves(sweep.best.sel(learner=names))]
+        shown = [
+            replace(chart, lines=tuple(line for line in chart.lines if line.name in names))
+            for chart in sweep.learning_curves
+        ]
+        charts = [Figure.of(chart, linked=f"curves-{group}") for chart in shown]
         title = f"Learning curves{': ' * bool(group)}{group}"
         sections.append(Section(f"curves-{group}", title, [text, *charts]))
     return sections
@@ -150,10 +154,9 @@ def groups(sweep: SweepResults) -> dict[str, list[str]]:
 
 def sensitivity(sweep: SweepResults) -> list[Chart]:
     """A line for every learner along its first axis, one chart for each group."""
-    charts = []
+    charts, look_of = [], looks(sweep.infos)
     for group, names in groups(sweep).items():
         shown = {name: sweep.learners[name] for name in names if sweep.learners[name].axes}
-        look_of = looks({name: sweep.learners[name].info for name in names})
         lines = [_line(name, look_of[name], swept, swept.axes[:1], ()) for name, swept in shown.items()]
         if lines:
             axis = next(iter(shown.values())).axes[0]

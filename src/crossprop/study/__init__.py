@@ -20,12 +20,11 @@ from crossprop.costs import Cost, kept_costs
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.experiment import MAIN, Comparison, Experiment, read_experiment
 from crossprop.experiments.findings import compare
-from crossprop.experiments.questions import Answer
+from crossprop.experiments.questions import Answer, common_verdict
 from crossprop.experiments.results import SweepResults
 from crossprop.experiments.runner import Written, carry_out, check_flags, size_of
 from crossprop.experiments.sweep_page import draw
 from crossprop.experiments.words import sentence_list
-from crossprop.pages.comparisons import common_verdict
 from crossprop.progress import Say
 from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, Result, answers, best_of, rows_of

@@ -9,10 +9,9 @@ import numpy as np
 from crossprop._support.formats import listed, upper_first
 from crossprop.costs import Cost
 from crossprop.experiments.findings import Finding, compare
-from crossprop.experiments.questions import Answer
+from crossprop.experiments.questions import Answer, common_verdict
 from crossprop.experiments.results import SweepResults, TunedLearner
 from crossprop.experiments.words import sentence_list
-from crossprop.pages.comparisons import common_verdict
 from crossprop.records import PHASES, LearnerInfo
 from crossprop.statistics import Estimate, finite_mean_interval
 

@@ -14,9 +14,9 @@ from crossprop.experiments import figures
 from crossprop.experiments.charts import Axis, Chart, Line, Ring, over_examples
 from crossprop.experiments.facts import machine
 from crossprop.experiments.looks import Look, look, looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, questions, rerun, write_table
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, rerun, write_table
+from crossprop.experiments.page.answers import QUICK, answers_section
 from crossprop.experiments.questions import Answer, write_answers
-from crossprop.pages.comparisons import PILLS, QUICK
 from crossprop.progress import Say
 from crossprop.statistics import Estimate
 from crossprop.study.answers import BACKPROP
@@ -79,15 +79,11 @@ def write_credit(
     quick: bool,
 ) -> None:
     """Writes the page of the study to `path`, one self-contained file."""
-    answered = [
-        (str(at), each.question, Cell(each.verdict, PILLS[each.verdict]), Cell(lines=[each.why]))
-        for at, each in enumerate(answers, start=1)
-    ]
     sizes = [[each.setting, *(minus_signs(f"{getattr(each, name):.2f}") for name in TERMS)] for each in terms]
     parts = Table("Sizes and cosines of the parts", ["Setting", *TERMS.values()], sizes)
     cosines = Figure("Cosine of every rule's direction; rings: with the memory part", cosine_charts(rows), "setting")
     sections = [
-        Section("answers", "The answers", [questions(("Question", "Answer", "Why"), answered, "Questions"), cosines]),
+        answers_section(answers, "", cosines),
         Section("terms", "The parts of the meta-gradient", [Text(OF_TERMS), parts]),
         *(_section(name, each, rows) for name, each in found.items()),
         rerun(command, facts, "What was run, and on what", same=False),

@@ -8,10 +8,10 @@ from crossprop.costs import Cost
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, forest
 from crossprop.experiments.looks import LOOKS, look
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, questions, rerun
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
+from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings, sweep_sections, write_sweep_page
-from crossprop.pages.comparisons import NOTHING, PILLS, QUICK, table_cell
 from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, FROZEN, Result, Row, conclusions
 
@@ -42,13 +42,9 @@ def write_study(
     charts = {phase: chart for phase, chart in differences(first.rows, first.sweep.measure).items() if chart.lines}
     words = f"Every rule against tuned {BACKPROP} with the same optimizer: {first.sweep.measure}"
     forests = [Figure(words, charts, "phase of the run")] if charts else []
-    rows = [
-        (str(at), each.question, Cell(each.verdict, PILLS[each.verdict]), Cell(lines=[each.why]))
-        for at, each in enumerate(answers, start=1)
-    ]
     sections = [
         conclusion([NOTHING] if quick else conclusions(columns, answers), *forests),
-        Section("answers", "The answers", [Text(ANSWERS), questions(("Question", "Answer", "Why"), rows, "Questions")]),
+        answers_section(answers, ANSWERS),
         *(_column(name, column, {} if at else costs) for at, (name, column) in enumerate(columns.items())),
         *sweep_sections(first.sweep),
         rerun(command, facts, "What was run, and on what"),
