@@ -160,7 +160,7 @@ def test_idbd_tracks_far_better_than_the_best_constant_step_size():
     """With the sign of the meta-gradient turned around, the step sizes of useful inputs shrink, and it is far worse."""
     net = cp.Network(20, hidden=())
     learners = {f"lms {size}": cp.Backprop(net, size) for size in (0.02, 0.03, 0.04, 0.05)}
-    learners["idbd"] = cp.Backprop(net, 0.05, cp.optimizers.idbd(0.01))
+    learners["idbd"] = cp.Backprop(net, 0.05, optimizer=cp.optimizers.idbd(0.01))
     records = cp.run(learners, cp.Tracking(steps=15_000), seeds=1, record_every=5_000)
     *lms, idbd = records.loss.isel(seed=0, step=-1).values
     assert idbd < 0.6 * min(lms)
@@ -196,7 +196,7 @@ def test_parts_of_the_parameters_can_have_step_sizes_of_their_own():
 
 
 def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
-    learner = cp.Backprop(cp.Network(2, 3), 0.1, cp.optimizers.idbd(0.5))
+    learner = cp.Backprop(cp.Network(2, 3), 0.1, optimizer=cp.optimizers.idbd(0.5))
     assert 0.5 in jax.tree.leaves(learner)
     other = cp.Backprop(cp.Network(2, 3), 0.1, optimizer="idbd")
     assert jax.tree.structure(learner) == jax.tree.structure(other) and other.optimizer == cp.optimizers.idbd()
@@ -233,7 +233,7 @@ def test_a_sweep_over_a_hyperparameter_of_an_optimizer_gives_the_runs_of_its_val
     assert records.attrs["learners"] and records.optimizer.item() == "idbd"
     bounded = "bounded" in learners
     for value in (0.01, 1):
-        learner = cp.Backprop(cp.Network(20, 3), 5e-4, cp.optimizers.idbd(value, bounded=bounded))
+        learner = cp.Backprop(cp.Network(20, 3), 5e-4, optimizer=cp.optimizers.idbd(value, bounded=bounded))
         alone = cp.run(learner, cp.Geoff(examples=20), seeds=1)
         np.testing.assert_array_equal(alone.loss[0], records.loss.sel({"optimizer.meta_step_size": value}))
     again = cp.sweep(spec.learners, spec.stream, spec.over, spec.seeds, store=tmp_path / "store")["backprop"]

@@ -33,8 +33,8 @@ def find_class(name: Any) -> Any:
         found: Any = reduce(attribute, path.split("."), sys.modules.get(module))
         if _is_part(found) and class_name(found) == name:
             return found
-    builders = (*LEARNERS.values(), *REPLACEMENTS.values())
-    classes = (*(build.func for build in builders), *NETWORK_OPTIMIZERS.values(), Network)
+    builders = (*LEARNERS.values(), *NETWORK_OPTIMIZERS.values(), *REPLACEMENTS.values())
+    classes = (*(build.func for build in builders), Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
 
@@ -90,7 +90,7 @@ def _name(part: Any) -> str:
     """The name that a class is registered by; otherwise that of the class or function itself."""
     if isinstance(part, Mapping):
         part = part.get("type") or part["function"]
-    registered = LEARNERS.classes | NETWORK_OPTIMIZERS | REPLACEMENTS.classes
+    registered = LEARNERS.classes | NETWORK_OPTIMIZERS.classes | REPLACEMENTS.classes
     names = {class_name(cls): name for name, cls in reversed(registered.items())}
     return NONE if part is None else names.get(part) or re.split("[:.]", str(part))[-1]
 

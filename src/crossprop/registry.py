@@ -90,6 +90,22 @@ class Registry(MutableMapping[str, "partial[T]"]):
         assert build is not None
         return build
 
+    def made(self, argument: str, value: str | Mapping[str, Any]) -> T:
+        """What a name stands for, with its defaults, or a table of a `name` and arguments."""
+        table = {"name": value} if isinstance(value, str) else value
+        name, own = table.get("name"), {key: each for key, each in table.items() if key != "name"}
+        build = self.find(argument, name)
+        known = arguments_of(build)
+        for key in own:
+            if known == []:
+                raise ValueError(f"{argument} {name!r} has no hyperparameters, got {key!r}")
+            if known is not None:
+                check.choice(f"a hyperparameter of {argument} {name!r}", key, known)
+        try:
+            return build(**own)
+        except (ValueError, TypeError) as problem:
+            raise type(problem)(f"{argument} {name!r}: {problem}") from None
+
     def _load_all(self) -> None:
         for name in [*self._entry_points]:
             point = self._entry_points.pop(name)

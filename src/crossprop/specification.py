@@ -50,8 +50,11 @@ def build(table: Mapping[str, Any], flags: Mapping[str, Any] | None = None) -> E
     stream = build_stream(table.get("stream"))
     network = build_network(table.get("network", {}), stream)
     named = learner_tables(table.get("learners"))
-    builders = {name: _builder(name, own) for name, own in named.items()}
-    given = _shared_out(flags or {}, builders)
+    builders = {name: builder_of(name, own) for name, own in named.items()}
+    given: dict[str, dict[str, Any]] = {name: {} for name in named}
+    for flag, value in (flags or {}).items():
+        for name in takers(flag, builders):
+            given[name][flag.rpartition(":")[2]] = value
     learners = {name: build_learner(name, own, network, given[name]) for name, own in named.items()}
     return Experiment(learners, stream)
 
@@ -106,27 +109,23 @@ def _one_for_each(part: str, learners: dict[str, Any]) -> dict[str, Any]:
     return tables
 
 
-def _builder(name: str, values: Any) -> partial[Learner]:
+def builder_of(name: str, values: Any) -> partial[Learner]:
     """The registered learner named `rule`, which defaults to `name`."""
     table = as_table(f"learners.{name}", values)
     return LEARNERS.find(f"the rule of learners.{name}" if "rule" in table else "learners", table.get("rule", name))
 
 
-def _shared_out(flags: Mapping[str, Any], builders: Mapping[str, partial[Learner]]) -> dict[str, dict[str, Any]]:
-    """The flags of each learner: those that it has, and that its name does not fix."""
-    given: dict[str, dict[str, Any]] = {name: {} for name in builders}
-    for flag, value in flags.items():
-        only, _, argument = flag.rpartition(":")
-        if only:
-            check.choice("a learner with a setting of its own", only, builders)
-        reasons = {name: _why_not(argument, name, builders[name]) for name in ([only] if only else builders)}
-        takers = [name for name, reason in reasons.items() if reason is None]
-        if not takers:
-            written = f"--{argument.replace('_', '-')}" if argument in LEARNER_FLAGS else f"--set {flag}"
-            raise ValueError(f"{written}: {'; '.join(filter(None, reasons.values()))}")
-        for name in takers:
-            given[name][argument] = value
-    return given
+def takers(flag: str, builders: Mapping[str, partial[Learner]]) -> list[str]:
+    """The learners that a flag is for: those that have the argument, and whose name does not fix it."""
+    only, _, argument = flag.rpartition(":")
+    if only:
+        check.choice("a learner with a setting of its own", only, builders)
+    reasons = {name: _why_not(argument, name, builders[name]) for name in ([only] if only else builders)}
+    found = [name for name, reason in reasons.items() if reason is None]
+    if not found:
+        written = f"--{argument.replace('_', '-')}" if argument in LEARNER_FLAGS else f"--set {flag}"
+        raise ValueError(f"{written}: {'; '.join(filter(None, reasons.values()))}")
+    return found
 
 
 def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
@@ -141,7 +140,7 @@ def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
 
 def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, Any]) -> Learner:
     """A registered learner: the one named `rule`, which defaults to `name`. `step_size` is 5e-4 unless it is given."""
-    builder, table = _builder(name, values), as_table(f"learners.{name}", values)
+    builder, table = builder_of(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
     accepted = arguments_of(builder)
     further = None if accepted is None else accepted[1:]

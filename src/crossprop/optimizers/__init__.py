@@ -5,6 +5,7 @@ from crossprop.optimizers.base import OPTIMIZERS as OPTIMIZERS
 from crossprop.optimizers.base import NetworkOptimizer as NetworkOptimizer
 from crossprop.optimizers.base import Optimizer as Optimizer
 from crossprop.optimizers.base import optimizer_field as optimizer_field
+from crossprop.optimizers.base import optimizer_names as optimizer_names
 from crossprop.optimizers.bounded import clip_weights as clip_weights
 from crossprop.optimizers.bounded import l2_init as l2_init
 from crossprop.optimizers.bounded import obgd as obgd
@@ -17,4 +18,3 @@ from crossprop.optimizers.step_sizes import smd as smd
 NETWORK_OPTIMIZERS.update(
     {each.__name__: each for each in (idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd)}
 )
-NAMES = (*OPTIMIZERS, *NETWORK_OPTIMIZERS)

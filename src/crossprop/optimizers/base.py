@@ -3,7 +3,6 @@ network."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +12,7 @@ import optax
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import Checked, Function, Name, unwrapped
+from crossprop.registry import Registry
 
 MOMENTUM = 0.9
 
@@ -56,8 +56,15 @@ class NetworkOptimizer(Checked):
 
 Optimizer = str | Callable[[Any], optax.GradientTransformation] | NetworkOptimizer
 
-NETWORK_OPTIMIZERS: dict[str, type[NetworkOptimizer]] = {}
-"""Optimizers by name, for the command line and TOML files; `crossprop.optimizers` fills it."""
+NETWORK_OPTIMIZERS: Registry[NetworkOptimizer] = Registry("crossprop.optimizers", {})
+"""Optimizers by name, for `optimizer="idbd"`, flags and TOML files. `crossprop.optimizers` fills it; register
+one with `NETWORK_OPTIMIZERS["my-optimizer"] = MyOptimizer`, or in a package by an entry point of the group
+`crossprop.optimizers`."""
+
+
+def optimizer_names() -> tuple[str, ...]:
+    """The names that a learner's `optimizer` can have."""
+    return (*OPTIMIZERS, *NETWORK_OPTIMIZERS)
 
 
 # The optimizer as a field of a learner, or of another optimizer.
@@ -81,25 +88,19 @@ def as_optimizer(optimizer: Any, argument: str = "optimizer") -> Any:
 
 
 def _from_table(table: Mapping[str, Any], argument: str) -> Any:
-    name, values = table.get("name"), {key: value for key, value in table.items() if key != "name"}
-    check.choice(f"the name of {argument}", name, [*OPTIMIZERS, *NETWORK_OPTIMIZERS])
-    if name in OPTIMIZERS:
-        if values:
-            raise ValueError(f"{argument} {name!r} has no hyperparameters, got {check.shown(values)}")
-        return Name(name)
-    build = NETWORK_OPTIMIZERS[str(name)]
-    for key in values:
-        check.choice(f"a hyperparameter of {argument} {name!r}", key, [each.name for each in fields(build)])
-    try:
-        return build(**values)
-    except (ValueError, TypeError) as problem:
-        raise type(problem)(f"{argument} {name!r}: {problem}") from None
+    name, *further = table.get("name"), *(key for key in table if key != "name")
+    check.choice(f"the name of {argument}", name, optimizer_names())
+    if name not in OPTIMIZERS:
+        return NETWORK_OPTIMIZERS.made(argument, table)
+    if further:
+        raise ValueError(f"{argument} {name!r} has no hyperparameters, got {further[0]!r}")
+    return Name(name)
 
 
 def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:
     """A ValueError or TypeError unless a learner can have this optimizer."""
     if isinstance(optimizer, str):
-        check.choice(argument, optimizer, [*OPTIMIZERS, *NETWORK_OPTIMIZERS])
+        check.choice(argument, optimizer, optimizer_names())
     elif isinstance(optimizer, NetworkOptimizer):
         for each in optimizer.needs:
             check.choice(f"what {type(optimizer).__name__} needs", each, EXTRA_ARGUMENTS)

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 
 from crossprop._support import checks as check
-from crossprop.registry import Registry, arguments_of
+from crossprop.registry import Registry
 from crossprop.replacements.base import Choice as Choice
 from crossprop.replacements.base import Replacement as Replacement
 from crossprop.replacements.base import Watched as Watched
@@ -49,18 +49,9 @@ def as_replacement(value: Any) -> Any:
     if not isinstance(value, str | Mapping):
         return value
     table = {"name": value} if isinstance(value, str) else value
-    name: Any = table.get("name")
-    own = {key: each for key, each in table.items() if key != "name"}
-    check.choice("replacement", name, replacement_names())
-    known = [] if name == NONE else arguments_of(REPLACEMENTS[name])
-    for key in own:
-        if known == []:
-            raise ValueError(f"replacement {name!r} has no hyperparameters, got {key!r}")
-        if known is not None:
-            check.choice(f"a hyperparameter of replacement {name!r}", key, known)
-    if name == NONE:
-        return None
-    try:
-        return REPLACEMENTS[name](**own)
-    except (ValueError, TypeError) as problem:
-        raise type(problem)(f"replacement {name!r}: {problem}") from None
+    check.choice("replacement", table.get("name"), replacement_names())
+    if table["name"] != NONE:
+        return REPLACEMENTS.made("replacement", table)
+    if further := [key for key in table if key != "name"]:
+        raise ValueError(f"replacement 'none' has no hyperparameters, got {further[0]!r}")
+    return None
