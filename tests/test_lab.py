@@ -555,7 +555,7 @@ def test_server_ends_although_a_page_listens():
 def test_server_ends_although_something_is_compiled(monkeypatch):
     compiling, done = threading.Event(), threading.Event()
     monkeypatch.setattr(live, "SECONDS_TO_END", 0.1)
-    monkeypatch.setattr(live, "make_room", lambda: (compiling.set(), done.wait(60)))
+    monkeypatch.setattr("crossprop.execution.make_room", lambda: (compiling.set(), done.wait(60)))
     try:
         with serving() as client:
             connection, answer = client.open("runs", {"page": "one", "setting": SMALL})

@@ -13,7 +13,7 @@ from crossprop.engines import one_function
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Rows
-from crossprop.engines.scan import loop_for
+from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.session import plain_numbers
 from crossprop.learners.base import Credit, Shapes
 from crossprop.replacements.base import first, least
@@ -122,7 +122,7 @@ def test_least_and_first_are_argmin_and_argmax(size):
 def test_a_step_of_a_deep_network_changes_its_weights_in_place():
     """The weights above the first move after errors have gone down through them: XLA would copy them otherwise."""
     learner = cp.Foresight(cp.Network(4, (6, 5), 2), 1e-3)
-    loop = loop_for(learner, whole=True)
+    loop = ExampleLoop(whole=True)
     work = loop.enter(learner, learner.init(jax.random.key(0)))
     window, fold = Window({"loss": jnp.zeros(())}, jnp.int32(0)), Fold("squared", of_examples("squared"))
     rows = Rows(jnp.zeros((8, 4)), jnp.zeros((8, 2)), 0, 8, 0)

@@ -348,3 +348,20 @@ def test_importing_crossprop_brings_nothing_heavy_along():
     script = "import sys, jax, equinox, optax; before = set(sys.modules)\n" + script
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == ""
+
+
+def test_the_first_call_in_a_process_compiles_few_programs():
+    """Each costs a tenth of a second or more, also where a cache on disk has it."""
+    script = """
+import jax
+import crossprop as cp
+compiled = []
+event = "/jax/core/compile/backend_compile_duration"
+jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: name == event and compiled.append(name))
+net = cp.Network(inputs=20, hidden=50)
+learners = {"crossprop": cp.Crossprop(net, 5e-4), "backprop": cp.Backprop(net, 5e-4)}
+cp.run(learners, cp.Geoff(tasks="A", examples=100), seeds=2, progress=False)
+print(len(compiled))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 8

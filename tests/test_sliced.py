@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 def by_programs(runs):
     """Runs as on a GPU, in the interpreter, four side by side, each with one program."""
     batch = Batch(runs, RunOptions(10))
-    return finish(LoopSession(SlicedLoop(10, 1, interpret=True), batch, width=4, fixed_turns=True), batch.steps)
+    return finish(LoopSession(SlicedLoop(10, 1, interpret=True), batch, width=4, fixed_turns=True), batch.stop)
 
 
 @pytest.fixture

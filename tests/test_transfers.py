@@ -11,7 +11,7 @@ from crossprop._support import transfers
 from crossprop._support.transfers import sent
 from crossprop.engines.feed import Tables, batch_feed, open_sources
 from crossprop.engines.protocol import Batch, Run, RunOptions
-from crossprop.engines.scan import loop_for
+from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import LoopSession
 
 
@@ -104,7 +104,7 @@ def test_examples_of_a_run_that_fills_a_device_alone_have_arrived(waited_for):
     """On a CPU they are read where they are."""
     learner, stream = cp.Backprop(cp.Network(3, 2), 0.1), cp.Arrays(np.ones((20, 3)), np.ones(20))
     batch = Batch([Run(learner, stream, 0)], RunOptions(10))
-    session = LoopSession(loop_for(learner), batch, width=1)
+    session = LoopSession(ExampleLoop(), batch, width=1)
     assert all(isinstance(each, np.ndarray) for each in session.examples(20))
     session.platform = "gpu"
     assert all(isinstance(each, jax.Array) for each in session.examples(20)) and (20, 3) in waited_for

@@ -252,7 +252,7 @@ def lower_for_cuda() -> tuple[list[str], list[str]]:
 
     def shape(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array):
-            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
         return leaf
 
     def zeros(leaf: Any) -> jax.Array:

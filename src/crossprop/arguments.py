@@ -77,7 +77,7 @@ def _check_field(what: str, value: Any) -> None:
 
 def _check_methods(which: str, learner: Learner) -> None:
     """One's own `update` returns a state like `init`'s and an `Outcome`, and one's own `weights` arrays by name."""
-    what, state = f"{which}.update", jax.eval_shape(learner.init, jax.random.key(0))
+    what, state = f"{which}.update", jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.network.outputs))
     found = jax.eval_shape(learner.update, state, x, y)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
@@ -215,7 +215,7 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
 def _drifts(structure: Any, dtype: np.dtype) -> int:
     """How many weights of a learner have a drift to record."""
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    return len(jax.eval_shape(learner.weights, jax.eval_shape(learner.init, jax.random.key(0))))
+    return len(jax.eval_shape(learner.weights, jax.eval_shape(lambda: learner.init(jax.random.key(0)))))
 
 
 def checked_variables(probes: Any, metrics: Any, learners: dict[str, Learner]) -> tuple[Variable, ...]:
@@ -283,7 +283,7 @@ def _check_real(what: str, found: Any) -> None:
 def _probed(probe: Probe, structure: Any, shapes: tuple[tuple[int, ...], ...], dtype: np.dtype) -> Any:
     """What a probe gives for a learner of this structure. A sweep asks again for every grid that grows."""
     learner = jax.tree.unflatten(structure, [np.ones(shape, dtype) if shape else 1.0 for shape in shapes])
-    state = jax.eval_shape(learner.init, jax.random.key(0))
+    state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     return jax.eval_shape(probe, state, state)
 
 

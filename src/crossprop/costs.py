@@ -77,4 +77,4 @@ def kept_costs(
 
 def numbers_in_state(learner: Learner) -> int:
     """How many numbers a learner keeps."""
-    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(learner.init, jax.random.key(0))))
+    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda: learner.init(jax.random.key(0)))))

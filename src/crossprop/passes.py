@@ -14,7 +14,7 @@ from crossprop._support import forks
 from crossprop._support.programs import make_room, program
 from crossprop._support.transfers import arrived, this_device
 from crossprop.engines.protocol import Rows
-from crossprop.engines.scan import loop_for
+from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import compiler_options
 from crossprop.learners.base import Learner, Outcome
 from crossprop.learners.calling import check_leaves, check_state, one_hot
@@ -90,7 +90,7 @@ def _compiled_pass(platform: str) -> Any:
 
 def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, Outcome]:
     check_state(learner, state)
-    loop: Any = loop_for(learner, whole=whole)
+    loop = ExampleLoop(whole=whole)
     outcomes = Outcome(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
     rows = Rows(x, y, jnp.zeros((), int), count, 0)
     work, outcomes = loop.advance(learner, loop.enter(learner, state), outcomes, rows, _Every)

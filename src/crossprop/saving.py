@@ -48,7 +48,7 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     try:
         arrays, keys = {name: values for name, (_, values) in variables.items()}, json.loads(header["keys"])
         learner = built(json.loads(header["learner"]), functions)
-        blank = jax.eval_shape(learner.init, jax.random.key(0))
+        blank = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
         template = _named_leaves(blank)
         if {*arrays} != {*template}:
             raise ValueError(f"it holds another state than its learner has: {sorted(arrays)}, not {sorted(template)}")

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crossprop._support import xla
+
 ROWS_COMPARED = 256
 SECONDS_BETWEEN_LOOKS = (0.01, 0.1, 1.0)
 """How long to wait for a table that is not there yet."""
@@ -27,8 +29,8 @@ def arrived(arrays: Any) -> Any:
 
 def this_device() -> Any:
     """The device that JAX uses here: `jax.default_device`, if it is set."""
-    [device] = jnp.zeros(0).devices()
-    return device
+    chosen = xla.setting("jax_default_device")
+    return chosen if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)[0]
 
 
 class SentTable:

@@ -128,10 +128,12 @@ class Dealt:
         if self.rows_of == 1:
             changed, x, y = self.programs.one(self.places[0], count)
             self.places = [eqx.combine(changed, self.places[0])]
-            return x, y
-        shared, places = self.stacked or self._stacked()
-        changed, x, y = self.programs.several(np.arange(self.rows_of), places, shared, count)
-        self.stacked = shared, eqx.combine(changed, places)
+        else:
+            shared, places = self.stacked or self._stacked()
+            changed, x, y = self.programs.several(np.arange(self.rows_of), places, shared, count)
+            self.stacked = shared, eqx.combine(changed, places)
+        row = lambda values: jax.ShapeDtypeStruct(values.shape[1:], values.dtype)
+        check_dealt(self.stream, row(x), row(y), count)
         return x, y
 
     def _skip(self, count: int) -> None:
@@ -146,6 +148,7 @@ class Dealt:
 
     def _deal_on_host(self, at: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         self.places[at], x, y = _dealt(self.stream, self.places[at], count)
+        check_dealt(self.stream, x, y, count)
         x, y = (np.asarray(values, float_type()) for values in (x, y))
         check.finite("the stream's x", x, self.step - count)
         check.finite("the stream's y", y, self.step - count)
@@ -343,9 +346,13 @@ def _dealt(stream: Stream, place: Any, count: int) -> tuple[Any, Any, Any]:
     dealt = stream.deal(place, count)
     if not isinstance(dealt, tuple) or len(dealt) != 3:
         raise TypeError(f"the stream's deal must return (place, x, y), got {dealt!r}")
-    for name, values, size in (("x", dealt[1], stream.inputs), ("y", dealt[2], stream.outputs)):
-        check.shape(f"the stream's {name}", values, (count, size))
     return dealt
+
+
+def check_dealt(stream: Stream, x: Any, y: Any, count: int) -> None:
+    """What a stream deals has the shapes that it says."""
+    for name, values, size in (("x", x, stream.inputs), ("y", y, stream.outputs)):
+        check.shape(f"the stream's {name}", values, (count, size))
 
 
 # Feeds.

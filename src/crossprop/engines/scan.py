@@ -15,7 +15,7 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.engines.session import Session
-from crossprop.learners.base import CreditRule, Learner, State
+from crossprop.learners.base import CreditRule, Learner, Outcome, State
 from crossprop.learners.credit import Credit, Layer
 from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
 from crossprop.learners.stack import Stack
@@ -24,6 +24,9 @@ from crossprop.network import float_type
 from crossprop.variables import Variable
 
 TILE_BYTES = 2**25
+
+Update = Callable[[Any, jax.Array, jax.Array], tuple[Any, Outcome, Callable[[], Any]]]
+"""The state after an example, its outcome, and a function of the outputs after learning."""
 
 
 def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
@@ -43,14 +46,8 @@ def start(batch: Batch, platform: str) -> Session:
     if programs is not None:
         loop = SlicedLoop(_stride(batch), programs)
     else:
-        loop = loop_for(learner, None if on_cpu else _stride(batch), whole=on_cpu)
+        loop = ExampleLoop(None if on_cpu else _stride(batch), whole=on_cpu)
     return LoopSession(loop, batch, width(learner, platform), fixed_turns=programs is not None)
-
-
-def loop_for(learner: Learner, stride: int | None = None, whole: bool = False) -> "AnyLoop | UnitLoop":
-    """The loop for a learner. With a stride it goes a fixed number of examples at a time; `whole`, for one run on a
-    CPU, makes it one compiled function where that can be."""
-    return UnitLoop(stride, whole) if isinstance(learner, CreditRule) else AnyLoop(stride, whole)
 
 
 def _stride(batch: Batch) -> int:
@@ -59,11 +56,12 @@ def _stride(batch: Batch) -> int:
     return max(stride for stride in range(1, 65) if even % stride == 0)
 
 
-class AnyLoop(NamedTuple):
-    """Calls the learner's own `update`."""
+class ExampleLoop(NamedTuple):
+    """One example after another. With a stride it goes a fixed number of examples at a time; `whole`, for one run on a
+    CPU, makes it one compiled function where that can be."""
 
-    stride: int | None
-    whole: bool
+    stride: int | None = None
+    whole: bool = False
 
     def enter(self, learner: Learner, state: Any) -> Any:
         return state
@@ -72,59 +70,46 @@ class AnyLoop(NamedTuple):
         return work
 
     def changes(self, learner: Learner, initial: Any, work: Any, alive: Any = None) -> dict[str, tuple[jax.Array, ...]]:
+        if isinstance(learner, CreditRule):
+            return weight_changes(learner, initial, work, inputs_axis=0)
         before, now = learner.weights(initial), learner.weights(work)
         return {name: ((_floats(now[name]) - _floats(before[name])).ravel(),) for name in now}
 
     def advance(self, learner: Learner, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
         x, y, at, until, start = rows
+        update = self._update_of_rule(learner) if isinstance(learner, CreditRule) else _update_of_any(learner)
 
         def example(at: Any, carry: Any) -> Any:
-            state, window = carry
-            state, outcome = learner.update(state, x[at], y[at])
-            return state, fold.example(window, start + at, outcome, y[at], lambda: learner.predict(state, x[at]))
+            work, window = carry
+            work, outcome, answer = update(work, x[at], y[at])
+            return work, fold.example(window, start + at, outcome, y[at], answer)
 
-        return _loop(self, at, until, example, (work, window))
+        if self.stride is not None:
+            return lax.fori_loop(0, self.stride, lambda i, carry: example(at + i, carry), (work, window))
+        loop = lambda at, until, carry: lax.fori_loop(at, until, example, carry)
+        return as_one_function(loop, at, until, (work, window)) if self.whole else loop(at, until, (work, window))
+
+    def _update_of_rule(self, learner: CreditRule) -> Update:
+        stack, move = Stack.of(learner), move_layer_apart if self.whole else move_layer
+
+        def update(work: State, x: jax.Array, y: jax.Array) -> tuple[State, Outcome, Any]:
+            inputs = learner.network.with_constant(x)
+            work, outcome = learn(stack, work, inputs, y, move)
+            return work, outcome, lambda: answer(stack, work, inputs)
+
+        return update
+
+
+def _update_of_any(learner: Learner) -> Update:
+    def update(state: Any, x: jax.Array, y: jax.Array) -> tuple[Any, Outcome, Any]:
+        state, outcome = learner.update(state, x, y)
+        return state, outcome, lambda: learner.predict(state, x)
+
+    return update
 
 
 def _floats(weights: jax.Array) -> jax.Array:
     return weights if jnp.issubdtype(weights.dtype, jnp.floating) else weights.astype(float_type())
-
-
-class UnitLoop(NamedTuple):
-    """The update of a credit rule."""
-
-    stride: int | None
-    whole: bool
-
-    def enter(self, learner: CreditRule, state: State) -> State:
-        return state
-
-    def leave(self, learner: CreditRule, work: State) -> State:
-        return work
-
-    def changes(
-        self, learner: CreditRule, initial: State, work: State, alive: Any = None
-    ) -> dict[str, tuple[jax.Array, ...]]:
-        return weight_changes(learner, initial, work, inputs_axis=0)
-
-    def advance(self, learner: CreditRule, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
-        stack, (x, y, at, until, start) = Stack.of(learner), rows
-        move = move_layer_apart if self.whole else move_layer
-
-        def example(at: Any, carry: Any) -> Any:
-            work, window = carry
-            inputs = learner.network.with_constant(x[at])
-            work, outcome = learn(stack, work, inputs, y[at], move)
-            return work, fold.example(window, start + at, outcome, y[at], lambda: answer(stack, work, inputs))
-
-        return _loop(self, at, until, example, (work, window))
-
-
-def _loop(how: AnyLoop | UnitLoop, at: Any, until: Any, example: Callable[[Any, Any], Any], carry: Any) -> Any:
-    if how.stride is not None:
-        return lax.fori_loop(0, how.stride, lambda i, carry: example(at + i, carry), carry)
-    loop = lambda at, until, carry: lax.fori_loop(at, until, example, carry)
-    return as_one_function(loop, at, until, carry) if how.whole else loop(at, until, carry)
 
 
 def move_layer_apart(rule: CreditRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:

@@ -49,7 +49,7 @@ def state_size(learner: Learner) -> int:
     """The number of weights into hidden layers, or of all numbers in the state of a learner that is no credit rule."""
     if isinstance(learner, CreditRule) and learner.network.hidden:
         return sum(layer.fan_in * layer.units for layer in learner.network.layers())
-    state = jax.eval_shape(learner.init, jax.random.key(0))
+    state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
 
 
@@ -153,27 +153,25 @@ class LoopSession(Session):
         super().__init__(batch, most, overlapping=not self.single)
         together = [*runs, *[runs[0]] * (width - len(runs))]
         self.alive = None if self.single else np.arange(width) < len(runs)
+        start = runs[0].start
         if self.single:
-            self.learners = learner
-            self.initial = _entered(loop, learner, learner.init(keys(runs[0].seed)[1]))
-            started = self.initial if runs[0].start is None else _entered(loop, learner, runs[0].start)
+            self.learners, initial_keys = learner, keys(runs[0].seed)[1]
         else:
             stacked = lambda *leaves: np.array(leaves, float_type())
             self.learners = arrived(jax.tree.map(stacked, *(run.learner for run in together)))
             initial_keys = arrived(keys_of([run.seed for run in together])[1])
-            self.initial = started = _first_works(loop, self.learners, initial_keys)
-            if runs[0].start is not None:
-                states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
-                started = _entered_all(loop, self.learners, states)
-        diverged_at = jnp.full(() if self.single else (width,), -1, int)
-        self.progress = _copied(Progress(started, diverged_at))
+            if start is not None:
+                start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
+        # One's own `init` need not be traceable in its hyperparameters.
+        initial = None if isinstance(learner, CreditRule) or not self.single else learner.init(initial_keys)
+        self.initial, self.progress = _begun(loop, self.single, self.learners, initial_keys, initial, start)
         self.probes = tuple(variable for variable in batch.options.observed if variable.reads == "state")
         sources, place = batch.sources or open_sources(runs)
-        self.place = arrived(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
         size, more = self.segment, loop.stride or 0
         if self.single:
             self.feed = RunFeed(sources[0], size, more)
         else:
+            self.place = arrived(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
             self.feed = batch_feed(sources, size, more, learner.network.outputs, batch.stop)
 
     def examples(self, count: int) -> tuple[Any, Any]:
@@ -195,41 +193,29 @@ class LoopSession(Session):
         return records
 
     def states(self) -> list[Any]:
+        states = _left(self.loop, self.single, self.learners, self.progress.work)
         if self.single:
-            return [_left(self.loop, self.learners, self.progress.work)]
-        states = _left_all(self.loop, self.learners, self.progress.work)
+            return [states]
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
 
-@own_program
-def _copied(progress: Progress) -> Progress:
-    """The same numbers in memory of its own, which a segment may write into."""
-    return jax.tree.map(jnp.copy, progress)
+@partial(own_program, static_argnums=(0, 1))
+def _begun(
+    loop: Loop, single: bool, learners: Learner, initial_keys: jax.Array, initial: Any, start: Any
+) -> tuple[Any, Progress]:
+    """The initial states in the loop's layout, and the runs before their first example. These have memory of their own,
+    which a segment may write into."""
+    each = (lambda function: function) if single else jax.vmap
+    if initial is None:
+        initial = each(lambda learner, key: learner.init(key))(learners, initial_keys)
+    initial = each(loop.enter)(learners, initial)
+    work = initial if start is None else each(loop.enter)(learners, start)
+    return initial, Progress(jax.tree.map(jnp.copy, work), jnp.full(initial_keys.shape, -1, int))
 
 
-@partial(own_program, static_argnames="loop")
-def _first_works(loop: Loop, learners: Learner, initial_keys: jax.Array) -> Any:
-    return jax.vmap(lambda learner, key: loop.enter(learner, learner.init(key)))(learners, initial_keys)
-
-
-@partial(own_program, static_argnames="loop")
-def _entered(loop: Loop, learner: Learner, state: Any) -> Any:
-    return loop.enter(learner, state)
-
-
-@partial(own_program, static_argnames="loop")
-def _entered_all(loop: Loop, learners: Learner, states: Any) -> Any:
-    return jax.vmap(loop.enter)(learners, states)
-
-
-@partial(own_program, static_argnames="loop")
-def _left(loop: Loop, learner: Learner, work: Any) -> Any:
-    return loop.leave(learner, work)
-
-
-@partial(own_program, static_argnames="loop")
-def _left_all(loop: Loop, learners: Learner, work: Any) -> Any:
-    return jax.vmap(loop.leave)(learners, work)
+@partial(own_program, static_argnums=(0, 1))
+def _left(loop: Loop, single: bool, learners: Learner, work: Any) -> Any:
+    return loop.leave(learners, work) if single else jax.vmap(loop.leave)(learners, work)
 
 
 @cache

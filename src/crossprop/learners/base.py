@@ -248,7 +248,7 @@ def state_bytes(learner: Learner) -> int:
 @lru_cache(256)
 def _state_bytes(structure: Any, dtype: Any) -> int:
     learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    return bytes_of(jax.eval_shape(learner.init, jax.random.key(0)))
+    return bytes_of(jax.eval_shape(lambda: learner.init(jax.random.key(0))))
 
 
 def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:

@@ -115,7 +115,7 @@ def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *examp
 
 def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = False) -> None:
     """A ValueError if `state` does not have the structure and shapes, or also the types, of this learner's states."""
-    expected = jax.eval_shape(learner.init, jax.random.key(0))
+    expected = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     shape_of = lambda tree: (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)])
     types_of = lambda tree: ", ".join(str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree))
     if shape_of(state) != shape_of(expected):
