@@ -10,7 +10,7 @@ import numpy as np
 from crossprop import records as schema
 from crossprop._support.formats import interval, plural
 from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
-from crossprop.arena.tables import mean_cost, mean_rank, short_difference
+from crossprop.arena.tables import mean_cost, mean_rank
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
@@ -151,8 +151,7 @@ def _ranks(results: Results) -> Table:
 def _cell(standing: Standing, learner: str, *, short: bool = False) -> Cell:
     if learner not in standing.versus:
         return Cell(note="reference")
-    cell = table_cell(standing.versus[learner])
-    return replace(cell, text=short_difference(standing.versus[learner]), note="") if short else cell
+    return table_cell(standing.versus[learner], short=short)
 
 
 def _errors(results: Results, stream: str, sweep: SweepResults) -> Table:

@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from crossprop._support.formats import fixed, minus_signs
+from crossprop._support.formats import fixed
 from crossprop.arena.standing import QUESTIONS, Results
-from crossprop.experiments.findings import LEVEL, Finding
 from crossprop.experiments.page import write_table
 from crossprop.experiments.results import SweepResults
 
@@ -29,14 +28,6 @@ def write_arena_table(results: Results, sweeps: Mapping[str, SweepResults], path
             difference = ("",) * 6 if versus is None else (*versus.percent, versus.won, versus.pairs, versus.p)
             rows.append([name, standing.title, learner, *results.infos[learner], *numbers, *difference, *cost, *choice])
     write_table(path, HEAD, rows)
-
-
-def short_difference(finding: Finding | None) -> str:
-    """The difference in percent, with a star if it is significant."""
-    if finding is None:
-        return "reference"
-    mean = finding.percent.mean
-    return minus_signs(f"{mean:+.0f}%{'*' * (finding.p < LEVEL)}") if math.isfinite(mean) else "diverged"
 
 
 def mean_rank(results: Results, learner: str) -> str:

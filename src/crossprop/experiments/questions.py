@@ -16,6 +16,7 @@ from crossprop._support.files import atomic_write
 from crossprop._support.formats import listed, plural
 from crossprop.experiments.findings import EQUAL, Finding
 from crossprop.experiments.measures import CannotDecide, Runs
+from crossprop.experiments.words import sentence_list
 
 if TYPE_CHECKING:
     import xarray
@@ -211,14 +212,6 @@ def conclusions(answers: Sequence[Answer], what: str, leads: Leads, own: Sequenc
     ]
 
 
-def common_verdict(findings: Sequence[Finding]) -> str:
-    """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
-    verdicts = {each.verdict for each in findings}
-    if len(verdicts) == 1:
-        return verdicts.pop()
-    return "it depends" if "yes" in verdicts else "no"
-
-
 def claims_json(answers: Iterable[Answer]) -> list[dict[str, Any]]:
     """The answers on claims in JSON's types; numbers that are not finite become null."""
     finite = lambda value: value if math.isfinite(value) else None
@@ -236,6 +229,19 @@ def claims_json(answers: Iterable[Answer]) -> list[dict[str, Any]]:
         }
         for each in answers
     ]
+
+
+def common_verdict(findings: Sequence[Finding]) -> str:
+    """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
+    verdicts = {each.verdict for each in findings}
+    if len(verdicts) == 1:
+        return verdicts.pop()
+    return "it depends" if "yes" in verdicts else "no"
+
+
+def compared(id: str, question: str, findings: Sequence[Finding], noun: str, of: str = "") -> Answer:
+    """The answer that comparisons of `noun` have in common."""
+    return Answer(id, question, common_verdict(findings), sentence_list(findings, noun), of=of)
 
 
 def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:

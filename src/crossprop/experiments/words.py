@@ -69,10 +69,13 @@ def percent(interval: Interval) -> Interval:
     return 100 * mean, 100 * low, 100 * high
 
 
-def signed_percent(interval: Interval) -> str:
-    """A difference in percent with its sign and its interval."""
-    mean, low, high = interval
-    return minus_signs(f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]") if math.isfinite(mean) else "diverged"
+def signed_percent(finding: "Finding", *, short: bool = False) -> str:
+    """A difference in percent with its sign and its interval; in short, with a star if it is significant."""
+    mean, low, high = finding.percent
+    if not math.isfinite(mean):
+        return "diverged"
+    star = "*" * (finding.inside is not None)
+    return minus_signs(f"{mean:+.0f}%{star}" if short else f"{mean:+.1f}% [{low:+.1f}, {high:+.1f}]")
 
 
 def p_text(p: float) -> str:

@@ -20,11 +20,10 @@ from crossprop.costs import Cost, kept_costs
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.experiment import MAIN, Comparison, Experiment, read_experiment
 from crossprop.experiments.findings import compare
-from crossprop.experiments.questions import Answer, common_verdict
+from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import SweepResults
 from crossprop.experiments.runner import Written, carry_out, check_flags, size_of
 from crossprop.experiments.sweep_page import draw
-from crossprop.experiments.words import sentence_list
 from crossprop.progress import Say
 from crossprop.records import PHASES
 from crossprop.study.answers import BACKPROP, Result, answers, best_of, rows_of
@@ -166,7 +165,7 @@ def asked(questions: Sequence[Comparison], columns: Mapping[str, Result]) -> lis
         result = columns[question.stage]
         best = best_of([row for row in result.rows if row.learner in question.learners])
         values = result.sweep.evaluation.values(question.phase)
-        comparisons = compare(values, {best.learner: question.against}) if best else []
-        why = sentence_list(comparisons, f"error {PHASES[question.phase]}")
-        found.append(Answer(question.id, question.asks, common_verdict(comparisons), why, of=question.stage))
+        findings = compare(values, {best.learner: question.against}) if best else []
+        noun = f"error {PHASES[question.phase]}"
+        found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
     return found

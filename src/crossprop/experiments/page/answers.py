@@ -1,10 +1,9 @@
 """Answers on pages: their table, and comparisons as cells of tables."""
 
+import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from crossprop.experiments.findings import LABELS, Finding
+from crossprop.experiments.findings import Finding
 from crossprop.experiments.page import Cell, Section, Text, questions
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.words import p_text, signed_percent
@@ -27,10 +26,10 @@ def answers_section(
     return Section("answers", "The answers", [*([Text(text)] if text else []), table, *elements])
 
 
-def table_cell(finding: Finding) -> Cell:
-    """The cell of a comparison: the difference in percent, and in how many seeds it is lower."""
-    text = signed_percent(finding.percent)
-    if not np.isfinite(finding.mean):
-        return Cell(note=text)
-    pill = "" if finding.inside is None else LABELS[finding.inside]
-    return Cell(text, pill, f"{finding.won} of {finding.pairs} won, {p_text(finding.p)}")
+def table_cell(finding: Finding, *, short: bool = False) -> Cell:
+    """The cell of a comparison: the difference in percent, and unless in short in how many seeds it is lower."""
+    text = signed_percent(finding, short=short)
+    if not math.isfinite(finding.mean):
+        return Cell(text) if short else Cell(note=text)
+    pill = "" if finding.inside is None else finding.verdict
+    return Cell(text, pill, "" if short else f"{finding.won} of {finding.pairs} won, {p_text(finding.p)}")
