@@ -285,6 +285,24 @@ def test_functions_of_libraries_are_known_by_name_and_by_what_they_hold():
     assert transformations[0] == transformations[2] != transformations[1]
 
 
+class Odd:
+    """A value that raises whenever it is looked into."""
+
+    def __reduce_ex__(self, protocol):
+        raise SystemError("no")
+
+
+def test_no_value_makes_the_identity_of_code_an_error(monkeypatch):
+    deep, odd, number = [], Odd(), 10**5000
+    for _ in range(5000):
+        deep = [deep]
+    monkeypatch.setattr("sys.path_importer_cache", {})
+    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *_: {}["no such path"])
+    source = code_identity(lambda outcome, y: (outcome.loss, deep, odd, number))
+    assert source is not None and {*source.unknown} == {f"{__name__}:a Odd", "builtins:a list"}
+    assert source != code_identity(lambda outcome, y: (outcome.loss, deep, odd, -number))
+
+
 def test_what_cannot_be_told_is_named():
     lock = threading.Lock()
     source = code_identity(lambda outcome, y: outcome.loss + lock.locked())

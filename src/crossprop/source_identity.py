@@ -166,7 +166,10 @@ def _file(module: str) -> Path | None:
         return None if file is None else Path(file)
     folders, spec = None, None
     for name in _with_packages(module):
-        spec = PathFinder.find_spec(name, folders)
+        try:
+            spec = PathFinder.find_spec(name, folders)
+        except Exception:  # a package may compute where its modules are
+            return None
         if spec is None:
             return None
         folders = spec.submodule_search_locations
@@ -225,7 +228,7 @@ class _Walk:
 
     def visit(self, value: Any) -> None:
         if isinstance(value, PLAIN) or value is Ellipsis:
-            self.say(type(value).__name__, value)
+            self.say(type(value).__name__, hex(value) if isinstance(value, int) else value)  # repr has a limit
             return
         # Constants that are equal may or may not be one object, depending on where the code was loaded from.
         if type(value) not in (tuple, frozenset, types.CodeType):
@@ -235,7 +238,7 @@ class _Walk:
             self.seen[id(value)] = len(self.seen), value
         try:
             self._visit(value)
-        except RecursionError:
+        except Exception:  # whatever an object has in its way, also deep nesting
             self._give_up(value)
 
     def visit_all(self, values: Iterable[Any]) -> None:
@@ -366,11 +369,7 @@ class _Walk:
         elif _is_library(type(value).__module__) and any(hasattr(value, name) for name in WRAPPED):
             self.visit_all(_parts(value))
         else:
-            try:
-                reduced = value.__reduce_ex__(2)
-            except Exception:  # whatever the object has in its way
-                self._give_up(value)
-                return
+            reduced = value.__reduce_ex__(2)
             self.visit(type(value))
             parts = reduced if isinstance(reduced, tuple) else (reduced,)
             self.visit_all([list(each) if isinstance(each, Iterator) else each for each in parts])

@@ -13,7 +13,7 @@ from jax.core import Tracer
 from crossprop._support import checks as check
 from crossprop._support import forks
 from crossprop.network import float_type
-from crossprop.source_identity import Bindings, are_bound, drop_outdated_programs
+from crossprop.source_identity import are_bound, drop_outdated_programs
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -32,56 +32,49 @@ class _CompiledMethod:
     def __init__(self, function: Callable[..., Any]):
         self.function = function
         self.calls: dict[int, tuple[weakref.ref[Any], Callable[..., Any]]] = {}
+        """The compiled method of every learner that is alive, by `id`."""
         update_wrapper(self, function)  # pyright: ignore[reportArgumentType]
 
     def __get__(self, learner: Any, owner: type | None = None) -> Any:
         if learner is None:
             return self
-        found = self.calls.get(id(learner))
-        return found[1] if found is not None and found[0]() is learner else self._bound(learner)
+        known = self.calls.get(id(learner))
+        return known[1] if known is not None and known[0]() is learner else self._bound(learner)
 
     def __call__(self, learner: Any, *arguments: Any) -> Any:
         return self.__get__(learner)(*arguments)
 
     def _bound(self, learner: Any) -> Callable[..., Any]:
-        """The method of a learner, kept as long as the learner is."""
         forks.check()
         leaves, structure = jax.tree.flatten(learner)
         if any(isinstance(leaf, Tracer) for leaf in leaves) or any(np.ndim(leaf) for leaf in leaves):
             return partial(_checked_call, self.function, learner)
-        key = id(learner)
-        call = _quick_call(_compiled(self.function, structure), leaves, learner.network)
-        bindings = drop_outdated_programs(learner)
-        if bindings:  # code of the user's own, which may be edited
-            call = self._while_bound(bindings, call, weakref.ref(learner))
-        self.calls[key] = weakref.ref(learner, lambda _: self.calls.pop(key, None)), call
+        key, reference = id(learner), weakref.ref(learner, lambda _: self.calls.pop(key, None))
+        call = _quick_call(_compiled(self.function, structure), leaves, reference)
+        self.calls[key] = reference, call
         return call
 
-    def _while_bound(self, bindings: Bindings, call: Callable[..., Any], learner: "weakref.ref[Any]") -> Any:
-        def checked(*arguments: Any, **named: Any) -> Any:
-            if not are_bound(bindings):
-                bindings[:] = drop_outdated_programs(learner())
-            return call(*arguments, **named)
 
-        return checked
-
-
-def _quick_call(program: Callable[..., Any], leaves: list[Any], network: Any) -> Callable[..., Any]:
-    numbers: dict[bool, Any] = {}
+def _quick_call(program: Callable[..., Any], leaves: list[Any], learner: Callable[[], Any]) -> Callable[..., Any]:
+    """A call that only runs the program, if its arguments are arrays and the code of the learner was not edited."""
+    network, bindings = learner().network, drop_outdated_programs(learner())
+    hyperparameters: dict[bool, Any] = {}
 
     def call(state: Any, *example: Any, **named: Any) -> Any:
+        if bindings and not are_bound(bindings):
+            bindings[:] = drop_outdated_programs(learner())
         if named:
             example = (*example, *(named.pop(name) for name in ("x", "y") if name in named), *named.values())
         for value in example:
-            if type(value) not in ARRAYS and not _is_array(value):
+            if type(value) is not np.ndarray and not isinstance(value, jax.Array):
                 example = as_arrays(network, *example)
                 break
         wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-        if wide not in numbers:
+        if wide not in hyperparameters:
             with jax.ensure_compile_time_eval():
-                numbers[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
+                hyperparameters[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
         try:
-            return program(numbers[wide], state, *example)
+            return program(hyperparameters[wide], state, *example)
         except (OverflowError, ValueError, TypeError):
             for name, value in zip("xy", example, strict=False):
                 _numbers(name, value)
@@ -127,24 +120,19 @@ def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = 
         raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {found}")
 
 
-NUMBERS = "buif"
+NUMERIC_KINDS = "buif"
 """NumPy's kinds of numbers."""
-ARRAYS: set[type] = {np.ndarray}
-"""Types that need no conversion; those of JAX are added when they are met."""
-
-
-def _is_array(value: Any) -> bool:
-    if isinstance(value, jax.Array):
-        ARRAYS.add(type(value))
-        return True
-    return False
 
 
 def check_leaves(state: Any) -> None:
     """A TypeError if a state holds anything but numbers that JAX can take."""
     for leaf in jax.tree.leaves(state):
         if isinstance(leaf, np.ndarray | np.generic):
-            fits = leaf.dtype.kind in NUMBERS and leaf.dtype.itemsize <= 8 and not isinstance(leaf, np.ma.MaskedArray)
+            fits = (
+                leaf.dtype.kind in NUMERIC_KINDS
+                and leaf.dtype.itemsize <= 8
+                and not isinstance(leaf, np.ma.MaskedArray)
+            )
         else:
             fits = isinstance(leaf, jax.Array | float) or (isinstance(leaf, int) and abs(leaf) < 2**31)
         if not fits:
@@ -178,6 +166,6 @@ def _numbers(name: str, value: Any) -> Any:
             raise TypeError(f"{name} must be numbers, got a key of JAX, {check.shown(value)}")
         return value
     values = check.array(name, value)
-    if values.dtype.kind not in NUMBERS:
+    if values.dtype.kind not in NUMERIC_KINDS:
         raise TypeError(f"{name} must be numbers, got {check.shown(value)}")
     return values.astype(float) if values.dtype.itemsize > 8 else values  # a long double, which JAX does not have
