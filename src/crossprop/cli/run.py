@@ -132,6 +132,6 @@ def _write(records: Any, folder: Path) -> str:
     lacking = missing("matplotlib")
     if not lacking:
         charts = curves(records)
-        written += figures.save(charts, folder / "figure", f"mean{' and ' * bool(charts[0].band)}{charts[0].band}")
+        written += figures.save(charts, folder / "figure", charts[0].statistic)
     note = f" No figure was drawn: {needs('figure.png', lacking, 'paper')}" if lacking else ""
     return f"Wrote {' and '.join(map(str, written))}.{note}"

@@ -100,6 +100,11 @@ class Chart:
         return band_words(self.seeds)
 
     @property
+    def statistic(self) -> str:
+        """What lines and bands are, in words."""
+        return f"mean and {self.band}" if self.band else "one run"
+
+    @property
     def zeros(self) -> str:
         """Says which lines a log axis cannot show because they are 0 throughout."""
         names = [line.name for line in self.lines if not line.y.any()] if self.y.log else []
@@ -176,9 +181,9 @@ def over_examples(
     """A chart of values with the dims seed and step for each line, with the task switches of `records`."""
     seeds = int(records.sizes["seed"])
     made = []
-    for name, (values, own_look) in lines.items():
+    for name, (values, style) in lines.items():
         mean, low, high = band(values)
-        made.append(Line(name, own_look, step, mean, low, high) if seeds > 1 else Line(name, own_look, step, mean))
+        made.append(Line(name, style, step, mean, low, high) if seeds > 1 else Line(name, style, step, mean))
     examples, y = Axis(f"examples ({plural(seeds, 'seed')})", limits=(0, int(step[-1]))), Axis(title, log)
     return Chart("curves", title, examples, y, tuple(made), tasks=_tasks(records), seeds=seeds)
 
@@ -262,8 +267,7 @@ def along(records: "xarray.Dataset", wanted: Along, published: Published) -> Cha
         mean, low, high = band(last)
         gone = tuple(np.flatnonzero(~np.isfinite(mean)).tolist())
         lines.append(Line(name, look_of[name], np.array([*learners.values()]), mean, low, high, gone))
-    places = np.concatenate([np.asarray(line.x) for line in lines])
-    x = Axis(wanted.axis, log=True, ticks=_round_ticks(float(places.min()), float(places.max())))
+    x = Axis(wanted.axis, log=True)
     y = Axis(schema.describe(records, "loss").title, limits=score_limits(lines))
     seeds = int(records.sizes["seed"])
     return Chart("along", wanted.title, x, y, tuple(lines), _rings(lines, published), seeds=seeds)
@@ -274,13 +278,6 @@ def score_limits(lines: Iterable[Line]) -> tuple[float, float] | None:
     finite = [float(score) for line in lines for score in line.y if math.isfinite(score)]
     best, worst = min(finite, default=0.0), max(finite, default=0.0)
     return (0.9 * best, TALLEST * best) if worst > TALLEST * best > 0 else None
-
-
-def _round_ticks(low: float, high: float) -> tuple[tuple[float, str], ...]:
-    """1, 2 and 5 times powers of ten within the ends of a logarithmic axis."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
-    return tuple((tick, f"{tick:g}") for tick in ticks if low <= tick * 1.0001 and tick <= high * 1.0001)
 
 
 # Intervals of comparisons, and classes.
@@ -294,12 +291,12 @@ def forest(
     A learner that diverged has no number; one that cannot be compared for another reason has no row.
     """
     lines = []
-    for finding, group, own_look in rows:
+    for finding, group, style in rows:
         gone = bool(np.isinf(finding.learner_mean))
         if gone or np.isfinite(finding.mean):
             mean, low, high = np.full((3, 1), np.nan) if gone else np.array(finding.percent)[:, None]
             name = finding.learner
-            lines.append(Line(name, own_look, (name,), mean, low, high, (0,) if gone else (), group=group))
+            lines.append(Line(name, style, (name,), mean, low, high, (0,) if gone else (), group=group))
     return Chart(
         "forest", title, Axis(), Axis(axis, limits=_forest_limits(lines), unit=unit), tuple(lines), seeds=seeds
     )

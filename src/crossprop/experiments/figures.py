@@ -116,13 +116,7 @@ def _scale(axis: Any, wanted: Axis, positive: bool = True) -> None:
         axis.axes.set_ylim(wanted.limits)
     if wanted.ticks:
         axis.set_ticks(*zip(*wanted.ticks, strict=True), fontsize=8)
-        axis.set_minor_locator(_nothing())
-
-
-def _nothing() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
+        axis.axes.minorticks_off()
 
 
 def _plain_ticks(axis: Any) -> None:

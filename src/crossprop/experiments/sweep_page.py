@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from crossprop.experiments import figures
 from crossprop.experiments.charts import Axis, Chart, Line, Ring, headline, score_limits
 from crossprop.experiments.looks import SHADES, Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
-from crossprop.experiments.results import SweepResults, TunedLearner, value_text
+from crossprop.experiments.results import SweepResults, TunedLearner, read_results, value_text
 from crossprop.experiments.sweep_words import conclusions, facts
 from crossprop.statistics import mean_interval
 
@@ -36,8 +35,6 @@ def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
     - `store`: the store of a sweep, finished or still running.
     - `out`: a folder for the PNG files and `sweep.html`; None is `plots` in the store.
     """
-    from crossprop.experiments.results import read_results
-
     require("crossprop plot", "matplotlib", "plotly", "jinja2", extra="paper")
     store = Path(store)
     sweep = read_results(store)
@@ -49,20 +46,20 @@ def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
 
 def draw(sweep: SweepResults, folder: Path) -> list[Path]:
     """Draws learning curves, sensitivity along an axis and along `eta`, and maps of two axes, as PNG files."""
-    best = sweep.learning_curves
-    title = f"The best settings, {_fresh(sweep)}seeds: mean{' and ' * bool(best[0].band)}{best[0].band}"
-    written = figures.save(best, folder / "learning-curves.png", title)
-    band = sensitivity(sweep)[0].band if sensitivity(sweep) else ""
-    best_of_others = "at the best of all other axes"
-    titles = {
-        "sensitivity": f"The best over all other axes.\nMean and {band}; × at the top: diverged",
-        f"sensitivity-{LINES}": f"One line per {LINES}, {best_of_others}",
-        "heat-maps": f"{sweep.measure}, {best_of_others}. × diverged; ring: the best setting",
+    best, lines = sweep.learning_curves, sensitivity(sweep)
+    statistic = upper_first(lines[0].statistic) if lines else ""
+    drawn = {
+        "learning-curves": (best, f"The best settings, on {_seeds(sweep)}: {best[0].statistic}"),
+        "sensitivity": (lines, f"The best over all other axes.\n{statistic}; × at the top: diverged"),
+        f"sensitivity-{LINES}": (by_eta(sweep), f"One line per {LINES}, at the best of all other axes"),
+        "heat-maps": (
+            [maps[0] for maps in heat_maps(sweep).values()],
+            f"{sweep.measure}, at the best of all other axes. × diverged; ring: the best setting",
+        ),
     }
-    kinds = sensitivity(sweep), by_eta(sweep), [maps[0] for maps in heat_maps(sweep).values()]
-    for (name, title), charts in zip(titles.items(), kinds, strict=True):
-        written += figures.save(charts, folder / f"{name}.png", title) if charts else []
-    return written
+    return [
+        path for name, (charts, title) in drawn.items() if charts for path in figures.save(charts, folder / name, title)
+    ]
 
 
 def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: str = "") -> None:
@@ -85,10 +82,6 @@ def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: s
         "mean over all steps and the sweep's seeds; settings with a diverged seed rank below all others."
     )
     Page("A sweep of learners", intro, sections, banner).write(path)
-
-
-def _fresh(sweep: SweepResults) -> str:
-    return "fresh " if sweep.fresh else ""
 
 
 def _seeds(sweep: SweepResults) -> str:
@@ -133,7 +126,7 @@ def sweep_sections(sweep: SweepResults) -> list[Section]:
         figure = Figure(upper_first(f"{sweep.measure} along two axes"), charts, "learner and axes")
         sections.append(Section("maps", "Two axes at a time", [text, figure]))
     for group, names in groups(sweep).items():
-        text = Text(f"The best settings, on {_seeds(sweep)}. Click a learner in a legend to hide it.")
+        text = Text(f"The best settings, on {_seeds(sweep)}.")
         shown = [
             replace(chart, lines=tuple(line for line in chart.lines if line.name in names))
             for chart in sweep.learning_curves
@@ -178,23 +171,22 @@ def by_eta(sweep: SweepResults) -> list[Chart]:
     return charts
 
 
-def _line(name: str, own_look: Look, swept: TunedLearner, keep: Sequence[str], which: tuple[int, ...]) -> Line:
+def _line(name: str, style: Look, swept: TunedLearner, keep: Sequence[str], which: tuple[int, ...]) -> Line:
+    """Scores along the first of the axes kept, whose values are numbers, or text if they are not."""
     mean, low, high, diverged = (part[(slice(None), *which)] for part in swept.profile(keep))
     values = swept.values(keep[0])
-    x = np.array(values, float) if _are_numbers(values) else tuple(map(value_text, values))
-    return Line(name, own_look, x, mean, low, high, tuple(np.flatnonzero(diverged).tolist()))
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    x = np.array(values, float) if are_numbers else tuple(map(value_text, values))
+    return Line(name, style, x, mean, low, high, tuple(np.flatnonzero(diverged).tolist()))
 
 
 def _along(title: str, sweep: SweepResults, along: str, lines: Sequence[Line]) -> Chart:
-    numbers = all(isinstance(line.x, np.ndarray) for line in lines)
-    values = sorted({float(value) for line in lines for value in line.x}) if numbers else []
-    if not numbers:
+    x = Axis(along)
+    if all(isinstance(line.x, np.ndarray) for line in lines):
+        values = sorted({float(value) for line in lines for value in line.x})
+        x = Axis(along, is_log(values), ticks=thinned(values))
+    else:
         lines = [replace(line, x=tuple(map(value_text, line.x))) for line in lines]
-    x = Axis(along, is_log(values), ticks=thinned(values)) if values else Axis(along)
     seeds = max(len(swept.grid.seeds) for swept in sweep.learners.values())
     return Chart("along", title, x, Axis(sweep.measure, limits=score_limits(lines)), tuple(lines), seeds=seeds)
 

@@ -128,5 +128,5 @@ class Plan:
         for name, title, charts in drawn:
             first = next(iter(charts.values()))
             rings = ", rings as published" * bool(first.rings)
-            words = f"{title or self.title}: {first.band or 'one run'}{note}{rings}"
+            words = f"{title or self.title}: {first.statistic}{note}{rings}"
             figures.save([*charts.values()], folder / name, words, ".png", ".pdf")

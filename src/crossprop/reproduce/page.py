@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop._support.formats import duration, interval, listed, plural
-from crossprop.experiments.charts import examples_per_point, headline
+from crossprop.experiments.charts import Chart, examples_per_point, headline
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, questions, rerun
 from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Answer, Headline, tally
 from crossprop.library.plans import Drawn, Plan, Setting
@@ -83,17 +83,16 @@ def write_report(
 
 def _headline(wanted: Headline | None, experiments: "Sequence[Experiment]") -> list[Figure]:
     """The chart at the top, if the report has its experiment."""
-    charts = [
-        chart
-        for plan, _, drawn in experiments
-        if wanted and plan.name == wanted.experiment
-        for figure in drawn
+    drawn = {
+        (plan.name, variable): chart
+        for plan, _, figures in experiments
+        for figure in figures
         for variable, chart in figure.charts.items()
-        if variable == wanted.variable
-    ]
-    return [
-        Figure.of(headline(chart, wanted.notes), f"{wanted.title}: {chart.y.title}") for chart in charts[:1] if wanted
-    ]
+    }
+    chart = drawn.get((wanted.experiment, wanted.variable)) if wanted else None
+    if wanted is None or chart is None:
+        return []
+    return [Figure.of(headline(chart, wanted.notes), f"{wanted.title}: {chart.y.title}")]
 
 
 def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
@@ -123,7 +122,7 @@ def _experiment(experiment: "Experiment") -> Section:
     plan, records, drawn = experiment
     charts = [chart for figure in drawn for chart in figure.charts.values()]
     elements: list[Any] = [Text(plan.about, muted=False)] if plan.about else []
-    elements.append(Text(" ".join(_sentences(records, charts))))
+    elements.append(Text(_how_run(records, charts)))
     for figure in drawn:
         prefix = f"{figure.title}: " * bool(figure.title)
         elements += [Figure.of(chart, f"{prefix}{chart.title}", plan.name) for chart in figure.charts.values()]
@@ -139,33 +138,24 @@ def _paper(setting: Setting) -> list[Cell]:
     return [paper, Cell(setting.why or "–", tags=["differs"] if setting.differs else [])]
 
 
-def _sentences(records: "xarray.Dataset", charts: Sequence[Any]) -> list[str]:
-    """How an experiment was run, and how to read its charts."""
-    seeds, per_point = records.sizes["seed"], examples_per_point(records)
-    learners = plural(records.sizes["learner"], "learner")
-    ran = f"{learners}, {plural(seeds, 'seed')}, {int(records.step.values[-1]):,} examples each"
-    said = [f"{ran}; it took {duration(records.attrs['seconds'])}."]
+def _how_run(records: "xarray.Dataset", charts: Sequence[Chart]) -> str:
+    """How an experiment was run, and what its charts show."""
+    seeds, is_curves = records.sizes["seed"], any(chart.kind == "curves" for chart in charts)
+    ran = [plural(records.sizes["learner"], "learner"), plural(seeds, "seed")]
     band = next((chart.band for chart in charts if chart.band), "")
-    if all(chart.kind == "along" for chart in charts):
-        said.append(
-            f"Points are means over seeds of the last {per_point:,} examples{', bars the ' * bool(band)}{band}."
-        )
-    else:
-        said.append(
-            f"Lines are means over seeds, bands the {band};" if band else "There is one seed, so there are no bands;"
-        )
-        said.append(f"each point stands for {per_point:,} examples.")
-        said += ["Dotted lines are task switches."] if any(chart.tasks for chart in charts) else []
-        said.append(
-            "Click a learner in a legend to hide it in all charts of this experiment, double-click to show it alone."
-        )
-        said.append("Drag to zoom in, in all of them; double-click to zoom out.")
-    said += ["Rings are the published values."] if any(chart.rings for chart in charts) else []
+    bands = f"{'bands' if is_curves else 'bars'}: {band}" if band else "there is one seed, so there are no bands"
+    said = [
+        f"{', '.join(ran)}, {int(records.step.values[-1]):,} examples each; it took "
+        f"{duration(records.attrs['seconds'])}.",
+        f"Each point is the mean over seeds and {examples_per_point(records):,} examples; {bands}.",
+        *(["Dotted lines are task switches."] if any(chart.tasks for chart in charts) else []),
+        *(["Rings are the published values."] if any(chart.rings for chart in charts) else []),
+    ]
     if "diverged_at" in records:
         counts = (records.diverged_at >= 0).sum("seed").transpose("learner").values
         gone = zip(map(str, records.learner.values), counts, strict=True)
         said += [f"{name}: {count} of {seeds} diverged." for name, count in gone if count]
-    return said
+    return " ".join(said)
 
 
 def _features(experiment: "Experiment") -> Section:
