@@ -46,7 +46,7 @@ from crossprop.datasets.mnist_files import MNIST
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.toml import read_spec
 from crossprop.learners import LEARNERS
-from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.optimizers import OPTIMIZERS
 from crossprop.record_files import read_records, write_records
 from crossprop.replacements import REPLACEMENTS
 
@@ -114,7 +114,7 @@ def constructors() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "compare": (cp.compare, {"values": {}, "against": {}}),
         "sweep": (SweepSpec.of, {"learners": learner, "stream": cp.Geoff(3, 5, examples=10), "over": {}, "seeds": 2}),
     }
-    targets |= {name: (build, {}) for name, build in (*NETWORK_OPTIMIZERS.items(), *REPLACEMENTS.items())}
+    targets |= {name: (build, {}) for name, build in (*OPTIMIZERS.items(), *REPLACEMENTS.items())}
     return targets | {name: (build, {"network": network, "step_size": 0.1}) for name, build in LEARNERS.items()}
 
 

@@ -444,7 +444,11 @@ def test_probes_work_on_chunked():
     ("engine", "learner", "reason"),
     [
         ("kernel", cp.Backprop(GEOFF, 1e-3), "needs a GPU, and this device is a cpu"),
-        ("chunked", cp.Backprop(GEOFF, 1e-3, optimizer="adam"), "'sgd' or 'momentum', whose steps add up, got 'adam'"),
+        (
+            "chunked",
+            cp.Backprop(GEOFF, 1e-3, optimizer="adam"),
+            "whose steps add up, 'sgd' or 'momentum', got 'adam'",
+        ),
     ],
 )
 def test_an_engine_that_cannot_says_why(engine, learner, reason):

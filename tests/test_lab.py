@@ -25,7 +25,7 @@ import crossprop as cp
 from crossprop.cli import main
 from crossprop.lab import code
 from crossprop.learners import LEARNERS
-from crossprop.optimizers import NETWORK_OPTIMIZERS, optimizer_names
+from crossprop.optimizers import OPTIMIZERS
 from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
 
@@ -200,7 +200,7 @@ def test_catalogue_offers_every_learner_and_stream_and_a_slider_for_every_number
     assert (eta["kind"], eta["scale"], eta["low"], eta["high"]) == ("slider", "linear", 0, 1)
     assert crossprop["memory_step_size"]["optional"] and crossprop["memory_step_size"]["kind"] == "slider"
     assert crossprop["projections"]["kind"] == "whole"
-    assert crossprop["optimizer"]["choices"] == optimizer_names()
+    assert crossprop["optimizer"]["choices"] == tuple(OPTIMIZERS)
     network = {one["name"]: one["kind"] for one in offered["network"]}
     assert network["hidden"] == "sizes" and network["activation"] == "choice" and network["bias"] == "flag"
     assert not {"inputs", "outputs", "loss"} & set(network)
@@ -224,8 +224,8 @@ def test_catalogue_has_a_control_for_every_hyperparameter_of_optimizers_and_repl
         of: {name: {one["name"]: one for one in its} for name, its in all_of.items()}
         for of, all_of in offered["parts"].items()
     }
-    for name, build in NETWORK_OPTIMIZERS.items():
-        assert [*parts["optimizer"][name]] == [field.name for field in dataclasses.fields(build.func)]
+    for name, build in OPTIMIZERS.classes.items():
+        assert [*parts["optimizer"][name]] == [field.name for field in dataclasses.fields(build)]
     for name in ("continual", "generate-and-test", "redo", "random"):
         assert [*parts["replacement"][name]] == [field.name for field in dataclasses.fields(REPLACEMENTS[name].func)]
     shape = lambda one: (one["kind"], one["scale"], one["low"], one["high"], one["zero"])

@@ -72,12 +72,6 @@ def test_every_layer_can_have_its_own_scale():
     assert [float(matrix.std()) for matrix in incoming] == pytest.approx([0.1, 3], rel=0.05)
 
 
-def test_one_layer_as_a_tuple_starts_with_the_weights_of_an_int():
-    (deep,), outgoing = cp.Network(3, (4,), 2, bias=True).init(KEY)
-    shallow, same = cp.Network(3, 4, 2, bias=True).init(KEY)
-    assert (deep == shallow).all() and (outgoing == same).all()
-
-
 def test_layer_norm_gives_every_layer_mean_0_and_variance_1_before_its_activation():
     network = cp.Network(5, (40, 30), activation="linear", layer_norm=True, bias=True)
     x = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)

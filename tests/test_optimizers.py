@@ -18,7 +18,7 @@ from crossprop.engines import scan
 from crossprop.engines.session import plain_numbers
 from crossprop.experiments.toml import read_spec
 from crossprop.network import LOSSES
-from crossprop.optimizers import NETWORK_OPTIMIZERS
+from crossprop.optimizers import OPTIMIZERS as REGISTERED
 from crossprop.optimizers.noise import normal
 from crossprop.specification import build
 from same import assert_same_states
@@ -174,9 +174,9 @@ def test_bounded_idbd_changes_a_step_size_by_a_factor_of_e_squared_at_most_and_k
     np.testing.assert_allclose(state.log_step_size, [-10, np.log(1e-5) + 2, -10], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", NETWORK_OPTIMIZERS)
+@pytest.mark.parametrize("name", REGISTERED)
 def test_a_missing_extra_argument_is_named(name):
-    optimizer = NETWORK_OPTIMIZERS[name]()
+    optimizer = REGISTERED[name]()
     transform, weights = optimizer(0.1), jnp.ones(2)
     for argument in optimizer.needs:
         with pytest.raises(TypeError, match=rf"{name} needs update\(..., {argument}=\): "):
@@ -201,6 +201,23 @@ def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
     other = cp.Backprop(cp.Network(2, 3), 0.1, optimizer="idbd")
     assert jax.tree.structure(learner) == jax.tree.structure(other) and other.optimizer == cp.optimizers.idbd()
     assert repr(learner.optimizer) == "idbd(meta_step_size=0.5)" and hash(learner.optimizer) != hash(other.optimizer)
+
+
+@pytest.mark.parametrize("given", [optax.sgd, cp.optimizers.Optax(partial(optax.sgd, momentum=0.5), momentum=0.5)])
+def test_engines_ask_what_an_optimizer_does(given):
+    """Not what it is called: any optimizer whose steps add up runs in blocks."""
+    rng = np.random.default_rng(0)
+    stream = cp.Arrays(rng.normal(size=(60, 130)), rng.normal(size=60))
+    learner = cp.Crossprop(cp.Network(130, 5), 1e-3, eta=0.5, optimizer=given)
+    chunked, scan = (cp.run(learner, stream, seeds=1, record_every=30, engine=name) for name in ("auto", "scan"))
+    assert chunked.attrs["engine"] == "chunked"
+    np.testing.assert_allclose(chunked.loss, scan.loss, rtol=1e-4)
+    np.testing.assert_allclose(chunked.incoming_drift, scan.incoming_drift, rtol=1e-3)
+
+
+def test_an_optimizer_is_registered_by_name(monkeypatch):
+    monkeypatch.setitem(REGISTERED, "bold", lambda: cp.optimizers.idbd(0.3))
+    assert cp.Backprop(NET, 0.1, optimizer="bold").optimizer == cp.optimizers.idbd(0.3)
 
 
 def test_names_and_functions_are_kept_as_they_were_given():
@@ -247,7 +264,7 @@ def test_the_table_of_the_docs_is_read(tmp_path):
     spec = read_spec(tmp_path / "sweep.toml")
     assert spec.learners["backprop"].optimizer == cp.optimizers.upgd(weight_decay=0)
     assert len(spec.header.grids[0].points) == 3
-    assert all(f"`{name}`" in page for name in NETWORK_OPTIMIZERS)
+    assert all(f"`{name}`" in page or f'`"{name}"`' in page for name in REGISTERED)
 
 
 def test_flags_choose_an_optimizer_and_its_hyperparameters():

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop.hyperparameters import unwrapped
+from crossprop.hyperparameters import given_for
 
 
 def configuration(value: Any) -> Any:
@@ -19,7 +19,7 @@ def configuration(value: Any) -> Any:
 
     `crossprop.descriptions` builds a learner from it.
     """
-    value = unwrapped(value)
+    value = given_for(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.memmap) and value.filename is not None:  # too large to hash

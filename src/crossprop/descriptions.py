@@ -12,12 +12,11 @@ from crossprop.configuration import class_name
 from crossprop.hyperparameters import Facts, hyperparameters
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
-from crossprop.optimizers import NETWORK_OPTIMIZERS
-from crossprop.optimizers.base import NetworkOptimizer
+from crossprop.optimizers import OPTIMIZERS, Optimizer
 from crossprop.records import NONE, LearnerInfo
 from crossprop.replacements import REPLACEMENTS, Replacement
 
-PARTS = (Learner, Network, NetworkOptimizer, Replacement)
+PARTS = (Learner, Network, Optimizer, Replacement)
 """Classes that are built from a description, with their subclasses, besides networks of other classes."""
 NETWORK = ("inputs", "outputs", "loss")
 """What every network has."""
@@ -33,7 +32,7 @@ def find_class(name: Any) -> Any:
         found: Any = reduce(attribute, path.split("."), sys.modules.get(module))
         if _is_part(found) and class_name(found) == name:
             return found
-    builders = (*LEARNERS.values(), *NETWORK_OPTIMIZERS.values(), *REPLACEMENTS.values())
+    builders = (*LEARNERS.values(), *REPLACEMENTS.values(), *OPTIMIZERS.values())
     classes = (*(build.func for build in builders), Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
@@ -90,7 +89,7 @@ def _name(part: Any) -> str:
     """The name that a class is registered by; otherwise that of the class or function itself."""
     if isinstance(part, Mapping):
         part = part.get("type") or part["function"]
-    registered = LEARNERS.classes | NETWORK_OPTIMIZERS.classes | REPLACEMENTS.classes
+    registered = LEARNERS.classes | OPTIMIZERS.classes | REPLACEMENTS.classes
     names = {class_name(cls): name for name, cls in reversed(registered.items())}
     return NONE if part is None else names.get(part) or re.split("[:.]", str(part))[-1]
 

@@ -3,7 +3,6 @@
 Numbers are leaves of the pytree; choices, whole numbers, flags, names and functions are its structure.
 """
 
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
@@ -129,27 +128,6 @@ class Name(str):
     """A string that JAX takes for structure, not for a number."""
 
 
-@jax.tree_util.register_static
-class Function:
-    """A function that JAX takes for structure. It is called, compared, hashed and shown as the function itself."""
-
-    def __init__(self, function: Callable[..., Any]):
-        self.function = function
-        self.__qualname__ = getattr(function, "__qualname__", repr(function))
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self.function(*arguments, **options)
-
-    def __eq__(self, other: object) -> bool:
-        return self.function == unwrapped(other)
-
-    def __hash__(self) -> int:
-        return hash(self.function)
-
-    def __repr__(self) -> str:
-        return repr(self.function)
-
-
-def unwrapped(value: Any) -> Any:
-    """The function in a `Function`; anything else as it is."""
-    return value.function if isinstance(value, Function) else value
+def given_for(value: Any) -> Any:
+    """The name or function that stands for an object where it is shown, compared and described; else the object."""
+    return getattr(value, "__given__", value)

@@ -1,4 +1,4 @@
-"""Learners and streams by name: the built-in ones, those a user's module registers, and those of installed packages."""
+"""Learners, optimizers and streams by name: built-in, registered by a user's module, or of an installed package."""
 
 import importlib
 import inspect

@@ -35,7 +35,7 @@ import numpy as np
 
 from crossprop._support.warning import warn
 from crossprop.configuration import configuration
-from crossprop.hyperparameters import unwrapped
+from crossprop.hyperparameters import given_for
 
 LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "jaxtyping", "xarray"}
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
@@ -109,7 +109,7 @@ def are_bound(bindings: Bindings) -> bool:
 
 def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """What `configuration` tells by name alone, and the package does not define."""
-    value = unwrapped(value)
+    value = given_for(value)
     if isinstance(value, PLAIN | np.ndarray | np.generic | jax.Array):
         return
     if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ from crossprop.experiments.toml import parse_value
 from crossprop.hyperparameters import hyperparameters
 from crossprop.learners import LEARNERS
 from crossprop.network import ACTIVATIONS
-from crossprop.optimizers import optimizer_names
+from crossprop.optimizers import OPTIMIZERS
 from crossprop.replacements import replacement_names
 from crossprop.specification import HYPERPARAMETERS, STEP_SIZE
 from crossprop.streams import STREAMS
@@ -25,7 +25,7 @@ STREAM_HELP = (
 PREFIXES = ("network.", "stream.")
 ACTIVATION_HELP = f"Activation of the hidden units: one of {', '.join(ACTIVATIONS)}; default: tanh."
 OPTIMIZER_HELP = (
-    f"Optimizer of the learners that do not have one by name: one of {', '.join(optimizer_names())}; default: sgd. "
+    f"Optimizer of the learners that do not have one by name: one of {', '.join(OPTIMIZERS)}; default: sgd. "
     "--set optimizer.NAME=VALUE sets a hyperparameter of it."
 )
 REPLACEMENT_HELP = (

@@ -53,9 +53,9 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
         return f"the chunked engine keeps all units, got replacement={learner.replacement!r}"
     if learner.network_optimizer() is not None:
         return f"the chunked engine takes no optimizer that sees the whole network, got {learner.optimizer!r}"
-    if learner.optimizer in ("sgd", "momentum") or not moves(learner):
+    if learner.optimizer.momentum is not None or not moves(learner):
         return None
-    return f"the chunked engine needs optimizer 'sgd' or 'momentum', whose steps add up, got {learner.optimizer!r}"
+    return f"the chunked engine needs an optimizer whose steps add up, 'sgd' or 'momentum', got {learner.optimizer!r}"
 
 
 def is_worthwhile(learner: Learner) -> bool:

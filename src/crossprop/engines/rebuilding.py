@@ -19,7 +19,6 @@ from crossprop.engines.gpu.products import Change
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, CreditRule, State
 from crossprop.learners.layer_update import after, weigh_memories
-from crossprop.optimizers.base import MOMENTUM
 
 
 class Matrices(NamedTuple):
@@ -88,7 +87,7 @@ def rebuild(
         return matrices
     velocities, structure = jax.tree.flatten(optimizer)
     step_size = learner.by_layer()[0].own_step_size()
-    decay = MOMENTUM if velocities else 0.0
+    decay = learner.optimizer.momentum
     size = len(steps.inputs)
     count = jnp.clip(count, 0, size)
     following = count - 1 - jnp.arange(size)

@@ -17,6 +17,7 @@ import numpy as np
 from crossprop._support import checks as check
 from crossprop.arguments import LABELS, TAKEN, check_count, check_fit
 from crossprop.configuration import configuration
+from crossprop.hyperparameters import given_for
 from crossprop.learners import Learner
 from crossprop.streams.base import Stream
 
@@ -239,7 +240,7 @@ def _replaced(thing: Any, values: dict[str, Any]) -> Any:
     for name, value in of_parts.items():
         part, _, field = name.partition(".")
         whole = values.get(part, getattr(thing, part))
-        if not is_dataclass(whole) or field not in {each.name for each in fields(whole)}:
+        if not is_dataclass(given_for(whole)) or field not in {each.name for each in fields(whole)}:
             raise ValueError(f"{part} {check.shown(whole)} has no {field}")
         values[part] = _replaced(whole, {field: value})
     if not values:

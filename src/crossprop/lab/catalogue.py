@@ -11,11 +11,10 @@ import equinox as eqx
 
 from crossprop import specification
 from crossprop._version import __version__
-from crossprop.hyperparameters import Facts, hyperparameters
+from crossprop.hyperparameters import Facts, given_for, hyperparameters
 from crossprop.learners import LEARNERS
 from crossprop.network import Network
-from crossprop.optimizers import NETWORK_OPTIMIZERS, optimizer_names
-from crossprop.optimizers.base import Optimizer
+from crossprop.optimizers import OPTIMIZERS
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
 from crossprop.streams import STREAMS
@@ -58,7 +57,7 @@ def catalogue() -> dict[str, Any]:
         "streams": [_stream(name) for name in STREAMS],
         "network": _controls([each for each in _parameters(Network) if each.name not in OF_THE_STREAM], PROBE),
         "parts": {
-            "optimizer": {name: _part(build) for name, build in NETWORK_OPTIMIZERS.items()},
+            "optimizer": {name: _part(build) for name, build in OPTIMIZERS.items()},
             "replacement": {name: _part(build) for name, build in REPLACEMENTS.items()},
         },
     }
@@ -138,8 +137,8 @@ def _control(name: str, annotation: Any, default: Any, facts: Facts) -> Control 
         return Control(name, "sizes", default)
     if name == "replacement":
         return Control(name, "part", NONE, choices=replacement_names(), part=name) if default is None else None
-    if name == "optimizer" or annotation == Optimizer:
-        names = optimizer_names()
+    if name in ("optimizer", "base"):
+        names, default = tuple(OPTIMIZERS), given_for(default)
         return Control(name, "part", default, choices=names, part="optimizer") if default in names else None
     literal = next((each for each in (annotation, *get_args(annotation)) if get_origin(each) is Literal), None)
     if choices := facts.choices or tuple(map(str, get_args(literal))):

@@ -28,12 +28,10 @@ from crossprop.learners.update import learn
 from crossprop.learners.whole_network import all_weights
 from crossprop.network import Network
 from crossprop.optimizers.base import (
-    NetworkOptimizer,
+    Optax,
     Optimizer,
-    as_optimizer,
     check_optimizer,
     optimizer_field,
-    transformation,
 )
 from crossprop.replacements import Replacement, replacement_field
 
@@ -79,7 +77,8 @@ class NetworkLearner(Learner):
 
     network: Network
     step_size: Hyperparameter = hyperparameter(above=0, help="Step size of every learner")
-    optimizer: Optimizer = optimizer_field(kw_only=True)
+    optimizer: Any = optimizer_field(kw_only=True)
+    """An `Optimizer`, also if it was given by name or as a function of optax."""
     incoming_step_size: Hyperparameter | tuple[Hyperparameter, ...] | None = hyperparameter(
         default=None,
         above=0,
@@ -196,10 +195,9 @@ class CreditRule(NetworkLearner):
             (given,) = given  # in a deep network `by_layer` gives every layer its own
         return first_set(given, self.step_size)
 
-    def network_optimizer(self) -> NetworkOptimizer | None:
+    def network_optimizer(self) -> Optimizer | None:
         """The optimizer, if it sees all weights of the network at once."""
-        optimizer = as_optimizer(self.optimizer)
-        return optimizer if isinstance(optimizer, NetworkOptimizer) else None
+        return None if isinstance(self.optimizer, Optax) else self.optimizer
 
     def step_sizes(self) -> tuple[Hyperparameter, ...]:
         """The step sizes of the incoming weights of each hidden layer, and of the outgoing weights."""
@@ -207,11 +205,11 @@ class CreditRule(NetworkLearner):
 
     def incoming_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """The optimizer of the incoming weights of one hidden layer."""
-        return transformation(self.optimizer, self.own_step_size())
+        return self.optimizer.of_matrix(self.own_step_size())
 
     def outgoing_optimizer(self) -> optax.GradientTransformationExtraArgs:
         """The optimizer of the outgoing weights, which it sees transposed, `(outputs, features)`."""
-        return transformation(self.optimizer, self.step_size)
+        return self.optimizer.of_matrix(self.step_size)
 
 
 class _Below(CreditRule):

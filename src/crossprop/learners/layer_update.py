@@ -117,13 +117,13 @@ def move_layer_in_order(rule: "CreditRule", layer: Layer, credit: Credit, inputs
 
 def moved(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> tuple[Layer, Any]:
     """A layer with new weights and memory matrices, and the step of the weights."""
-    if rule.optimizer == "sgd":  # scales the few coefficients instead of the whole direction
+    if rule.optimizer.momentum == 0:  # scales the few coefficients instead of the whole direction
         credit = _scaled(credit, rule.own_step_size())
     layer, directions = directions_of(layer, credit, inputs)
     if not directions:
         return layer, jax.tree.map(jnp.zeros_like, layer.weights)
     direction = reduce(add, directions)
-    if rule.optimizer == "sgd":
+    if rule.optimizer.momentum == 0:
         return layer._replace(weights=reduce(add, directions, layer.weights)), direction
     step, optimizer = rule.incoming_optimizer().update(minus(direction), layer.optimizer, layer.weights, value=loss)
     return layer._replace(weights=add(layer.weights, step), optimizer=optimizer), step

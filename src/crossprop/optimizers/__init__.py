@@ -1,11 +1,9 @@
 """Optimizers: how big the step is. Each goes with every credit rule, and with plain optax."""
 
-from crossprop.optimizers.base import NETWORK_OPTIMIZERS as NETWORK_OPTIMIZERS
 from crossprop.optimizers.base import OPTIMIZERS as OPTIMIZERS
-from crossprop.optimizers.base import NetworkOptimizer as NetworkOptimizer
+from crossprop.optimizers.base import Optax as Optax
 from crossprop.optimizers.base import Optimizer as Optimizer
 from crossprop.optimizers.base import optimizer_field as optimizer_field
-from crossprop.optimizers.base import optimizer_names as optimizer_names
 from crossprop.optimizers.bounded import clip_weights as clip_weights
 from crossprop.optimizers.bounded import l2_init as l2_init
 from crossprop.optimizers.bounded import obgd as obgd
@@ -15,6 +13,5 @@ from crossprop.optimizers.step_sizes import autostep as autostep
 from crossprop.optimizers.step_sizes import idbd as idbd
 from crossprop.optimizers.step_sizes import smd as smd
 
-NETWORK_OPTIMIZERS.update(
-    {each.__name__: each for each in (idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd)}
-)
+for build in (idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd):
+    OPTIMIZERS[build.__name__] = build

@@ -1,5 +1,4 @@
-"""What an optimizer can be: a name, a function from step size to an optax transformation, or one that sees the whole
-network."""
+"""What an optimizer is: a function from step sizes to one optax transformation of all weights."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -11,18 +10,10 @@ import jax.numpy as jnp
 import optax
 
 from crossprop._support import checks as check
-from crossprop.hyperparameters import Checked, Function, Name, unwrapped
+from crossprop.hyperparameters import Checked, given_for
 from crossprop.registry import Registry
 
 MOMENTUM = 0.9
-
-OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
-    "sgd": optax.sgd,
-    "momentum": lambda step_size: optax.sgd(step_size, momentum=MOMENTUM),
-    "rmsprop": lambda step_size: optax.rmsprop(step_size, decay=0.9, eps=1e-10, initial_scale=1.0),
-    "adam": lambda step_size: optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8),
-}
-"""Optimizers by name, with the paper's constants."""
 
 EXTRA_ARGUMENTS = {
     "key": "a key of JAX, a new one at every step",
@@ -36,35 +27,125 @@ EXTRA_ARGUMENTS = {
 """What an optimizer can need besides gradients and parameters, as keyword arguments of `update`."""
 
 
-class NetworkOptimizer(Checked):
-    """An optimizer whose one transformation sees all weights of a network, and what it `needs` besides gradients.
+class Optimizer(Checked):
+    """How big the step is: a function from step sizes to one transformation of all weights of a network.
 
-    It is a function from step size to an `optax.GradientTransformationExtraArgs`, with hyperparameters that are leaves
-    of its pytree. The step size is a number, or a tree of numbers that begins like the tree of parameters, so that
-    every matrix can have its own.
+    Its hyperparameters are leaves of its pytree. The step size is a number, or a tree of numbers that begins like the
+    tree of parameters, so that every matrix can have its own. The class attributes say what it does, for engines that
+    need to know.
     """
+
+    elementwise = False
+    """Whether a weight's step depends on that weight alone: on its gradients, its values and the step size."""
+    momentum = None
+    """If the step of a gradient is minus the step size times it, and this share of a step follows again at the next
+    example, that share: 0 for plain descent."""
 
     @property
     @abstractmethod
     def needs(self) -> tuple[str, ...]:
-        """The keyword arguments that `update` needs: keys of `EXTRA_ARGUMENTS`."""
+        """The keyword arguments that `update` needs besides gradients and parameters: keys of `EXTRA_ARGUMENTS`."""
 
     @abstractmethod
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""
 
 
-Optimizer = str | Callable[[Any], optax.GradientTransformation] | NetworkOptimizer
-
-NETWORK_OPTIMIZERS: Registry[NetworkOptimizer] = Registry("crossprop.optimizers", {})
-"""Optimizers by name, for `optimizer="idbd"`, flags and TOML files. `crossprop.optimizers` fills it; register
-one with `NETWORK_OPTIMIZERS["my-optimizer"] = MyOptimizer`, or in a package by an entry point of the group
-`crossprop.optimizers`."""
+OptimizerLike = str | Mapping[str, Any] | Callable[[Any], optax.GradientTransformation] | Optimizer
+"""What an argument `optimizer` or `base` can be."""
 
 
-def optimizer_names() -> tuple[str, ...]:
-    """The names that a learner's `optimizer` can have."""
-    return (*OPTIMIZERS, *NETWORK_OPTIMIZERS)
+class PartStates(NamedTuple):
+    """The states of an optimizer of single matrices, one for each part of the tree of parameters."""
+
+    of_parts: tuple[Any, ...]
+
+
+class Optax(Optimizer):
+    """A function from step size to an optax transformation, which every matrix of weights has for itself.
+
+    It is compared, hashed and shown as the function, or by its `name`. `elementwise` and `momentum` are as in
+    `Optimizer`.
+    """
+
+    function: Callable[[Any], optax.GradientTransformation] = eqx.field(static=True)
+    name: str | None = eqx.field(static=True, default=None)
+    elementwise: bool = eqx.field(static=True, default=False)
+    momentum: float | None = eqx.field(static=True, default=None)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    @property
+    def __given__(self) -> Any:
+        return self.name or self.function
+
+    def of_matrix(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation of one matrix."""
+        return optax.with_extra_args_support(self.function(step_size))
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation of all matrices."""
+        step_sizes, structure = jax.tree.flatten(step_size)
+        each = [self.of_matrix(size) for size in step_sizes]
+
+        def init(params: Any) -> PartStates:
+            parts = zip(each, structure.flatten_up_to(params), strict=True)
+            return PartStates(tuple(transform.init(part) for transform, part in parts))
+
+        def update(gradients: Any, state: PartStates, params: Any = None, **extra: Any) -> tuple[Any, PartStates]:
+            parts = zip(each, *map(structure.flatten_up_to, (gradients, params)), state.of_parts, strict=True)
+            steps, kept = [], []
+            for transform, gradient, part, before in parts:
+                step, after = transform.update(gradient, before, part, **extra)
+                steps.append(step)
+                kept.append(after)
+            return structure.unflatten(steps), PartStates(tuple(kept))
+
+        return with_extra_arguments(init, update)
+
+    def __eq__(self, other: object) -> bool:
+        return self.__given__ == given_for(other)
+
+    def __hash__(self) -> int:
+        return hash(self.__given__)
+
+    def __repr__(self) -> str:
+        return repr(self.__given__)
+
+
+def _momentum(step_size: Any) -> optax.GradientTransformation:
+    return optax.sgd(step_size, momentum=MOMENTUM)
+
+
+def _rmsprop(step_size: Any) -> optax.GradientTransformation:
+    return optax.rmsprop(step_size, decay=0.9, eps=1e-10, initial_scale=1.0)
+
+
+def _adam(step_size: Any) -> optax.GradientTransformation:
+    return optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8)
+
+
+OPTIMIZERS: Registry[Optimizer] = Registry(
+    "crossprop.optimizers",
+    {
+        "sgd": lambda: Optax(optax.sgd, "sgd", elementwise=True, momentum=0.0),
+        "momentum": lambda: Optax(_momentum, "momentum", elementwise=True, momentum=MOMENTUM),
+        "rmsprop": lambda: Optax(_rmsprop, "rmsprop", elementwise=True),
+        "adam": lambda: Optax(_adam, "adam", elementwise=True),
+    },
+)
+"""Every optimizer by name: these, which have the paper's constants, and those that `crossprop.optimizers` adds.
+Register one with `OPTIMIZERS["my-optimizer"] = MyOptimizer`, or by an entry point of `crossprop.optimizers`."""
+
+KNOWN = (
+    Optax(optax.sgd, elementwise=True, momentum=0.0),
+    Optax(optax.rmsprop, elementwise=True),
+    Optax(optax.adam, elementwise=True),
+)
+"""Functions of optax of which it is known what they do."""
 
 
 # The optimizer as a field of a learner, or of another optimizer.
@@ -75,87 +156,44 @@ def optimizer_field(argument: str = "optimizer", kw_only: bool = False) -> Any:
     return eqx.field(default="sgd", converter=lambda given: as_optimizer(given, argument), kw_only=kw_only)
 
 
-def as_optimizer(optimizer: Any, argument: str = "optimizer") -> Any:
-    """An optimizer as a field keeps it: the names of `crossprop.optimizers` stand for these with their defaults, as
-    does a table of a `name` and hyperparameters with those."""
-    if isinstance(optimizer, Mapping):
-        return _from_table(optimizer, argument)
-    if isinstance(optimizer, str):
-        return NETWORK_OPTIMIZERS[optimizer]() if optimizer in NETWORK_OPTIMIZERS else Name(optimizer)
-    if isinstance(optimizer, NetworkOptimizer | Function | optax.GradientTransformation) or not callable(optimizer):
-        return optimizer
-    return Function(optimizer)
-
-
-def _from_table(table: Mapping[str, Any], argument: str) -> Any:
-    name, *further = table.get("name"), *(key for key in table if key != "name")
-    check.choice(f"the name of {argument}", name, optimizer_names())
-    if name not in OPTIMIZERS:
-        return NETWORK_OPTIMIZERS.made(argument, table)
-    if further:
-        raise ValueError(f"{argument} {name!r} has no hyperparameters, got {further[0]!r}")
-    return Name(name)
+def as_optimizer(given: Any, argument: str = "optimizer") -> Any:
+    """An optimizer from its name, from a table of a `name` and hyperparameters, or from a function of optax."""
+    if isinstance(given, str | Mapping):
+        table: Mapping[str, Any] = {"name": given} if isinstance(given, str) else given
+        check.choice(argument if isinstance(given, str) else f"the name of {argument}", table.get("name"), OPTIMIZERS)
+        return OPTIMIZERS.made(argument, table)
+    if isinstance(given, Optimizer | optax.GradientTransformation) or not callable(given):
+        return given
+    function: Any = given
+    return next((optimizer for optimizer in KNOWN if optimizer.function is given), Optax(function))
 
 
 def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:
     """A ValueError or TypeError unless a learner can have this optimizer."""
-    if isinstance(optimizer, str):
-        check.choice(argument, optimizer, optimizer_names())
-    elif isinstance(optimizer, NetworkOptimizer):
-        for each in optimizer.needs:
-            check.choice(f"what {type(optimizer).__name__} needs", each, EXTRA_ARGUMENTS)
-    elif isinstance(optimizer, optax.GradientTransformation) or not callable(optimizer):
+    if not isinstance(optimizer, Optimizer):
         raise TypeError(
             f"{argument} must be a name or a function from step size to an optax transformation, such as optax.adam "
             f"or lambda step_size: optax.adamw(step_size, weight_decay=0.01), got {check.shown(optimizer)}"
         )
-    else:
-        try:
-            made = optimizer(0.01)
-        except Exception as problem:
-            raise ValueError(f"{argument} must take a step size, got {problem!r} for {argument}(0.01)") from problem
-        if isinstance(made, NetworkOptimizer):
-            name = type(made).__name__
-            raise TypeError(f"{argument} must be an optimizer, such as {name}(), got the class {name} itself")
-        if not isinstance(made, optax.GradientTransformation):
-            raise TypeError(
-                f"{argument} must return an optax transformation, got {check.shown(made)} from "
-                f"{check.shown(unwrapped(optimizer))}"
-            )
+    for each in optimizer.needs:
+        check.choice(f"what {type(optimizer).__name__} needs", each, EXTRA_ARGUMENTS)
+    if not isinstance(optimizer, Optax):
+        return
+    try:
+        made = optimizer.function(0.01)
+    except Exception as problem:
+        raise ValueError(f"{argument} must take a step size, got {problem!r} for {argument}(0.01)") from problem
+    if isinstance(made, Optimizer):
+        name = type(made).__name__
+        raise TypeError(f"{argument} must be an optimizer, such as {name}(), got the class {name} itself")
+    if not isinstance(made, optax.GradientTransformation):
+        raise TypeError(
+            f"{argument} must return an optax transformation, got {check.shown(made)} from "
+            f"{check.shown(optimizer.function)}"
+        )
 
 
 # Transformations.
-
-
-def transformation(optimizer: Optimizer, step_size: Any) -> optax.GradientTransformationExtraArgs:
-    """The optax transformation of an optimizer for one matrix, given by name or as a function."""
-    build = OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer
-    return optax.with_extra_args_support(build(step_size))
-
-
-class PartStates(NamedTuple):
-    """The states of an optimizer of single matrices, one for each part of the tree of parameters."""
-
-    of_parts: tuple[Any, ...]
-
-
-def transformation_of_tree(optimizer: Optimizer, step_size: Any) -> optax.GradientTransformationExtraArgs:
-    """The transformation of any optimizer, with a step size for each part of the tree of parameters."""
-    if isinstance(optimizer, NetworkOptimizer):
-        return optimizer(step_size)
-    step_sizes, structure = jax.tree.flatten(step_size)
-    each = [transformation(optimizer, size) for size in step_sizes]
-
-    def init(params: Any) -> PartStates:
-        parts = zip(each, structure.flatten_up_to(params), strict=True)
-        return PartStates(tuple(own.init(part) for own, part in parts))
-
-    def update(gradients: Any, state: PartStates, params: Any = None, **extra: Any) -> tuple[Any, PartStates]:
-        parts = zip(each, *map(structure.flatten_up_to, (gradients, params)), state.of_parts, strict=True)
-        found = [own.update(gradient, kept, part, **extra) for own, gradient, part, kept in parts]
-        return structure.unflatten([step for step, _ in found]), PartStates(tuple(kept for _, kept in found))
-
-    return with_extra_arguments(init, update)
 
 
 def with_extra_arguments(init: Any, update: Any) -> optax.GradientTransformationExtraArgs:
@@ -169,7 +207,7 @@ def full_like(numbers: Any, params: Any) -> Any:
     return jax.tree.map(lambda number, part: jax.tree.map(full(number), part), numbers, params)
 
 
-def required(optimizer: NetworkOptimizer, given: dict[str, Any]) -> list[Any]:
+def required(optimizer: Optimizer, given: dict[str, Any]) -> list[Any]:
     """The extra arguments that the optimizer needs, in the order of `needs`; a TypeError names one that is missing."""
     for argument in optimizer.needs:
         if given.get(argument) is None:
@@ -177,7 +215,7 @@ def required(optimizer: NetworkOptimizer, given: dict[str, Any]) -> list[Any]:
     return [given[argument] for argument in optimizer.needs]
 
 
-def check_params(optimizer: NetworkOptimizer, params: Any) -> None:
+def check_params(optimizer: Optimizer, params: Any) -> None:
     """A TypeError if `update` was called without parameters."""
     if params is None:
         raise TypeError(f"{type(optimizer).__name__} needs the parameters: update(gradients, state, params, ...)")

@@ -8,20 +8,17 @@ import optax
 
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
-    NetworkOptimizer,
     Optimizer,
     check_optimizer,
     check_params,
     full_like,
     optimizer_field,
     required,
-    transformation_of_tree,
     with_extra_arguments,
 )
-from crossprop.optimizers.perturbed import base_needs
 
 
-class clip_weights(NetworkOptimizer):
+class clip_weights(Optimizer):
     r"""Weight clipping: after each step of `base`, weights and biases are kept within bounds by their fan-in.
 
     $$w \leftarrow \mathrm{clip}(w + \Delta w, -b, b) \qquad b = \kappa / \sqrt{\text{fan-in}}$$
@@ -48,7 +45,7 @@ class clip_weights(NetworkOptimizer):
     """
 
     kappa: Hyperparameter = hyperparameter(default=1.0, above=0)
-    base: Optimizer = optimizer_field("base")
+    base: Any = optimizer_field("base")
 
     def __check_init__(self):
         check_optimizer(self.base, "base")
@@ -56,11 +53,11 @@ class clip_weights(NetworkOptimizer):
     @property
     def needs(self) -> tuple[str, ...]:
         """What `update` needs."""
-        return ("fan_in", *base_needs(self.base))
+        return ("fan_in", *self.base.needs)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""
-        base = transformation_of_tree(self.base, step_size)
+        base = self.base(step_size)
 
         def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
             fan_in, *_ = required(self, extra)
@@ -79,7 +76,7 @@ class L2InitState(NamedTuple):
     base: Any
 
 
-class l2_init(NetworkOptimizer):
+class l2_init(Optimizer):
     r"""L2 regularisation towards the initial weights $w_0$: the gradient that `base` sees is $g + \lambda (w - w_0)$.
 
     **Arguments:**
@@ -99,7 +96,7 @@ class l2_init(NetworkOptimizer):
     """
 
     strength: Hyperparameter = hyperparameter(default=0.01, low=0)
-    base: Optimizer = optimizer_field("base")
+    base: Any = optimizer_field("base")
 
     def __check_init__(self):
         check_optimizer(self.base, "base")
@@ -107,11 +104,11 @@ class l2_init(NetworkOptimizer):
     @property
     def needs(self) -> tuple[str, ...]:
         """What `update` needs."""
-        return base_needs(self.base)
+        return self.base.needs
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""
-        base = transformation_of_tree(self.base, step_size)
+        base = self.base(step_size)
 
         def init(params: Any) -> L2InitState:
             return L2InitState(jax.tree.map(jnp.asarray, params), base.init(params))
@@ -125,7 +122,7 @@ class l2_init(NetworkOptimizer):
         return with_extra_arguments(init, update)
 
 
-class obgd(NetworkOptimizer):
+class obgd(Optimizer):
     r"""Overshooting-bounded gradient descent: one step size for all weights, smaller where the step would overshoot.
 
     With $\delta$ the error and $z = -g / |\delta|$, the slope of the output by the weights:

@@ -8,14 +8,12 @@ import optax
 
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
-    NetworkOptimizer,
     Optimizer,
     check_optimizer,
     check_params,
     full_like,
     optimizer_field,
     required,
-    transformation_of_tree,
     with_extra_arguments,
 )
 from crossprop.optimizers.noise import normal_like
@@ -28,7 +26,7 @@ class UPGDState(NamedTuple):
     count: Any
 
 
-class upgd(NetworkOptimizer):
+class upgd(Optimizer):
     r"""Utility-based perturbed gradient descent: noise and steps for weights of little use, rest for useful ones.
 
     With $g$ the gradient, $\xi$ standard normal noise and $t$ the number of the step:
@@ -102,7 +100,7 @@ class upgd(NetworkOptimizer):
         return (gradient + self.sigma * noise) * rest if self.protecting else gradient + self.sigma * noise * rest
 
 
-class shrink_perturb(NetworkOptimizer):
+class shrink_perturb(Optimizer):
     r"""Shrink and perturb, at every step: all weights shrink a little, and get noise.
 
     With $\Delta w$ the step of `base` and $\xi$ standard normal noise:
@@ -132,7 +130,7 @@ class shrink_perturb(NetworkOptimizer):
 
     shrink: Hyperparameter = hyperparameter(default=1e-4, low=0, high=1)
     sigma: Hyperparameter = hyperparameter(default=1e-5, low=0)
-    base: Optimizer = optimizer_field("base")
+    base: Any = optimizer_field("base")
     by_fan_in: bool = hyperparameter(default=False)
 
     def __check_init__(self):
@@ -142,11 +140,11 @@ class shrink_perturb(NetworkOptimizer):
     def needs(self) -> tuple[str, ...]:
         """What `update` needs."""
         own = ("key", "fan_in") if self.by_fan_in else ("key",)
-        return (*own, *(each for each in base_needs(self.base) if each not in own))
+        return (*own, *(each for each in self.base.needs if each not in own))
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""
-        base = transformation_of_tree(self.base, step_size)
+        base = self.base(step_size)
 
         def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
             key, *_ = required(self, extra)
@@ -159,8 +157,3 @@ class shrink_perturb(NetworkOptimizer):
             return jax.tree.map(change, steps, params, deviations, noise), state
 
         return with_extra_arguments(base.init, update)
-
-
-def base_needs(base: Any) -> tuple[str, ...]:
-    """What the optimizer that another one is built upon needs."""
-    return base.needs if isinstance(base, NetworkOptimizer) else ()

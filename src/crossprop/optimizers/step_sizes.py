@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
-from crossprop.optimizers.base import NetworkOptimizer, full_like, required, with_extra_arguments
+from crossprop.optimizers.base import Optimizer, full_like, required, with_extra_arguments
 
 
 class IDBDState(NamedTuple):
@@ -17,7 +17,7 @@ class IDBDState(NamedTuple):
     trace: Any
 
 
-class idbd(NetworkOptimizer):
+class idbd(Optimizer):
     r"""Incremental delta-bar-delta: every weight learns its own step size, by the correlation of its recent steps.
 
     For a linear unit with input $x_i$ and error $\delta$:
@@ -84,7 +84,7 @@ class AutostepState(NamedTuple):
     trace: Any
 
 
-class autostep(NetworkOptimizer):
+class autostep(Optimizer):
     r"""Autostep: IDBD with its meta-gradients normalised, and step sizes that together do not overshoot.
 
     For a linear unit with input $x_i$ and error $\delta$, with $m_i = \delta x_i h_i$:
@@ -168,7 +168,7 @@ class SMDState(NamedTuple):
     trace: Any
 
 
-class smd(NetworkOptimizer):
+class smd(Optimizer):
     r"""Stochastic meta-descent: every weight learns its step size, with the loss's curvature taken in full.
 
     With $g$ the gradient and $H$ the Hessian of the loss at the example:

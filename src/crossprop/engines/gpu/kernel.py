@@ -25,7 +25,6 @@ from crossprop.engines.session import Progress, Session, whole_windows
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.update import learn
 from crossprop.network import float_type
-from crossprop.optimizers.base import OPTIMIZERS
 from crossprop.variables import INCOMING, OUTGOING, Variable, of_examples
 
 RUNS = 4096
@@ -49,8 +48,8 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
         return "the kernel engine needs a hidden layer, got hidden=()"
     if learner.replacement is not None:
         return f"the kernel engine keeps all units, got replacement={learner.replacement!r}"
-    if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
-        return f"the kernel engine needs an optimizer by name, one of {', '.join(OPTIMIZERS)}"
+    if not learner.optimizer.elementwise:
+        return f"the kernel engine needs an elementwise optimizer, such as 'sgd' or 'adam', got {learner.optimizer!r}"
     if observed:
         names = ", ".join(variable.name for variable in observed)
         return f"the kernel engine takes no probes or metrics, got {names}"

@@ -65,7 +65,7 @@ def pieces(rule: CreditRule) -> list[slice]:
     register of every thread, so that fewer runs fit on chip, unless the rest of their state limits them already.
     """
     network = rule.network
-    much = len(network.hidden) == 1 and moves(rule) and (rule.optimizer != "sgd" or rule.shapes().matrices > 0)
+    much = len(network.hidden) == 1 and moves(rule) and (rule.optimizer.momentum != 0 or rule.shapes().matrices > 0)
     bits = reversed(range(network.inputs.bit_length()))
     sizes = [1 << bit for bit in bits if network.inputs >> bit & 1]
     if much and network.inputs <= MOST_SINGLE_ROWS:

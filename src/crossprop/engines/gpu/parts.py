@@ -38,7 +38,6 @@ from crossprop.learners.layer_update import move_layer
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.network import float_type
-from crossprop.optimizers.base import OPTIMIZERS
 
 MOST_ROWS = 8
 MOST_WARPS = 8
@@ -72,7 +71,7 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
     """How a GPU runs the learner's parts as programs, or None if it cannot: by device, sizes and rule alone."""
     if float_type() != np.float32 or not isinstance(learner, CreditRule):
         return None
-    if not isinstance(learner.optimizer, str) or learner.optimizer not in OPTIMIZERS:
+    if not learner.optimizer.elementwise:
         return None
     row, rest = _numbers(jax.tree.structure(learner))
     programs = 1 if interpret else _programs(learner, rest)

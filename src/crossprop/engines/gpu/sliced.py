@@ -33,7 +33,6 @@ NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM = 24_000, 40_000
 """The registers of a multiprocessor hold two programs of the one size, or one of the other."""
 NUMBERS_PER_THREAD = 190
 FEWEST_INPUTS = 128
-OPTIMIZERS = ("adam", "rmsprop")
 
 
 def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]) -> int | None:
@@ -46,7 +45,8 @@ def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]
         return None
     if not isinstance(learner, CreditRule) or learner.replacement is not None:
         return None
-    if learner.optimizer not in OPTIMIZERS or not moves(learner):
+    optimizer = learner.optimizer
+    if not optimizer.elementwise or optimizer.momentum is not None or not moves(learner):
         return None
     network = learner.network
     if len(network.hidden) != 1 or network.layer_norm or network.inputs < FEWEST_INPUTS:
