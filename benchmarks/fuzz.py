@@ -214,7 +214,7 @@ def fuzz_files(count: int, generator: random.Random) -> Outcome:
         (folder / name).write_bytes(content)
     readers: dict[str, Callable[[Path], Any]] = {
         "saved.npz": cp.load,
-        "sweep.toml": lambda path: read_spec(path).header,
+        "sweep.toml": lambda path: read_spec(path).grids,
         "arena.toml": lambda path: read_arena(path, folder / "arena"),
         "package.tgz": lambda path: _fetched(path, hashes),
         "labels/*": lambda path: MNIST.fetch(path.parent),

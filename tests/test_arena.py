@@ -153,7 +153,7 @@ def test_every_size_gives_every_learner_the_same_budget(size, settings, stream, 
     file = files("crossprop.library") / "arena.toml"
     assert len(read_arena(file, tmp_path, size).stages) == 6
     spec = read_arena(file, tmp_path, size, [stream]).stages[stream].spec
-    assert {len(grid.points) for grid in spec.header.grids} == {settings}
+    assert {len(grid.points) for grid in spec.grids} == {settings}
     assert spec.learners["foresight-continual"].replacement == cp.ContinualReplacement()
     assert spec.learners["redo"].replacement.every == (200 if size is None else 1000)
     assert {"crossprop", "upgd", "redo", "random", "frozen"} <= spec.learners.keys()

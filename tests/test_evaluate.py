@@ -56,10 +56,10 @@ def test_a_setting_that_diverged_comes_after_all_that_did_not(tmp_path):
     swept(tmp_path / "s", over={"step_size": [1e-9, 1e6]})
     assert cp.open_evaluation(tmp_path / "s").chosen["backprop"].point == {"step_size": 1e-9}
     asked, kept = read_store(tmp_path / "s")
-    assert np.isinf(scores(asked.grids[1], kept).sel(step_size=1e6)).all()
+    assert np.isinf(scores(asked[1], kept).sel(step_size=1e6)).all()
     only = {"step_size": [1e6]}
     swept(tmp_path / "t", over=only, evaluate=None)
-    choice = choose(read_header(tmp_path / "t").grids[0], read_store(tmp_path / "t")[1])
+    choice = choose(read_header(tmp_path / "t")[1][0], read_store(tmp_path / "t")[1])
     assert choice is not None and choice.diverged == 2
 
 
@@ -103,7 +103,7 @@ def test_seeds_that_come_to_choose_are_no_longer_for_judging(tmp_path):
     swept(tmp_path / "s", seeds=4, evaluate=None)
     records = cp.open_sweep(tmp_path / "s")["backprop"]
     assert records.seed.values.tolist() == [0, 1, 2, 3] and not records.loss.isel(step_size=0).isnull().any()
-    assert read_header(tmp_path / "s").grids[0].evaluation == [4]
+    assert read_header(tmp_path / "s")[1][0].evaluation == [4]
     swept(tmp_path / "s", seeds=4, evaluate=2)
     assert cp.open_evaluation(tmp_path / "s").records["backprop"].seed.values.tolist() == [4, 5]
 

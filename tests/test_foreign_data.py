@@ -132,7 +132,7 @@ def test_a_bad_toml_file_is_named(content, tmp_path):
 
 def test_a_toml_file_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "sweep.toml").write_text('stream = "geoff"\nlearners = ["backprop"]\n', encoding="utf-8-sig")
-    assert read_spec(tmp_path / "sweep.toml").header.grids[0].name == "backprop"
+    assert read_spec(tmp_path / "sweep.toml").grids[0].name == "backprop"
 
 
 def test_logspace_is_bounded():

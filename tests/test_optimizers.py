@@ -263,7 +263,7 @@ def test_the_table_of_the_docs_is_read(tmp_path):
     (tmp_path / "sweep.toml").write_text(table)
     spec = read_spec(tmp_path / "sweep.toml")
     assert spec.learners["backprop"].optimizer == cp.optimizers.upgd(weight_decay=0)
-    assert len(spec.header.grids[0].points) == 3
+    assert len(spec.grids[0].points) == 3
     assert all(f"`{name}`" in page or f'`"{name}"`' in page for name in REGISTERED)
 
 

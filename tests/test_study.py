@@ -225,7 +225,7 @@ def test_the_stages_of_the_deep_study():
     assert specs["main"].learners["crossprop-projected-adam"].layers == "top"
     step_sizes = {
         tuple(tuple(grid.over[axis]) for axis in ("step_size", "incoming_step_size"))
-        for grid in specs["main"].header.grids
+        for grid in specs["main"].grids
         if "frozen" not in grid.name
     }
     assert len(step_sizes) == 2  # one set for all rules with sgd, and one with adam
@@ -331,7 +331,7 @@ def test_every_study_has_every_rule_with_every_optimizer(name, size, monkeypatch
     assert asked.evaluate == {"mnist": 10, "geoff": 60, "deep": 20}[name]
     for full, learner in asked.learners.items():
         assert learner.optimizer == full.rpartition("-")[2]
-    assert all(len(grid.points) > 1 for grid in asked.header.grids)
+    assert all(len(grid.points) > 1 for grid in asked.grids)
     if (name, size) == ("mnist", "full"):
         network = asked.learners["crossprop-sgd"].network
         assert (network.hidden, network.outputs, asked.stream.examples) == ((256,), 10, 5_000)

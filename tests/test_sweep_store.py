@@ -26,7 +26,7 @@ from crossprop._support.array_files import DamagedFile, read_arrays, write_array
 from crossprop.engines.protocol import RunResult
 from crossprop.experiments.netcdf import read_block, read_records
 from crossprop.experiments.status import status
-from crossprop.experiments.store import Folder, read_store
+from crossprop.experiments.store import Store, read_store
 from same import assert_same_sweeps, files_in
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -116,7 +116,7 @@ def test_a_block_can_be_sent_to_another_process_and_run_there(filled):
     blocks = BLOCKS.missing(BLOCKS.build_blocks(spec, "auto"), [], spec.options)
     for number, finished in BLOCKS.run_blocks(pickle.loads(pickle.dumps(blocks)), spec.options, "auto"):
         finished = pickle.loads(pickle.dumps(finished))
-        np.testing.assert_array_equal(finished.records["loss"], records.loss.sel(blocks[number].point))
+        np.testing.assert_array_equal(finished.records()["loss"], records.loss.sel(blocks[number].point))
 
 
 # Going on, and extending.
@@ -514,14 +514,14 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(tmp_path, filled,
 
 
 def test_a_store_that_is_moved_while_it_is_written_to_is_named_and_not_begun_again(tmp_path, monkeypatch):
-    store, moved, add = tmp_path / "store", tmp_path / "moved", Folder.add
+    store, moved, add = tmp_path / "store", tmp_path / "moved", Store.add
 
     def add_and_move(folder, *block):
         add(folder, *block)
         with suppress(FileNotFoundError):  # another writer moved it
             store.rename(moved)
 
-    monkeypatch.setattr(Folder, "add", add_and_move)
+    monkeypatch.setattr(Store, "add", add_and_move)
     with pytest.raises(FileNotFoundError, match=r"blocks.* cannot be written: the store was moved or deleted"):
         sweep(store)
     assert not store.exists() and len(read_store(moved)[1]) >= 1

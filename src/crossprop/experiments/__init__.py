@@ -13,7 +13,7 @@ from crossprop._support import interrupts as interrupts
 from crossprop._support.interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import seconds_per_step
-from crossprop.experiments.blocks import Block, StoredBlock, build_blocks, missing, run_blocks, steps_of
+from crossprop.experiments.blocks import Block, BlockResult, build_blocks, missing, run_blocks, steps_of
 from crossprop.experiments.cluster import connected, run_blocks_on_cluster
 from crossprop.experiments.evaluate import evaluation_blocks
 from crossprop.experiments.evaluate import open_evaluation as open_evaluation
@@ -21,7 +21,7 @@ from crossprop.experiments.findings import compare as compare
 from crossprop.experiments.grid import logspace as logspace
 from crossprop.experiments.labelled import extended, labelled
 from crossprop.experiments.spec import SweepSpec as SweepSpec
-from crossprop.experiments.store import CONTINUES, Folder, Memory, open_for_writing, read_store
+from crossprop.experiments.store import CONTINUES, Store, open_for_writing, read_store
 from crossprop.experiments.workers import Workers
 from crossprop.learners.base import Learner
 from crossprop.progress import bar
@@ -84,13 +84,13 @@ def sweep(
     options = {"engine": engine, "store": store, "evaluate": evaluate, "steps": steps}
     spec = SweepSpec.of(learners, stream, over, seeds, record_every, probes=probes, metrics=metrics, **options)
     blocks = fill(spec, progress, cluster)
-    return {grid.name: labelled(grid, spec.record_every, blocks) for grid in spec.header.grids}
+    return {grid.name: labelled(grid, blocks) for grid in spec.grids}
 
 
 def open_sweep(store: str | Path) -> "dict[str, xarray.Dataset]":
     """All that is in a store, as `sweep` returns it. What is not there yet is NaN, and its `diverged_at` -2."""
-    header, blocks = read_store(Path(store))
-    return {grid.name: labelled(extended(grid, blocks), header.record_every, blocks) for grid in header.grids}
+    grids, blocks = read_store(Path(store))
+    return {grid.name: labelled(extended(grid, blocks), blocks) for grid in grids}
 
 
 @interruptible()
@@ -101,14 +101,14 @@ def fill(
     on_start: Callable[[int, float], None] = lambda runs, core_seconds: None,
     *,
     tune: bool = True,
-    into: Memory | Folder | None = None,
-) -> list[StoredBlock]:
+    into: Store | None = None,
+) -> list[BlockResult]:
     """Runs what is missing of a sweep; all blocks that are there when it is done. `on_start` is called before work with
     the number of runs, and with about how many seconds they would take one core of a CPU. Without `tune`, only the best
     of the settings that are there is evaluated. `into` is the store if it is open already."""
     blocks = build_blocks(spec, spec.engine if cluster is None else "auto")
     if into is not None:
-        into.take_up(spec.header)
+        into.take_up(spec.grids)
     if spec.store is not None:
         warn_unknown(spec.sources, f"store={str(spec.store)!r}")
     with (
@@ -120,7 +120,7 @@ def fill(
                 on_start(*_work(left, spec))
                 _run(left, store, spec, progress, workers)
             if spec.evaluate:
-                fresh = evaluation_blocks(spec.header.grids, blocks, store.blocks)
+                fresh = evaluation_blocks(spec.grids, blocks, store.blocks)
                 if left := missing(fresh, store.blocks, spec.options):
                     on_start(*_work(left, spec))
                     _run(left, store, spec, progress, workers)
@@ -131,9 +131,9 @@ def fill(
         return store.blocks
 
 
-def opened(spec: SweepSpec) -> AbstractContextManager[Memory | Folder]:
+def opened(spec: SweepSpec) -> AbstractContextManager[Store]:
     """Where the sweep keeps its blocks, for this process alone."""
-    return nullcontext(Memory()) if spec.store is None else open_for_writing(spec.store, spec.header)
+    return nullcontext(Store()) if spec.store is None else open_for_writing(spec.store, spec.grids)
 
 
 def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
@@ -142,9 +142,7 @@ def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
     return sum(len(block.seeds) for block in blocks), sum(seconds)
 
 
-def _run(
-    blocks: list[Block], store: Memory | Folder, spec: SweepSpec, progress: bool | None, workers: Workers | None
-) -> None:
+def _run(blocks: list[Block], store: Store, spec: SweepSpec, progress: bool | None, workers: Workers | None) -> None:
     """Runs the blocks and writes each as soon as it is done. The seconds of all of them add up to the sweep's."""
     runs = sum(len(block.seeds) for block in blocks)
     steps = sum(len(block.seeds) * steps_of(block, spec.options) for block in blocks)

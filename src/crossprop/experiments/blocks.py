@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -51,20 +52,10 @@ class Block(NamedTuple):
         return self.grid.about(self.point)
 
 
-class BlockResult(NamedTuple):
-    """The result of a block: `records (seeds, windows, ...)`, `diverged_at (seeds,)`, and what they were made with."""
-
-    records: dict[str, np.ndarray]
-    diverged_at: np.ndarray
-    step: np.ndarray
-    window: np.ndarray
-    task: np.ndarray
-    made_with: dict[str, Any]
-
-
 @dataclass(frozen=True)
-class StoredBlock:
-    """A block that is done. Its records may be on disk: `records()` reads them."""
+class BlockResult:
+    """The results of a block: `diverged_at (seeds,)`, what they were made with, and `records()`, here or read from a
+    file: `(seeds, windows, ...)` by variable."""
 
     identity: str
     about: dict[str, Any]
@@ -75,20 +66,12 @@ class StoredBlock:
     window: np.ndarray
     task: np.ndarray
     made_with: dict[str, Any]
-    seconds: float
     records: Callable[[], dict[str, np.ndarray]]
     scores: tuple[str, np.ndarray]
     """What runs are compared by, and its mean over each run, `(seeds,)`."""
+    seconds: float = 0.0
     store: str = ""
     """The number of its store."""
-
-    @classmethod
-    def of(
-        cls, block: Block, result: BlockResult, seconds: float, records: Callable[[], dict[str, np.ndarray]]
-    ) -> "StoredBlock":
-        """The block with its result; `records` gives them, now or from a file."""
-        scores = scores_of(result.records, result.window, result.task, result.diverged_at)
-        return cls(block.identity, block.about, np.array(block.seeds), *result[1:], seconds, records, scores)
 
     @property
     def name(self) -> str:
@@ -121,7 +104,7 @@ def weighted_mean(values: np.ndarray, weights: np.ndarray, diverged_at: np.ndarr
 def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
     """A block for every setting of every learner, with all of its seeds: each of them built and checked."""
     blocks = []
-    for grid in spec.header.grids:
+    for grid in spec.grids:
         for identity, point in grid.points.items():
             learner, stream = build(point, grid.name, spec.learners[grid.name], spec.stream, spec.made)
             try:
@@ -130,7 +113,7 @@ def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
                 raise ValueError(f"over has {point}: {problem}") from None
             blocks.append(Block(grid, identity, learner, stream, grid.seeds))
     names = {variable.name for variable in spec.observed}
-    if clash := sorted(names & {axis for grid in spec.header.grids for axis in grid.over}):
+    if clash := sorted(names & {axis for grid in spec.grids for axis in grid.over}):
         raise ValueError(f"probes and metrics must not be named as an axis of over, got {clash[0]!r}")
     distinct = {jax.tree.structure(block.learner): block for block in blocks}
     named = {f"{block.name}, {block.point}": block.learner for block in distinct.values()}
@@ -139,7 +122,7 @@ def build_blocks(spec: SweepSpec, engine: str) -> list[Block]:
     return blocks
 
 
-def missing(blocks: list[Block], stored: Iterable[StoredBlock], options: RunOptions) -> list[Block]:
+def missing(blocks: list[Block], stored: Iterable[BlockResult], options: RunOptions) -> list[Block]:
     """The seeds of the blocks that are not done, a few to a block.
 
     The first few of every setting come first; those on the same stream stand together, since its examples are kept from
@@ -176,7 +159,6 @@ def run_blocks(
     of_run = [number for number, block in enumerate(blocks) for _ in block.seeds]
     runs = [Run(block.learner, block.stream, seed) for block in blocks for seed in block.seeds]
     made_with = {name: provenance({"": name}) for name in engines}
-    windows = {id(block.stream): _windows(block, options) for block in blocks}
     waiting: dict[int, dict[int, RunResult]] = {}
     engine_of_run = [engines[number] for number in of_run]
     tell = lambda run, steps, seconds: on_steps(steps)
@@ -189,14 +171,30 @@ def run_blocks(
                 together = [of_block[run] for run in sorted(waiting.pop(number))]
                 records = {name: np.stack([each.records[name] for each in together]) for name in result.records}
                 diverged_at = np.array([each.diverged_at for each in together])
-                step, window, task = windows[id(blocks[number].stream)]
-                yield number, BlockResult(records, diverged_at, step, window, task, made_with[engines[number]])
+                yield number, _result(blocks[number], records, diverged_at, options, made_with[engines[number]])
 
 
-def _windows(block: Block, options: RunOptions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The ends of the windows, their lengths, and the task at each end."""
+def _result(
+    block: Block,
+    records: dict[str, np.ndarray],
+    diverged_at: np.ndarray,
+    options: RunOptions,
+    made_with: dict[str, Any],
+) -> BlockResult:
     step = window_ends(steps_of(block, options), options.record_every)
-    return step, window_lengths(step), np.asarray(block.stream.task(step - 1))
+    window, task = window_lengths(step), np.asarray(block.stream.task(step - 1))
+    return BlockResult(
+        identity=block.identity,
+        about=block.about,
+        seeds=np.array(block.seeds),
+        diverged_at=diverged_at,
+        step=step,
+        window=window,
+        task=task,
+        made_with=made_with,
+        records=partial(dict, records),
+        scores=scores_of(records, window, task, diverged_at),
+    )
 
 
 def engines_of(blocks: Sequence[Block], engine: str, observed: tuple[Variable, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop.descriptions import facts
-from crossprop.experiments.blocks import Block, StoredBlock
+from crossprop.experiments.blocks import Block, BlockResult
 from crossprop.experiments.findings import phase_mean
 from crossprop.experiments.grid import Grid, value_labels
 from crossprop.experiments.labelled import NOT_RUN, labelled_at
@@ -56,26 +56,26 @@ def open_evaluation(store: str | Path) -> Evaluation:
     compare(evaluation.values(), {"crossprop": "backprop"})
     ```
     """
-    header, blocks = read_store(Path(store))
-    evaluation = evaluated(header.grids, header.record_every, blocks)
+    grids, blocks = read_store(Path(store))
+    evaluation = evaluated(grids, blocks)
     if not evaluation.records:
         raise ValueError(f"{str(store)!r} must hold an evaluation: run the same sweep with --evaluate 60")
     return evaluation
 
 
-def evaluated(grids: Sequence[Grid], record_every: int, stored: Sequence[StoredBlock]) -> Evaluation:
+def evaluated(grids: Sequence[Grid], stored: Sequence[BlockResult]) -> Evaluation:
     chosen, records = {}, {}
     for grid in grids:
         if (choice := choose(grid, stored)) is None:
             continue
-        fresh = labelled_at(choice.point, replace(grid, seeds=grid.evaluation), record_every, stored)
+        fresh = labelled_at(choice.point, replace(grid, seeds=grid.evaluation), stored)
         fresh = fresh.isel(seed=np.flatnonzero(fresh.diverged_at.values != NOT_RUN))
         if fresh.sizes["seed"]:
             chosen[grid.name], records[grid.name] = choice, fresh
     return Evaluation(chosen, records)
 
 
-def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Sequence[StoredBlock]) -> list[Block]:
+def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Sequence[BlockResult]) -> list[Block]:
     """The blocks of the best settings, with the seeds that are set aside."""
     seeds = {}
     for grid in grids:
@@ -85,7 +85,7 @@ def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Se
     return [block._replace(seeds=seeds[block.identity]) for block in blocks if block.identity in seeds]
 
 
-def choose(grid: Grid, stored: Sequence[StoredBlock]) -> Choice | None:
+def choose(grid: Grid, stored: Sequence[BlockResult]) -> Choice | None:
     """The setting with the least mean over steps and seeds; one with a diverged seed comes after all without.
 
     None where no setting has been run.
@@ -116,7 +116,7 @@ def edges(grid: Grid, point: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def scores(grid: Grid, stored: Sequence[StoredBlock]) -> "xarray.DataArray":
+def scores(grid: Grid, stored: Sequence[BlockResult]) -> "xarray.DataArray":
     """A number for every setting and seed, with dims of the axes and `seed`: the mean over the run, infinite where it
     diverged, NaN where it is not there."""
     import xarray

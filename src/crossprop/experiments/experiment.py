@@ -153,7 +153,7 @@ def _stage(name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: 
     spec = spec_of_table(table, store=store, probes=probes, metrics=metrics)
     grids = {
         grid.name: grid.over
-        for grid in spec.header.grids
+        for grid in spec.grids
         if all(_is_in(grid.name, each.get("only", ["*"]), each.get("without", [])) for each in (common, row))
     }
     if not grids:
@@ -172,7 +172,7 @@ def _check_settings(spec: SweepSpec, settings: Any) -> None:
     if settings is None:
         return
     check.integer("settings", settings, low=1)
-    for grid in spec.header.grids:
+    for grid in spec.grids:
         if len(grid.points) != settings:
             axes = ", ".join(f"{len(values)} of {axis}" for axis, values in grid.over.items()) or "no axis"
             raise ValueError(

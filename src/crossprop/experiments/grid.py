@@ -78,6 +78,11 @@ class Grid:
         over = {axis: [plain_value(value) for value in values] for axis, values in self.over.items()}
         object.__setattr__(self, "over", over)
 
+    @property
+    def record_every(self) -> int:
+        """The steps of a window."""
+        return self.common["record_every"]
+
     @cached_property
     def base(self) -> dict[str, Any]:
         """Every field by the name of its axis, with the value it has unless an axis gives another."""

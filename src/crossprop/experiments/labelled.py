@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop.descriptions import learner_info
-from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.grid import Grid, plain_value, value_labels
 from crossprop.experiments.netcdf import MADE_WITH
 from crossprop.running import further_dims
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOT_RUN = -2
 
 
-def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "xarray.Dataset":
+def labelled(grid: Grid, stored: Sequence[BlockResult]) -> "xarray.Dataset":
     """The records of one learner, with dims of its axes, `seed` and `step`; NaN where a run is not there."""
     import xarray
 
@@ -54,22 +54,20 @@ def labelled(grid: Grid, record_every: int, stored: Sequence[StoredBlock]) -> "x
             "learners": json.dumps({grid.name: grid.learner}),
             "stream": json.dumps(grid.stream),
             "seeds": json.dumps(grid.seeds),
-            "record_every": json.dumps(record_every),
+            "record_every": json.dumps(grid.record_every),
         }
         | {name: _common([block.made_with[name] for block in mine]) for name in MADE_WITH},
     )
 
 
-def labelled_at(
-    point: dict[str, Any], grid: Grid, record_every: int, stored: Sequence[StoredBlock]
-) -> "xarray.Dataset":
+def labelled_at(point: dict[str, Any], grid: Grid, stored: Sequence[BlockResult]) -> "xarray.Dataset":
     """The records at one point of a grid, with dims `seed` and `step`."""
     alone = replace(grid, over={axis: [value] for axis, value in point.items()})
-    return labelled(alone, record_every, stored).squeeze(list(alone.over))
+    return labelled(alone, stored).squeeze(list(alone.over))
 
 
 def _gathered(
-    grid: Grid, step: np.ndarray, stored: Sequence[StoredBlock]
+    grid: Grid, step: np.ndarray, stored: Sequence[BlockResult]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
     """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `window` and `task`,
     `(points, steps)`; a point has a window of length 0 where others go on for longer."""
@@ -102,7 +100,7 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, dict | list) or (isinstance(value, list) and all(type(each) is int for each in value))
 
 
-def extended(grid: Grid, stored: Sequence[StoredBlock]) -> Grid:
+def extended(grid: Grid, stored: Sequence[BlockResult]) -> Grid:
     """The grid of the last call, extended by everything else that the store holds."""
     rest = {name: value for name, value in grid.about({}).items() if name != "setting"}
     mine = [block for block in stored if block.about == rest | {"setting": block.setting}]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from crossprop._support.array_files import HOSTILE, Contents, DamagedFile, read_arrays, write_arrays
-from crossprop.experiments.blocks import Block, BlockResult, StoredBlock, scores_of
+from crossprop.experiments.blocks import Block, BlockResult, scores_of
 from crossprop.experiments.grid import SCHEMA, identity, value_label
 from crossprop.running import further_dims
 
@@ -26,18 +26,18 @@ def file_name(identity: str, seeds: Any) -> str:
     return f"{identity}-{seeds[0]}.nc"
 
 
-def write_block(path: Path, block: Block, result: BlockResult, seconds: float, store: str) -> None:
+def write_block(path: Path, block: Block, result: BlockResult) -> None:
     variables = {
         name: (("seed", "step", *further_dims(name, values.ndim - 2)), values)
-        for name, values in result.records.items()
+        for name, values in result.records().items()
     }
-    header = {name: block.seeds if name == "seed" else getattr(result, name) for name in HEADER}
+    header = {name: getattr(result, "seeds" if name == "seed" else name) for name in HEADER}
     point = {name: value_label(value) for name, value in ({"learner": block.name} | block.point).items()}
     attributes = {
         "coordinates": " ".join(["window", "task", *point]),
         "about": json.dumps(block.about),
-        "store": store,
-        "seconds": float(seconds),
+        "store": result.store,
+        "seconds": float(result.seconds),
     }
     write_arrays(
         path,
@@ -49,7 +49,7 @@ def write_block(path: Path, block: Block, result: BlockResult, seconds: float, s
     )
 
 
-def read_block(path: Path) -> StoredBlock:
+def read_block(path: Path) -> BlockResult:
     """The block in a file, without its records. A `DamagedFile` says what is wrong with it, an OSError that it cannot
     be read."""
     contents = read_arrays(path)
@@ -63,7 +63,7 @@ def read_block(path: Path) -> StoredBlock:
     return block
 
 
-def _block(path: Path, contents: Contents) -> StoredBlock:
+def _block(path: Path, contents: Contents) -> BlockResult:
     values: dict[str, np.ndarray] = {}
     for name, dim in HEADER.items():
         dims, values[name] = contents.variables[name]
@@ -73,7 +73,7 @@ def _block(path: Path, contents: Contents) -> StoredBlock:
     seconds, store = contents.attributes["seconds"], contents.attributes["store"]
     if not (isinstance(about["learner"], str) and isinstance(seconds, float) and isinstance(store, str)):
         raise TypeError("learner and store must be texts, and seconds a number")
-    return StoredBlock(
+    return BlockResult(
         identity=identity(about),
         about=about,
         seconds=seconds,

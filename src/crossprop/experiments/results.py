@@ -10,7 +10,7 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop.descriptions import backprop_at, learner_info
-from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.charts import Chart, band, curves
 from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.experiments.findings import Finding, compare
@@ -106,8 +106,7 @@ class SweepResults:
 
     learners: dict[str, TunedLearner]
     evaluation: Evaluation
-    blocks: Sequence[StoredBlock]
-    record_every: int
+    blocks: Sequence[BlockResult]
 
     @property
     def fresh(self) -> bool:
@@ -139,7 +138,7 @@ class SweepResults:
             records = [*self.evaluation.records.values()]
         else:
             settings = [(each.choice.point, each.grid) for each in self.learners.values()]
-            records = [labelled_at(point, grid, self.record_every, self.blocks) for point, grid in settings]
+            records = [labelled_at(point, grid, self.blocks) for point, grid in settings]
         return _joined(records).assign_coords(schema.info_coordinates(self.infos))
 
     @cached_property
@@ -173,18 +172,18 @@ class SweepResults:
         }
 
 
-def read_results(store: str | Path, blocks: Sequence[StoredBlock] | None = None) -> SweepResults:
+def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None) -> SweepResults:
     """The results in a store, whose blocks may be given."""
-    header, blocks = read_store(Path(store)) if blocks is None else (read_header(Path(store)), blocks)
+    grids, blocks = read_store(Path(store)) if blocks is None else (read_header(Path(store))[1], blocks)
     learners = {
         grid.name: TunedLearner(grid, scores(grid, blocks), choice)
-        for grid in header.grids
+        for grid in grids
         if (choice := choose(grid, blocks)) is not None
     }
     if not learners:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
-    evaluation = evaluated([learner.grid for learner in learners.values()], header.record_every, blocks)
-    return SweepResults(learners, evaluation, blocks, header.record_every)
+    evaluation = evaluated([learner.grid for learner in learners.values()], blocks)
+    return SweepResults(learners, evaluation, blocks)
 
 
 def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:

@@ -67,7 +67,7 @@ def carry_out(
 def _facts(experiment: Experiment, results: Mapping[str, SweepResults]) -> dict[str, str]:
     """What a reader needs to judge the numbers: the budget, the streams and networks, the time and the machine."""
     specs = [stage.spec for stage in experiment.stages.values()]
-    budgets = {len(grid.points) for spec in specs for grid in spec.header.grids}
+    budgets = {len(grid.points) for spec in specs for grid in spec.grids}
     each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"
     tried = [learner.tried for sweep in results.values() for learner in sweep.learners.values()]
     widened = "; a grid whose best value was at its edge was widened"

@@ -91,8 +91,8 @@ class SweepSpec:
         return list(range(first, first + (self.evaluate or 0)))
 
     @cached_property
-    def header(self) -> "StoreHeader":
-        """What a store of this sweep holds."""
+    def grids(self) -> list[Grid]:
+        """A grid for every learner."""
         grids = checked_grids(self.learners, self.stream, self.over, self.seeds)
         common = {
             "record_every": self.record_every,
@@ -102,10 +102,7 @@ class SweepSpec:
             "probes": configuration(dict(self.probes or {})),
             "metrics": configuration(dict(self.metrics or {})),
         }
-        grids = [
-            replace(grid, evaluation=self.fresh_seeds, common=common, code=self._code(grid.name)) for grid in grids
-        ]
-        return StoreHeader(grids, common)
+        return [replace(grid, evaluation=self.fresh_seeds, common=common, code=self._code(grid.name)) for grid in grids]
 
     @cached_property
     def sources(self) -> dict[str, CodeIdentity]:
@@ -124,19 +121,3 @@ class SweepSpec:
             for name, source in self.sources.items()
             if name == own or not name.startswith("learners[")
         }
-
-
-@dataclass(frozen=True)
-class StoreHeader:
-    """What a store holds, in JSON's types: a grid for every learner, and what all its blocks have in common."""
-
-    grids: list[Grid]
-    common: dict[str, Any]
-    """`record_every`, `float_type`, `xla_flags`, `steps`, `probes` and `metrics`; functions by module and name."""
-    store: str = ""
-    """The store's own number, which all of its blocks have."""
-
-    @property
-    def record_every(self) -> int:
-        """The steps of a window."""
-        return self.common["record_every"]

@@ -26,9 +26,9 @@ class Status(NamedTuple):
 def status(store: str | Path) -> Status:
     """How much of the last call's sweep is done, how much is missing, and how long that may take. If it had an
     evaluation, the fresh seeds of the best settings count too."""
-    header, stored = read_store(Path(store))
+    grids, stored = read_store(Path(store))
     learners = []
-    for grid in header.grids:
+    for grid in grids:
         tuning, fresh = set(grid.seeds), set(grid.evaluation)
         mine = [block for block in stored if block.name == grid.name]
         runs = [

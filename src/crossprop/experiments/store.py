@@ -8,7 +8,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -31,10 +31,9 @@ from crossprop._support.warning import warn
 from crossprop._version import __version__
 from crossprop.arguments import check_count
 from crossprop.descriptions import learner_info
-from crossprop.experiments.blocks import Block, BlockResult, StoredBlock
+from crossprop.experiments.blocks import Block, BlockResult
 from crossprop.experiments.grid import SCHEMA, STREAM, Grid, after
 from crossprop.experiments.netcdf import file_name, read_block, read_records, write_block
-from crossprop.experiments.spec import StoreHeader
 
 MOST_NAMED = 5
 MOVED = "the store was moved or deleted"
@@ -42,54 +41,50 @@ MOVED = "the store was moved or deleted"
 CONTINUES = "the same sweep goes on from there"
 
 
-class Memory:
-    """Keeps blocks if there is no store."""
+class Store:
+    """The blocks of a sweep, and its grids: on disk, held by this process, or with no path in memory alone. The records
+    of blocks on disk are read when they are needed."""
 
-    def __init__(self):
-        self.blocks: list[StoredBlock] = []
-
-    def add(self, block: Block, result: BlockResult, seconds: float) -> None:
-        self.blocks.append(StoredBlock.of(block, result, seconds, lambda: result.records))
-
-    def take_up(self, header: StoreHeader) -> None:
-        """Nothing to do: there is no header to keep."""
-
-
-class Folder:
-    """A store on disk, held by this process. Everything but the records of its blocks is in memory."""
-
-    def __init__(self, path: Path, header: StoreHeader, blocks: list[StoredBlock]):
-        self.path, self.header, self.blocks = path, header, blocks
+    def __init__(
+        self, path: Path | None = None, number: str = "", grids: Sequence[Grid] = (), blocks: Sequence[BlockResult] = ()
+    ):
+        self.path, self.number, self.grids, self.blocks = path, number, list(grids), list(blocks)
 
     def add(self, block: Block, result: BlockResult, seconds: float) -> None:
-        path = self.path / "blocks" / file_name(block.identity, block.seeds)
-        with _named_errors(path):
-            write_block(path, block, result, seconds, self.header.store)
-        self.blocks.append(StoredBlock.of(block, result, seconds, partial(read_records, path)))
+        result = replace(result, seconds=seconds, store=self.number)
+        if self.path is not None:
+            path = self.path / "blocks" / file_name(block.identity, block.seeds)
+            with _named_errors(path):
+                write_block(path, block, result)
+            result = replace(result, records=partial(read_records, path))
+        self.blocks.append(result)
 
-    def take_up(self, header: StoreHeader) -> None:
-        """Continues with this sweep, whose grids may have grown. A ValueError if the store holds another sweep; nothing
-        is written then."""
-        _check_same(self.path, self.header, header)
-        earlier = {grid.name: grid for grid in self.header.grids}
-        grids = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in header.grids}
-        _warn_of_edits(self.path, earlier, header)
-        self.header = replace(header, grids=[*grids.values()], store=self.header.store)
-        _write_header(self.path, self.header)
+    def take_up(self, grids: Sequence[Grid]) -> None:
+        """Continues with these grids, which may have grown. A ValueError if the store holds another sweep; nothing is
+        written then."""
+        if self.path is None:
+            return
+        _check_same(self.path, self.grids, grids)
+        earlier = {grid.name: grid for grid in self.grids}
+        grown = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in grids}
+        _warn_of_edits(self.path, earlier, grids)
+        common = grids[0].common
+        self.grids = [replace(grid, common=common) for grid in grown.values()]
+        _write_header(self.path, self.number, self.grids)
 
 
 @contextmanager
-def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
+def open_for_writing(path: Path, grids: Sequence[Grid]) -> Iterator[Store]:
     """The store, for this process alone. A folder that is no store, or holds another sweep, is left as it is. Damaged
     blocks are put aside."""
     _check_own(path)
     check_writable("store", path)
     path.mkdir(parents=True, exist_ok=True)
     with locked(path / "lock"):
-        before = read_header(path) if (path / "store.json").exists() else None
-        store, blocks, damaged = _read_blocks(path, before and before.store)
-        folder = Folder(path, replace(before or _first_header(header, blocks), store=store), blocks)
-        folder.take_up(header)
+        number, before = read_header(path) if (path / "store.json").exists() else (None, [])
+        number, blocks, damaged = _read_blocks(path, number)
+        store = Store(path, number, before or _first_grids(grids, blocks), blocks)
+        store.take_up(grids)
         for stray in (*path.glob(f".*{PART}"), *path.glob(f"blocks/.*{PART}")):
             stray.unlink()
         (path / "blocks").mkdir(exist_ok=True)
@@ -97,22 +92,23 @@ def open_for_writing(path: Path, header: StoreHeader) -> Iterator[Folder]:
             put_aside(each, path / DAMAGED)
         _warn(f"files were put aside in {path / DAMAGED}", damaged, "What this sweep needs of them is run again")
         try:
-            yield folder
+            yield store
         finally:
             if (path / "blocks").is_dir():  # it can have been moved
                 to_disk(path / "blocks")
 
 
-def read_store(path: Path) -> tuple[StoreHeader, list[StoredBlock]]:
-    """What a store holds as of the last call, and its blocks. One warning names files that are damaged."""
-    header = read_header(path)
-    _, blocks, damaged = _read_blocks(path, header.store)
+def read_store(path: Path) -> tuple[list[Grid], list[BlockResult]]:
+    """The grids of the last call, and all blocks. One warning names files that are damaged."""
+    number, grids = read_header(path)
+    _, blocks, damaged = _read_blocks(path, number)
     _warn("files were left out", damaged, "The same sweep puts them aside and runs their blocks again")
-    return header, blocks
+    return grids, blocks
 
 
-def read_header(path: Path) -> StoreHeader:
-    """What a store holds as of the last call. A ValueError if there is no store, or one of another schema."""
+def read_header(path: Path) -> tuple[str, list[Grid]]:
+    """The number of a store, which all of its blocks have, and the grids of the last call. A ValueError if there is no
+    store, or one of another schema."""
     file = path / "store.json"
     try:
         stored = read_json(file)
@@ -123,13 +119,14 @@ def read_header(path: Path) -> StoreHeader:
     if stored.get("schema") != SCHEMA:
         raise ValueError(f"{file} has schema {stored.get('schema')!r}, this version of crossprop reads {SCHEMA}")
     try:
-        common = stored["common"]
-        grids = [Grid(name, **grid, common=common) for name, grid in stored["learners"].items()]
+        grids = [Grid(name, **grid, common=stored["common"]) for name, grid in stored["learners"].items()]
         for grid in grids:
             _check_grid(grid)
+        if not grids:
+            raise ValueError("there are no learners")
         if not isinstance(stored["store"], str):
             raise TypeError("store must be a text")
-        return StoreHeader(grids, common, stored["store"])
+        return stored["store"], grids
     except HOSTILE as problem:
         raise ValueError(f"{file} is damaged: {problem!r}") from None
 
@@ -148,16 +145,16 @@ def _check_grid(grid: Grid) -> None:
     list(grid.points)
 
 
-def _first_header(header: StoreHeader, blocks: list[StoredBlock]) -> StoreHeader:
-    """The header of a new store. If there are blocks, `store.json` was lost, and they say what they have in common."""
-    about = blocks[0].about if blocks else header.common
-    return replace(header, common={name: about.get(name) for name in header.common})
+def _first_grids(grids: Sequence[Grid], blocks: list[BlockResult]) -> list[Grid]:
+    """The grids of a new store. If there are blocks, `store.json` was lost, and they say what they have in common."""
+    about = blocks[0].about if blocks else grids[0].common
+    return [replace(grid, common={name: about.get(name) for name in grid.common}) for grid in grids]
 
 
-def _read_blocks(path: Path, store: str | None) -> tuple[str, list[StoredBlock], dict[Path, str]]:
+def _read_blocks(path: Path, store: str | None) -> tuple[str, list[BlockResult], dict[Path, str]]:
     """The store's number, its blocks, and what is wrong with files that are none of them. If `store` is None, it is the
     number that most blocks have."""
-    blocks: dict[Path, StoredBlock] = {}
+    blocks: dict[Path, BlockResult] = {}
     damaged: dict[Path, str] = {}
     for file in sorted((path / "blocks").glob("[!.]*.nc")):
         try:
@@ -195,20 +192,20 @@ def _named_errors(path: Path) -> Iterator[None]:
         raise OSError(problem.errno, text) from problem
 
 
-def _write_header(path: Path, header: StoreHeader) -> None:
+def _write_header(path: Path, number: str, grids: Sequence[Grid]) -> None:
     shared = ("name", "common")
     learners = {
-        grid.name: {name: value for name, value in asdict(grid).items() if name not in shared} for grid in header.grids
+        grid.name: {name: value for name, value in asdict(grid).items() if name not in shared} for grid in grids
     }
-    contents = {"schema": SCHEMA, "crossprop": __version__, "store": header.store, "common": header.common}
+    contents = {"schema": SCHEMA, "crossprop": __version__, "store": number, "common": grids[0].common}
     with _named_errors(path / "store.json"):
         write_json(path / "store.json", contents | {"learners": learners})
 
 
-def _warn_of_edits(path: Path, earlier: dict[str, Grid], header: StoreHeader) -> None:
+def _warn_of_edits(path: Path, earlier: dict[str, Grid], grids: Sequence[Grid]) -> None:
     """One warning that names the code that was edited since the last sweep."""
     edited: dict[str, None] = {}
-    for grid in header.grids:
+    for grid in grids:
         before = earlier.get(grid.name, grid).code
         for name in {*before, *grid.code}:
             if before.get(name) != grid.code.get(name):
@@ -226,16 +223,16 @@ def _check_own(path: Path) -> None:
         )
 
 
-def _check_same(path: Path, there: StoreHeader, here: StoreHeader) -> None:
+def _check_same(path: Path, there: Sequence[Grid], here: Sequence[Grid]) -> None:
     """A ValueError that names the difference, if the two sweeps cannot share a store."""
-    differences = [(name, there.common.get(name), value) for name, value in here.common.items()]
-    for old, new in product(there.grids, here.grids):
+    differences = [(name, there[0].common.get(name), value) for name, value in here[0].common.items()]
+    for old, new in product(there, here):
         fixed = [field for field in new.base if field not in old.over and field not in new.over]
         for field in fixed if old.name == new.name else [each for each in fixed if each.startswith(STREAM)]:
             name = field if field.startswith(STREAM) else f"learners.{new.name}.{field}"
             differences.append((name, old.base.get(field), new.base[field]))
-    here_too = {grid.name for grid in here.grids}
-    for old, new in product(there.grids, here.grids[:1]):
+    here_too = {grid.name for grid in here}
+    for old, new in product(there, here[:1]):
         for name in {*old.code, *new.code} - {"learner"} if old.name not in here_too else ():
             if old.code.get(name) != new.code.get(name):
                 raise ValueError(

@@ -76,7 +76,7 @@ def facts(sweep: SweepResults) -> dict[str, str]:
     fresh = {len(grid.evaluation) for grid in grids}
     return found | {
         "seeds": f"{_range([len(grid.seeds) for grid in grids])} to choose settings, {_range([*fresh])} fresh ones",
-        "examples per run": f"{int(sweep.best.step.values[-1]):,}, one value recorded per {sweep.record_every:,}",
+        "examples per run": f"{int(sweep.best.step.values[-1]):,}, one value recorded per {grids[0].record_every:,}",
         "time of all runs": duration(sweep.seconds),
         "drawn with": machine()["versions"],
     }

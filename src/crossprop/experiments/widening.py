@@ -12,7 +12,7 @@ from crossprop.configuration import configuration
 from crossprop.descriptions import facts
 from crossprop.execution import expected_time
 from crossprop.experiments import SweepSpec, fill, opened
-from crossprop.experiments.blocks import StoredBlock
+from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.evaluate import Choice, choose
 from crossprop.experiments.grid import build
 from crossprop.hyperparameters import Facts
@@ -39,7 +39,7 @@ def fill_widening(
     *,
     rounds: int,
     resolution: float | None = None,
-) -> list[StoredBlock]:
+) -> list[BlockResult]:
     """Runs a sweep, widens the grids whose best setting is at an edge, at most `rounds` times, and evaluates the best.
     A best setting that is still at an edge is flagged. Returns all blocks.
 
@@ -62,7 +62,7 @@ def fill_widening(
         return filled(replace(spec, over=union), tune=union == spec.over)
 
 
-def _refine(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]], resolution: float) -> Any:
+def _refine(spec: SweepSpec, filled: Callable[[SweepSpec], list[BlockResult]], resolution: float) -> Any:
     """The axes of every learner after refinement; all their values have been run."""
     narrow = finer = spec.over
     for _ in range(MOST_REFINEMENTS):
@@ -73,11 +73,11 @@ def _refine(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]], r
     return narrow
 
 
-def _best(spec: SweepSpec, filled: Callable[[SweepSpec], list[StoredBlock]]) -> dict[str, Choice | None]:
+def _best(spec: SweepSpec, filled: Callable[[SweepSpec], list[BlockResult]]) -> dict[str, Choice | None]:
     """The best setting of every learner, once all are run."""
     tuning = replace(spec, evaluate=None)
     blocks = filled(tuning)
-    return {grid.name: choose(grid, blocks) for grid in tuning.header.grids}
+    return {grid.name: choose(grid, blocks) for grid in tuning.grids}
 
 
 def _union(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:

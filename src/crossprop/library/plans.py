@@ -93,11 +93,15 @@ class Plan:
     measured: Mapping[str, Any] = field(default_factory=dict)
     """What `measure` depends on besides the states."""
 
-    def experiment(self) -> dict[str, str]:
-        """Everything that the records depend on, as their attributes say it."""
-        described = experiment(self.learners, self.stream, list(range(self.seeds)), self.record_every)
+    @property
+    def further(self) -> dict[str, str]:
+        """What the records depend on besides learners, stream, seeds and windows."""
         further = {"steps": self.steps, "probes": [*self.probes], **self.measured}
-        return described | {name: json.dumps(value) for name, value in further.items() if value}
+        return {name: json.dumps(value) for name, value in further.items() if value}
+
+    def experiment(self) -> dict[str, str]:
+        """Everything that the records depend on, as their attributes say it. It hashes the data of the stream."""
+        return experiment(self.learners, self.stream, list(range(self.seeds)), self.record_every) | self.further
 
     def expected(self) -> str:
         """About how long the runs take."""
@@ -108,10 +112,10 @@ class Plan:
         """The records. Long runs are saved in the folder `checkpoint`, if there is one."""
         given = self.learners, self.stream, self.seeds, self.record_every, engine, self.probes
         if self.measure is None:
-            records = run(*given, steps=self.steps, checkpoint=checkpoint)
-        else:
-            records = self.measure(run(*given, steps=self.steps, checkpoint=checkpoint, return_states=True)[1])
-        return records.assign_attrs(self.experiment())
+            return run(*given, steps=self.steps, checkpoint=checkpoint).assign_attrs(self.further)
+        records, states = run(*given, steps=self.steps, checkpoint=checkpoint, return_states=True)
+        described = {name: records.attrs[name] for name in ("learners", "stream", "seeds", "record_every")}
+        return self.measure(states).assign_attrs(described | self.further)
 
     def drawn(self, records: "xarray.Dataset") -> list[Drawn]:
         """The figures, from the records."""
