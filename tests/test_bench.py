@@ -58,8 +58,8 @@ def skip_if_missing(peer):
 
 
 def test_bench_json_says_what_was_run_where(quick):
-    assert quick["machine"]["backend"] == "cpu" and quick["machine"]["cores"] >= 1
-    assert quick["versions"]["jax"] == jax.__version__ and quick["versions"]["crossprop"] == cp.__version__
+    assert "cpu" in quick["device"] and "cores" in quick["device"]
+    assert f"jax {jax.__version__}" in quick["versions"] and f"crossprop {cp.__version__}" in quick["versions"]
     assert quick["command"].startswith("crossprop") and quick["record_every"] == 50
     contenders = {(row["learner"], row["contender"]) for row in quick["rows"]}
     assert contenders == set(product(("crossprop", "backprop"), ("scan", "numpy")))

@@ -1,13 +1,11 @@
 """`crossprop bench`: examples per second of a few learners on this machine, beside the same loops in NumPy."""
 
 import json
-import platform
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -21,9 +19,8 @@ from crossprop._support import checks as check
 from crossprop._support.files import atomic_write, check_writable
 from crossprop._support.flags import QUIET, Unset
 from crossprop._support.formats import plural
-from crossprop._version import __version__
 from crossprop.engines import ENGINES
-from crossprop.execution import cores
+from crossprop.experiments.facts import machine
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.running import run
@@ -242,19 +239,9 @@ def table(rows: Sequence[Row]) -> "Table":
 
 def write_rows(path: Path, rows: Sequence[Row], command: str) -> None:
     content = {
-        "schema": 3,
+        "schema": 4,
         "command": command,
-        "machine": {
-            "device": jax.devices()[0].device_kind,
-            "backend": jax.default_backend(),
-            "cores": cores(),
-            "system": platform.platform(),
-        },
-        "versions": {
-            "crossprop": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("jax", "jaxlib", "numpy")},
-        },
+        **machine(),
         "record_every": RECORD_EVERY,
         "rows": [
             row._asdict() | {"examples_per_second": row.examples_per_second, "times_numpy": times_numpy(row, rows)}

@@ -93,20 +93,17 @@ def _arguments(name: str, own: dict[str, Any]) -> dict[str, Any]:
 def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     """A command for the shell: `crossprop run`, or a file for `crossprop sweep` if learners have names of their own or
     values that no flag can have."""
-    plain = all(map(_is_plain, *zip(*setting.table["learners"].items(), strict=True)))
-    words = _run_words(setting, imports) if plain else None
+    words = _run_words(setting, imports)
     return _sweep_script(setting, imports) if words is None else shlex.join(words)
 
 
-def _is_plain(name: str, own: Mapping[str, Any]) -> bool:
-    """Whether `crossprop run` can have a learner: by a name of the registry, with no argument that the name fixes."""
-    clear = not {*name} & {":", "="} and not name.startswith("-")
-    return clear and own.get("rule", name) == name and not {*own} & {*LEARNERS[name].keywords}
-
-
 def _run_words(setting: Setting, imports: tuple[str, ...]) -> list[str] | None:
-    """The words of `crossprop run`, or None if it would not read a value as it is."""
+    """The words of `crossprop run`, or None if it would not read a name or a value as it is."""
     table = setting.table
+    for name, own in table["learners"].items():
+        clear = not {*name} & {":", "="} and not name.startswith("-")
+        if not clear or own.get("rule", name) != name or {*own} & {*LEARNERS[name].keywords}:
+            return None
     given = {f"network.{name}": value for name, value in table.get("network", {}).items()}
     given |= {f"stream.{name}": value for name, value in table["stream"].items() if name != "name"}
     given |= _learner_flags(table["learners"])
@@ -116,18 +113,19 @@ def _run_words(setting: Setting, imports: tuple[str, ...]) -> list[str] | None:
     for path, value in given.items():
         flag = path.rpartition(".")[2].replace("_", "-")
         text = str(value).lower() if isinstance(value, bool) else str(value)
+        if value is None:
+            continue
         if path == "network.hidden" and isinstance(value, list) and len(value) > 1:
             words += ["--hidden", *map(str, value)]
         elif path in FLAGS and isinstance(value, bool):
             words += [f"--{flag}" if value else f"--no-{flag}"]
         elif path in FLAGS and (isinstance(value, str) or (isinstance(value, int | float) and value >= 0)):
             words += [f"--{flag}", text]
-        elif value is not None and type(parse_value(text)) is type(value) and parse_value(text) == value:
+        elif type(parse_value(text)) is type(value) and parse_value(text) == value:
             words += ["--set", f"{path}={text}"]
-        elif value is not None:
+        else:
             return None
-    for name, value in {"record_every": setting.record_every, "seeds": len(setting.seeds)}.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--record-every", str(setting.record_every), "--seeds", str(len(setting.seeds))]
     return words + (["--steps", str(setting.steps)] if setting.stream.steps != setting.steps else [])
 
 

@@ -91,7 +91,6 @@ class NetworkLearner(Learner):
     def __check_init__(self):
         if not isinstance(self.network, Network):
             raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
-        check.number("step_size", self.step_size, above=0)
         given = self.incoming_step_size
         if isinstance(given, tuple) and len(given) != len(self.network.hidden):
             raise ValueError(

@@ -3,19 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from crossprop.hyperparameters import (
-    hyperparameter,
-    layers_field,
-    memory_step_size_field,
-)
-from crossprop.learners.base import (
-    Credit,
-    CreditRule,
-    Hyperparameter,
-    Shapes,
-    Units,
-    first_set,
-)
+from crossprop.hyperparameters import hyperparameter, layers_field, memory_step_size_field
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, first_set
 
 
 class Crossprop(CreditRule):

@@ -1,18 +1,7 @@
 """Crossprop-approx: one memory per outgoing weight."""
 
-from crossprop.hyperparameters import (
-    hyperparameter,
-    layers_field,
-    memory_step_size_field,
-)
-from crossprop.learners.base import (
-    Credit,
-    CreditRule,
-    Hyperparameter,
-    Shapes,
-    Units,
-    first_set,
-)
+from crossprop.hyperparameters import hyperparameter, layers_field, memory_step_size_field
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, first_set
 
 
 class CrosspropApprox(CreditRule):

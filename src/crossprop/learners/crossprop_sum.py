@@ -1,17 +1,7 @@
 """Crossprop-sum: the paper's first form."""
 
-from crossprop.hyperparameters import (
-    layers_field,
-    memory_step_size_field,
-)
-from crossprop.learners.base import (
-    Credit,
-    CreditRule,
-    Hyperparameter,
-    Shapes,
-    Units,
-    first_set,
-)
+from crossprop.hyperparameters import layers_field, memory_step_size_field
+from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units, first_set
 
 
 class CrosspropSum(CreditRule):
