@@ -18,7 +18,7 @@ import crossprop as cp
 from crossprop._support import xla
 from crossprop.engines import ENGINES, choose, chunked, scan, segments
 from crossprop.engines.feed import batch_feed, open_sources
-from crossprop.engines.gpu import kernel, layout, support
+from crossprop.engines.gpu import kernel, layout, parts, support
 from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.learners import LEARNERS
@@ -470,7 +470,7 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
             patched.setattr(support, "FOR_WIDE_NETWORKS", True)
             patched.setattr(jax, "local_devices", lambda: [SimpleNamespace(compute_capability=capability)])  # noqa: B023
             assert f"this one has {capability}" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
-            assert chunked.tiling_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None
+            assert parts.programs_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None
     assert "by name" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu"))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.why_unsupported(learner, "gpu") is None

@@ -44,7 +44,8 @@ def programs(monkeypatch):
 
     def run(runs, record_every=24, segment=None):
         steps = runs[0].stream.steps
-        session = chunked.start(Batch(runs, RunOptions(record_every, steps), segment=segment), "gpu", interpret=True)
+        tiling = parts.tiling_for(runs[0].learner, interpret=True)
+        session = chunked.start(Batch(runs, RunOptions(record_every, steps), segment=segment), "gpu", tiling)
         return finish(session, steps)
 
     return run
@@ -57,11 +58,11 @@ def test_programs_agree_with_scan(rule, programs):
     deep = rule not in ("projected", "crossprop", "frozen")
     network = cp.Network(20, (9, 5) if deep else 9, 3, loss="softmax", bias=deep)
     learner = RULES[rule](network, 5e-3)
-    assert chunked.tiling_for(learner, "gpu") is not None
+    assert parts.programs_for(learner, "gpu") is not None
     stream = random_examples(network, 58)
     runs = [Run(learner, stream, seed) for seed in (3, 4)]
     session = programs(runs)
-    assert session.loop.tiling is not None and session.loop.stride == 32
+    assert session.loop.programs is not None and session.loop.stride == 32
     for run, result, state in zip(runs, session.results(), session.states(), strict=True):
         expected = live(scan, [run], "cpu", 24)
         assert_agree(result, expected.results()[0], loss=1e-5, drift=1e-4)
@@ -178,11 +179,11 @@ def test_several_programs_lower_for_cuda(rule, verified, monkeypatch):
 def assert_lower(rule, hidden, verified, layer_norm=True):
     network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=layer_norm and rule == "foresight")
     learner = RULES[rule](network, 1e-3)
-    loop = chunked.BlockLoop(32, apart=False, tiling=parts.tiling_for(learner))
+    loop = chunked.BlockLoop(32, apart=False, programs=parts.tiling_for(learner))
 
     def block(learner, key, x, y, alive):
         work = loop.enter(learner, learner.init(key))
-        after = chunked._advance(32, loop.tiling, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
+        after = chunked._advance(32, loop.programs, learner, work, Rows(x, y, 0, alive * 30, 0))[0]
         return loop.changes(learner, work, after, alive)
 
     lower_for_cuda(block, learner)
@@ -200,14 +201,14 @@ def assert_lower(rule, hidden, verified, layer_norm=True):
 def test_parts_are_programs_by_device_sizes_and_rule(programs):
     network = cp.Network(784, 1024, 10, loss="softmax")
     backprop = cp.Backprop(network, 1e-3)
-    assert chunked.tiling_for(backprop, "gpu") == parts.Tiling(rows=4, warps=8)
-    assert chunked.tiling_for(backprop, "cpu") is None
-    assert chunked.tiling_for(cp.Frozen(network, 1e-3, optimizer=optax.lion), "gpu") is None
-    assert chunked.tiling_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
+    assert parts.programs_for(backprop, "gpu") == parts.Tiling(rows=4, warps=8)
+    assert parts.programs_for(backprop, "cpu") is None
+    assert parts.programs_for(cp.Frozen(network, 1e-3, optimizer=optax.lion), "gpu") is None
+    assert parts.programs_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
     with jax.enable_x64(True):
-        assert chunked.tiling_for(backprop, "gpu") is None
+        assert parts.programs_for(backprop, "gpu") is None
     every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_examples(cp.Network(20, 9), 20), 0)], 8)
-    assert every.loop.tiling is None, "products need 16 examples"
+    assert every.loop.programs is None, "products need 16 examples"
 
 
 def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import crossprop as cp
-from crossprop.engines import scan
+from crossprop.engines import ENGINES, scan
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import sliced, support
 from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces
@@ -143,6 +143,8 @@ def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatc
 
 def test_the_scan_engine_takes_them_where_they_are_worthwhile(on_a_gpu):
     network = cp.Network(130, 16, 2)
-    start = lambda learner: scan.start(Batch([Run(learner, random_examples(network, 20), 0)], RunOptions(10)), "gpu")
+    start = lambda learner: ENGINES["scan"].start(
+        Batch([Run(learner, random_examples(network, 20), 0)], RunOptions(10)), "gpu"
+    )
     assert start(cp.Backprop(network, 1e-3, optimizer="adam")).loop == SlicedLoop(10, 1)
     assert not isinstance(start(cp.Backprop(network, 1e-3)).loop, SlicedLoop)

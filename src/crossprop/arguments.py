@@ -11,7 +11,7 @@ import numpy as np
 
 from crossprop._support import checks as check
 from crossprop._support.memory import check_memory
-from crossprop.engines import chunked
+from crossprop.engines import ENGINES
 from crossprop.engines.protocol import Metric, Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, devices
@@ -156,7 +156,7 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
         alike.setdefault(jax.tree.structure(learner), []).append(name)
     for structure, names in alike.items():
         learner = learners[names[0]]
-        side_by_side = min(seeds, threads * chunked.width(learner, place.platform))
+        side_by_side = min(seeds, threads * ENGINES["chunked"].width(learner, place.platform))
         states = state_bytes(learner) * max(2 * side_by_side, seeds if options.return_states else 0)
         check_memory(f"the states of learners[{names[0]!r}]", states, place)
         numbers = len(of_examples(learner.network.loss)) + _drifts(structure, float_type())

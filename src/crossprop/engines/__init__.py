@@ -1,9 +1,10 @@
 """Ways to execute runs: they differ in speed, never in meaning."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from crossprop.engines import chunked, scan
-from crossprop.engines.gpu import kernel
+from crossprop.engines.gpu import kernel, parts, sliced
 from crossprop.engines.protocol import Batch
 from crossprop.engines.session import Session
 from crossprop.learners.base import Learner
@@ -27,7 +28,28 @@ class Engine(Protocol):
         ...
 
 
-ENGINES: dict[str, Engine] = {"scan": scan, "chunked": chunked, "kernel": kernel}
+class WithPrograms(NamedTuple):
+    """An engine for any device, with GPU programs for learners that have some."""
+
+    engine: Any
+    programs_for: Callable[..., Any]
+
+    def why_unsupported(self, learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
+        return self.engine.why_unsupported(learner, platform, observed)
+
+    def width(self, learner: Learner, platform: str) -> int:
+        return self.engine.width(learner, platform, self.programs_for(learner, platform))
+
+    def start(self, batch: Batch, platform: str) -> Session:
+        programs = self.programs_for(batch.runs[0].learner, platform, batch.options.observed)
+        return self.engine.start(batch, platform, programs)
+
+
+ENGINES: dict[str, Engine] = {
+    "scan": WithPrograms(scan, sliced.loop_for),
+    "chunked": WithPrograms(chunked, parts.programs_for),
+    "kernel": kernel,
+}
 
 
 def choose(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str:

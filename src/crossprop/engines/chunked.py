@@ -16,9 +16,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from crossprop.engines.gpu import parts, products, support
-from crossprop.engines.gpu.layout import power
-from crossprop.engines.gpu.parts import Tiling
 from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import weight_changes
@@ -63,29 +60,22 @@ def is_worthwhile(learner: Learner) -> bool:
     return isinstance(learner, CreditRule) and learner.network.fan_in >= WIDE
 
 
-def width(learner: Learner, platform: str) -> int:
+def width(learner: Learner, platform: str, programs: Any = None) -> int:
     """How many runs go side by side."""
-    if isinstance(learner, CreditRule) and tiling_for(learner, platform) is not None:
+    if isinstance(learner, CreditRule) and programs is not None:
         return batch_width(learner, platform, TILE_BYTES_OF_PROGRAMS / (1 + memory_matrices(learner)))
     return batch_width(learner, platform, TILE_BYTES)
 
 
-def tiling_for(learner: Learner, platform: str, interpret: bool = False) -> Tiling | None:
-    """How parts become programs on this kind of device, or None where they are loops: by device, sizes and rule."""
-    if not support.FOR_WIDE_NETWORKS or support.why_no_programs(platform) is not None:
-        return None
-    return parts.tiling_for(learner, interpret)
-
-
-def start(batch: Batch, platform: str, interpret: bool = False) -> Session:
-    """Begins the runs of a batch; programs can run in Pallas's interpreter."""
+def start(batch: Batch, platform: str, programs: Any = None) -> Session:
+    """Begins the runs of a batch. `programs` are GPU programs in the place of XLA's loops, a `gpu.parts.Tiling`."""
     learner, block = batch.runs[0].learner, _block(batch.options.record_every)
-    tiling = tiling_for(learner, platform, interpret)
-    if tiling is None or block < products.FEWEST_EXAMPLES:
+    padded = None if programs is None else programs.block(block)
+    if padded is None:
         loop = BlockLoop(block, apart=platform == "cpu")
     else:
-        loop = BlockLoop(power(block), apart=False, tiling=tiling)
-    return LoopSession(loop, batch, width(learner, platform), fixed_turns=loop.tiling is not None)
+        loop = BlockLoop(padded, apart=False, programs=programs)
+    return LoopSession(loop, batch, width(learner, platform, programs), fixed_turns=padded is not None)
 
 
 class BlockLoop(NamedTuple):
@@ -93,8 +83,8 @@ class BlockLoop(NamedTuple):
 
     stride: int
     apart: bool
-    tiling: Tiling | None = None
-    """How a part becomes a program, or several, on a GPU; without it a part is a loop over its examples."""
+    programs: Any = None
+    """A `gpu.parts.Tiling`: how a part becomes a GPU program, or several. Without it a part is a loop."""
 
     def enter(self, learner: CreditRule, state: State) -> State:
         return _apart(learner, state) if self.apart else _turned(learner, state)
@@ -106,14 +96,14 @@ class BlockLoop(NamedTuple):
         self, learner: CreditRule, initial: State, work: State, alive: Any = None
     ) -> dict[str, tuple[jax.Array, ...]]:
         first = None
-        if self.tiling is not None:
+        if self.programs is not None:
             now, before = (each.layers[0].weights for each in (work, initial))
             alive = True if alive is None else alive
-            first = products.distances(now, before, learner.network.inputs, alive, self.tiling.interpret)
+            first = self.programs.distances(now, before, learner.network.inputs, alive)
         return weight_changes(learner, initial, work, inputs_axis=1, first=first)
 
     def advance(self, learner: CreditRule, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
-        work, outputs, targets = _advance(self.stride, self.tiling, learner, work, rows)
+        work, outputs, targets = _advance(self.stride, self.programs, learner, work, rows)
         return work, fold.block(window, rows.start + rows.at, rows.until - rows.at, outputs, targets)
 
 
@@ -145,19 +135,19 @@ def _part(block: int, most: int) -> int:
 
 
 def _advance(
-    stride: int, tiling: Tiling | None, learner: CreditRule, work: State, rows_of_run: Rows
+    stride: int, programs: Any, learner: CreditRule, work: State, rows_of_run: Rows
 ) -> tuple[State, jax.Array, jax.Array]:
     """The state after a block, and the block's outputs and targets."""
     x, y, at, until, _ = rows_of_run
-    part = _part_of(tiling, stride, learner)
+    part = _part_of(programs, stride, learner)
     inputs = jax.vmap(learner.network.with_constant)(lax.dynamic_slice_in_dim(x, at, stride))
     targets = lax.dynamic_slice_in_dim(y, at, stride)
     matrices = Matrices.of(learner, work)
-    if tiling is None:
+    if programs is None:
         gram = product(inputs, inputs.T)
         rows = matrices.map(lambda matrix: product(inputs, matrix.T))
     else:
-        rows_of = partial(products.rows_of, inputs, count=until - at, interpret=tiling.interpret)
+        rows_of = partial(programs.rows_of, inputs, count=until - at)
         flat, structure = jax.tree.flatten(matrices._replace(memory=None))
         gram, *found = rows_of([inputs, *flat])
         rows = jax.tree.unflatten(structure, found)
@@ -167,34 +157,34 @@ def _advance(
     def run_part(carry, begin):
         """Runs a part of the block on the rows of its own examples, then updates the block's other rows."""
         rows, small = carry
-        whole_block = tiling is not None and part == stride
+        whole_block = programs is not None and part == stride
         cut = lambda whole, axis=0: whole if whole_block else lax.dynamic_slice_in_dim(whole, begin, part, axis)
-        own_rows = rows.map(cut) if tiling is None else jax.tree.map(lambda whole: cut(whole, whole.ndim - 2), rows)
+        own_rows = rows.map(cut) if programs is None else jax.tree.map(lambda whole: cut(whole, whole.ndim - 2), rows)
         small = own_rows.together().put_into(small)
         seen = cut(gram)
         own = cut(seen, 1)
         left = until - at - begin
-        if tiling is None:
+        if programs is None:
             small, credits, outputs = _by_scan(learner, small, own, lambda i: targets[begin + i], left)
         else:
             count = jnp.clip(left, 0, part)
-            small, credits, outputs = parts.run_part(tiling, learner, small, own, cut(targets), count, until == at)
-        rows = rebuild(learner, rows, Steps(seen, units_first=False), credits, left, tiling)
+            small, credits, outputs = programs.run_part(learner, small, own, cut(targets), count, until == at)
+        rows = rebuild(learner, rows, Steps(seen, units_first=False), credits, left, programs)
         return (rows, small), (credits, outputs)
 
     small = jax.tree.map(lambda whole: whole[..., :part, :], rows).together().put_into(work)
-    if tiling is not None and part == stride:
+    if programs is not None and part == stride:
         (_, small), (credits, outputs) = run_part((rows, small), 0)
     else:
         (_, small), each = lax.scan(run_part, (rows, small), jnp.arange(0, stride, part))
         credits, outputs = jax.tree.map(lambda parts: parts.reshape(stride, *parts.shape[2:]), each)
-    matrices = rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at, tiling)
+    matrices = rebuild(learner, matrices, Steps(inputs, units_first=True), credits, until - at, programs)
     return matrices.put_into(small), outputs, targets
 
 
-def _part_of(tiling: Tiling | None, stride: int, learner: CreditRule) -> int:
+def _part_of(programs: Any, stride: int, learner: CreditRule) -> int:
     """The examples per part of a block."""
-    if tiling is None:
+    if programs is None:
         return _part(stride, PART_WITH_MEMORY if memory_matrices(learner) else PART)
     return min(stride, PART_OF_PROGRAM) if memory_matrices(learner) else stride
 

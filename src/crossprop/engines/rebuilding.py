@@ -5,7 +5,7 @@ unit, plus $X^\top$ times what each example has contributed.
 """
 
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -13,9 +13,6 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from crossprop.engines.gpu import parts, products
-from crossprop.engines.gpu.parts import Tiling
-from crossprop.engines.gpu.products import Change
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, CreditRule, State
 from crossprop.learners.layer_update import after, weigh_memories
@@ -75,12 +72,12 @@ def memory_matrices(learner: CreditRule) -> int:
 
 
 def rebuild(
-    learner: CreditRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, tiling: Tiling | None
+    learner: CreditRule, matrices: Matrices, steps: Steps, credits: Credit, count: Any, programs: Any
 ) -> Matrices:
     r"""The matrices after the first `count` of some steps with these coefficients.
 
     With $\beta$ the momentum, or 0, a direction moves U by $\alpha (1 + \beta + ... + \beta^s)$ of itself, where s more
-    steps follow, and leaves $\beta^s$ of itself in the velocity.
+    steps follow, and leaves $\beta^s$ of itself in the velocity. With `programs` these are GPU programs.
     """
     incoming, optimizer, memory = matrices
     if optimizer is None:
@@ -96,60 +93,18 @@ def rebuild(
     weights = [moved, -left][: 1 + len(velocities)]
     remaining = decay ** count.astype(incoming.dtype) if velocities else 0
     drag = step_size * decay * (1 - remaining) / (1 - decay)
-    if tiling is None:
+    if programs is None:
         if velocities:
             incoming, velocities = incoming - drag * velocities[0], [remaining * velocities[0]]
         totals, memory = _trace_back(credits, weights, steps, [incoming, *velocities], memory)
     else:
         scales = [[1, -drag], [remaining]] if velocities else [[1]]
         bases = [*zip([[incoming, *velocities], velocities], scales, strict=False)]
-        totals, memory = _change(tiling.interpret, credits, weights, steps, bases, memory, count)
+        totals, memory = programs.change(credits, weights, steps, bases, memory, count)
     return Matrices(totals[0], jax.tree.unflatten(structure, totals[1:]), memory)
 
 
-def _change(
-    interpret: bool,
-    credits: Credit,
-    weights: list,
-    steps: Steps,
-    bases: list[tuple[list, list]],
-    memory: Any,
-    count: Any,
-) -> tuple[list[jax.Array], Any]:
-    """As `_trace_back`, for a program's coefficients, which have padding; each total is a sum of matrices, each times a
-    number. The block's rows are few; the big matrices change by programs."""
-    units = bases[0][0][0].shape[0 if steps.units_first else 1]
-    real = lambda values: values if values.shape[-1] == units else values[..., :units]
-    fill = lambda scale: jnp.full(units, scale, steps.inputs.dtype)
-
-    def changed(change: Change) -> jax.Array:
-        if steps.units_first:
-            return products.changed(change, steps.inputs, count, interpret)
-        spread = Steps(change.weights[:, None] * steps.inputs, steps.units_first).spread(change.given)
-        for matrix, scale in zip(change.matrices, change.scales, strict=True):
-            scaled = matrix * scale[..., None, :]
-            spread += scaled if matrix.ndim == spread.ndim else jnp.sum(scaled, axis=0)
-        return spread
-
-    if memory is None:
-        given = real(credits.from_input)
-        return [
-            changed(Change(matrices, [*map(fill, scales)], given, weight))
-            for (matrices, scales), weight in zip(bases, weights, strict=True)
-        ], None
-    last = _last_step(credits, len(bases))
-    found = parts.trace_back(interpret, partial(_step_back, _summed), last, credits, weights, count)
-    (taken, fade), (given, faded) = jax.tree.map(real, found)
-    ones = jnp.ones_like(weights[0])
-    totals = [
-        changed(Change([*matrices, memory], [*map(fill, scales), own[: len(memory)]], each, ones))
-        for (matrices, scales), own, each in zip(bases, taken, given, strict=True)
-    ]
-    keep = lambda h, new: changed(Change([h], [fade], new, ones))
-    return totals, jax.vmap(keep, in_axes=(0, 1))(memory, faded[:, : len(memory)])
-
-
-def _step_back(weigh: Any, carry: Any, step: Any) -> tuple[Any, Any]:
+def step_back(weigh: Any, carry: Any, step: Any) -> tuple[Any, Any]:
     """Back over one step: what it gives to the totals and to H, and how much counts what was in H before it."""
     taken, fade = carry
     credit, weights = step
@@ -161,15 +116,10 @@ def _step_back(weigh: Any, carry: Any, step: Any) -> tuple[Any, Any]:
     return (before, fade * credit.memory_keep), (given, new * fade[None, :])
 
 
-def _last_step(credits: Credit, totals: int) -> Any:
-    """What `_step_back` begins with."""
+def last_step(credits: Credit, totals: int) -> Any:
+    """What `step_back` begins with."""
     assert credits.from_memory is not None and credits.memory_keep is not None
     return [jnp.zeros_like(credits.from_memory[0]) for _ in range(totals)], jnp.ones_like(credits.memory_keep[0])
-
-
-def _summed(memories: jax.Array, weights: jax.Array) -> jax.Array:
-    """As `weigh_memories`, for arrays on chip, which cannot be split."""
-    return jnp.sum(memories * weights, axis=0)
 
 
 def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory: Any):
@@ -185,10 +135,10 @@ def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory:
     apart = isinstance(memory, tuple)
 
     def back(carry, step) -> tuple[Any, Any]:
-        carry, (given, faded) = _step_back(weigh_memories, carry, step)
+        carry, (given, faded) = step_back(weigh_memories, carry, step)
         return carry, (given, tuple(faded) if apart else faded)
 
-    last = _last_step(credits, len(totals))
+    last = last_step(credits, len(totals))
     (taken, fade), (given, faded) = lax.scan(back, last, (credits, weights), reverse=True)
     remembered = faded if apart else jnp.moveaxis(faded, 1, 0)
 

@@ -9,10 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from crossprop.engines.gpu import sliced
-from crossprop.engines.gpu.sliced import SlicedLoop
 from crossprop.engines.one_function import as_one_function, as_own_function
-from crossprop.engines.protocol import Batch, Rows
+from crossprop.engines.protocol import Batch, Loop, Rows
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.engines.session import Session
 from crossprop.learners.base import CreditRule, Learner, Outcome, State
@@ -34,20 +32,18 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
     return None
 
 
-def width(learner: Learner, platform: str) -> int:
+def width(learner: Learner, platform: str, programs: Any = None) -> int:
     """How many runs go side by side."""
     return batch_width(learner, platform, TILE_BYTES)
 
 
-def start(batch: Batch, platform: str) -> Session:
-    """Begins the runs of a batch."""
+def start(batch: Batch, platform: str, programs: Callable[[int], Loop] | None = None) -> Session:
+    """Begins the runs of a batch. `programs` is a loop of GPU programs, by its stride, in the place of XLA's."""
     learner, on_cpu = batch.runs[0].learner, platform == "cpu"
-    programs = sliced.programs_for(learner, platform, batch.options.observed)
     if programs is not None:
-        loop = SlicedLoop(_stride(batch), programs)
-    else:
-        loop = ExampleLoop(None if on_cpu else _stride(batch), whole=on_cpu)
-    return LoopSession(loop, batch, width(learner, platform), fixed_turns=programs is not None)
+        return LoopSession(programs(_stride(batch)), batch, width(learner, platform), fixed_turns=True)
+    loop = ExampleLoop(None if on_cpu else _stride(batch), whole=on_cpu)
+    return LoopSession(loop, batch, width(learner, platform))
 
 
 def _stride(batch: Batch) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 
-from crossprop.engines.gpu import support
+from crossprop.engines.gpu import products, support
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import (
     PaddedNetwork,
@@ -31,6 +31,7 @@ from crossprop.engines.gpu.layout import (
 )
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.engines.gpu.support import triton
+from crossprop.engines.rebuilding import Steps, last_step, step_back
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.credit import Layer
@@ -38,6 +39,7 @@ from crossprop.learners.layer_update import move_layer
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.network import float_type
+from crossprop.variables import Variable
 
 MOST_ROWS = 8
 MOST_WARPS = 8
@@ -65,6 +67,31 @@ class Tiling(NamedTuple):
     programs: int = 1
     """How many share a run."""
     interpret: bool = False
+
+    def block(self, examples: int) -> int | None:
+        """How many examples a block has whose windows would be cut into so many, or None if products need more."""
+        return None if examples < products.FEWEST_EXAMPLES else power(examples)
+
+    def rows_of(self, inputs: jax.Array, matrices: list[jax.Array], count: Any) -> list[jax.Array]:
+        return products.rows_of(inputs, matrices, count, self.interpret)
+
+    def distances(self, now: jax.Array, before: jax.Array, width: int, alive: Any) -> jax.Array:
+        return products.distances(now, before, width, alive, self.interpret)
+
+    def run_part(
+        self, learner: CreditRule, work: State, gram: jax.Array, targets: jax.Array, count: Any, is_first: Any
+    ) -> tuple[State, Credit, jax.Array]:
+        return run_part(self, learner, work, gram, targets, count, is_first)
+
+    def change(
+        self, credits: Credit, weights: list, steps: Steps, bases: list[tuple[list, list]], memory: Any, count: Any
+    ) -> tuple[list[jax.Array], Any]:
+        return _change(self.interpret, credits, weights, steps, bases, memory, count)
+
+
+def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> Tiling | None:
+    """How parts become programs on this kind of device, or None where they are loops: by device, sizes and rule."""
+    return tiling_for(learner) if support.for_wide_networks(platform) else None
 
 
 def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
@@ -298,3 +325,50 @@ def trace_back(
         name="trace_back",
     )(*given)
     return jax.tree.unflatten(made_structure, found)
+
+
+def _change(
+    interpret: bool,
+    credits: Credit,
+    weights: list,
+    steps: Steps,
+    bases: list[tuple[list, list]],
+    memory: Any,
+    count: Any,
+) -> tuple[list[jax.Array], Any]:
+    """As `_trace_back`, for a program's coefficients, which have padding; each total is a sum of matrices, each times a
+    number. The block's rows are few; the big matrices change by programs."""
+    units = bases[0][0][0].shape[0 if steps.units_first else 1]
+    real = lambda values: values if values.shape[-1] == units else values[..., :units]
+    fill = lambda scale: jnp.full(units, scale, steps.inputs.dtype)
+
+    def changed(change: products.Change) -> jax.Array:
+        if steps.units_first:
+            return products.changed(change, steps.inputs, count, interpret)
+        spread = Steps(change.weights[:, None] * steps.inputs, steps.units_first).spread(change.given)
+        for matrix, scale in zip(change.matrices, change.scales, strict=True):
+            scaled = matrix * scale[..., None, :]
+            spread += scaled if matrix.ndim == spread.ndim else jnp.sum(scaled, axis=0)
+        return spread
+
+    if memory is None:
+        given = real(credits.from_input)
+        return [
+            changed(products.Change(matrices, [*map(fill, scales)], given, weight))
+            for (matrices, scales), weight in zip(bases, weights, strict=True)
+        ], None
+    last = last_step(credits, len(bases))
+    found = trace_back(interpret, partial(step_back, _summed), last, credits, weights, count)
+    (taken, fade), (given, faded) = jax.tree.map(real, found)
+    ones = jnp.ones_like(weights[0])
+    totals = [
+        changed(products.Change([*matrices, memory], [*map(fill, scales), own[: len(memory)]], each, ones))
+        for (matrices, scales), own, each in zip(bases, taken, given, strict=True)
+    ]
+    keep = lambda h, new: changed(products.Change([h], [fade], new, ones))
+    return totals, jax.vmap(keep, in_axes=(0, 1))(memory, faded[:, : len(memory)])
+
+
+def _summed(memories: jax.Array, weights: jax.Array) -> jax.Array:
+    """As `weigh_memories`, for arrays on chip, which cannot be split."""
+    return jnp.sum(memories * weights, axis=0)

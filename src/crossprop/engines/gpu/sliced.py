@@ -7,6 +7,7 @@ So for every example each program writes its own share to memory, waits until al
 adds the shares up, always in the same order.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,9 +38,7 @@ FEWEST_INPUTS = 128
 
 def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]) -> int | None:
     """How many programs a run is split into, or None if it is not split; it depends on device, sizes and rule alone."""
-    if not support.FOR_WIDE_NETWORKS or support.why_no_programs(platform) is not None:
-        return None
-    if not support.may_wait():
+    if not support.for_wide_networks(platform) or not support.may_wait():
         return None
     if float_type() != np.float32 or any(variable.after for variable in observed):
         return None
@@ -54,6 +53,14 @@ def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]
     numbers, most = state_numbers(learner), min(support.multiprocessors(), power(network.units))
     fitting = (power(-(-numbers // each)) for each in (NUMBERS_PER_PROGRAM, MOST_PER_PROGRAM))
     return next((programs for programs in fitting if programs <= most), None)
+
+
+def loop_for(
+    learner: Learner, platform: str, observed: tuple[Variable, ...] = ()
+) -> "Callable[[int], SlicedLoop] | None":
+    """The loop by its stride, or None if a run is not split."""
+    programs = programs_for(learner, platform, observed)
+    return None if programs is None else lambda stride: SlicedLoop(stride, programs)
 
 
 def _warps(learner: CreditRule, programs: int) -> int:

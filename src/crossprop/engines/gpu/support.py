@@ -32,6 +32,11 @@ def why_no_programs(platform: str) -> str | None:
     return None
 
 
+def for_wide_networks(platform: str) -> bool:
+    """Whether scan and chunked use programs on such a device."""
+    return FOR_WIDE_NETWORKS and why_no_programs(platform) is None
+
+
 def multiprocessors() -> int:
     """How many multiprocessors the GPU has, or 0 if that is not known."""
     return getattr(jax.local_devices()[0], "core_count", None) or 0
