@@ -39,6 +39,12 @@ PARTS = 10
 ANSWERS = """Where one of several learners represents a question, it was chosen on the seeds of the tuning; all numbers
 are from fresh seeds. An answer counts where p is below 0.05 after Holm's correction for all comparisons of its kind on
 that stream."""
+RANKS = """Ranks are by mean error on fresh seeds; a learner of which a seed diverged comes last on that stream, and
+has no overall difference. The mean rank has a 95% bootstrap interval over seeds. The difference to the reference is in
+percent of its mean error; lower is better. Differences are paired over seeds; those of single streams are below, with
+95% intervals by Student's t, of each alone. Green and red: p below 0.05 with Holm's correction for all learners on that
+stream. Overall is the mean over streams, with the reference's error as the unit of each. A step's cost is the geometric
+mean over streams of one run alone."""
 TIME = """The best settings on fresh seeds. A learner that keeps its plasticity learns the tenth task as well as the
 first: see the mean error per task, or per tenth of a stream with one task. Plasticity is the share of an example's loss
 that is gone once it has been learned. Dead units let no error through (relu: slope 0; tanh: below 5% of its steepest)
@@ -69,16 +75,15 @@ def write_arena(
     costs = Figure("Mean error over all streams by the time of a step; left and low is good", {"": _scatter(results)})
     sections = [
         conclusion([NOTHING] if quick else conclusions, differences),
-        Section("ranks", "Ranks and differences", [Text(_of_ranks(reference)), _ranks(results)]),
+        Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
         answers_section(answers, ANSWERS, pill=_pill),
         Section("time", "Over time", [Text(TIME), *_over_time(results, sweeps)]),
         Section("cost", "Cost beside error", [costs, *(_errors(results, name, sweeps[name]) for name in streams)]),
         Section("best", "The best settings", [best_settings(sweeps[name], title) for name, title in streams.items()]),
         rerun(command, facts, "What was run, and on what"),
     ]
-    Page("Arena: credit, step and replacement, side by side", intro, sections, QUICK if quick else "", quick).write(
-        path
-    )
+    page = Page("Arena: credit, step and replacement, side by side", intro, sections, QUICK if quick else "", quick)
+    page.write(path)
 
 
 def _pill(verdict: str) -> str:
@@ -98,7 +103,7 @@ def _group(results: Results, group: str) -> list[str]:
 
 def _forests(results: Results) -> dict[str, Chart]:
     """Every learner against the reference, overall and on each stream."""
-    look_of = {name: own._replace(control=results.is_control(name)) for name, own in looks(results.infos).items()}
+    look_of = {name: style._replace(control=results.is_control(name)) for name, style in looks(results.infos).items()}
     charts = {}
     for standing in (results.overall, *results.streams.values()):
         ordered = sorted(standing.versus, key=lambda name: [*GROUPS].index(results.group(name)))
@@ -117,17 +122,6 @@ def _scatter(results: Results) -> Chart:
             lines.append(Line(name, look_of[name], np.array([mean_cost(results, name)]), mean, low, high))
     title = f"error, in percent of {results.reference}’s"
     return Chart("scatter", title, Axis("microseconds per step", log=True), Axis(title, unit="%"), tuple(lines))
-
-
-def _of_ranks(reference: str) -> str:
-    return (
-        "Ranks are by mean error on fresh seeds; a learner of which a seed diverged comes last on that stream, and has "
-        "no overall difference. The mean rank has a 95% bootstrap interval over seeds. The difference to "
-        f"{reference} is in percent of its mean error; lower is better. Differences are paired over seeds; those of "
-        "single streams are below, with 95% intervals by Student's t, of each alone. Green and red: p below 0.05 with "
-        "Holm's correction for all learners on that stream. Overall is the mean over streams, with "
-        f"{reference}'s error as the unit of each. A step's cost is the geometric mean over streams of one run alone."
-    )
 
 
 def _ranks(results: Results) -> Table:

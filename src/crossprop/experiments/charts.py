@@ -134,8 +134,8 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Chart):
         shared = value.lines[0].x if value.lines else ()
         lines = [replace(line, x=()) if at and line.x is shared else line for at, line in enumerate(value.lines)]
-        own = {each.name: getattr(value, each.name) for each in fields(value)}
-        return to_json(own | {"lines": lines, "zeros": value.zeros, "band": value.band})
+        stated = {each.name: getattr(value, each.name) for each in fields(value)}
+        return to_json(stated | {"lines": lines, "zeros": value.zeros})
     if is_dataclass(value):
         return to_json({each.name: getattr(value, each.name) for each in fields(value)})
     if isinstance(value, Look | Ring | Mark):

@@ -93,10 +93,9 @@ def write_credit(
 
 def _section(name: str, found: Found, rows: Sequence[CosineRow]) -> Section:
     """The charts and the tables of a setting."""
-    charts = [Figure.of(chart, linked=f"{name}-cosines") for chart in _cosines(found)]
-    return Section(
-        name, found.setting.title, [Text(OF_COSINES), *charts, Figure.of(_sizes(found)), *_tables(rows, found)]
-    )
+    cosines = [Figure.of(chart, linked=name) for chart in _cosines(found)]
+    elements = [Text(OF_COSINES), *cosines, Figure.of(_sizes(found)), *_tables(rows, found)]
+    return Section(name, found.setting.title, elements)
 
 
 def _tables(rows: Sequence[CosineRow], found: Found) -> list[Table]:
@@ -136,13 +135,13 @@ def _sizes(found: Found) -> Chart:
     """The sizes of the parts of the meta-gradient of the top layer, over backprop's run."""
     top = found.along.isel(layer=-1).sel(learner=BACKPROP)
     title = "sizes of the parts" + " in the top layer" * (found.along.sizes["layer"] > 2)
-    return _over_examples(title, top, {part: (top.norm.sel(part=part), own) for part, own in PARTS.items()})
+    return _over_examples(title, top, {part: (top.norm.sel(part=part), style) for part, style in PARTS.items()})
 
 
 def _over_examples(
     title: str, records: "xarray.Dataset", lines: "Mapping[str, tuple[xarray.DataArray, Look]]"
 ) -> Chart:
-    values = {name: (each.transpose("seed", "step").values, own) for name, (each, own) in lines.items()}
+    values = {name: (line.transpose("seed", "step").values, style) for name, (line, style) in lines.items()}
     return over_examples(records, title, records.step.values.astype(int), values, log=False)
 
 
