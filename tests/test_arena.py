@@ -361,6 +361,7 @@ def made(**errors):
 def test_each_question_is_answered_by_the_best_that_differs_in_it_alone():
     results = made(foresight=(0.8, 1), adam=(0.5, 0.6), foresight_adam=(0.4, 0.6), continual=(1.2, 1), random=(1.2, 1))
     found = {each.question: each for each in answers(results)}
+    assert len({each.id for each in found.values()}) == len(found) == len(answers(results))
     assert found["Where does the credit matter?"].verdict == "on 1 of 2 streams"
     assert found["Where does the step matter?"].verdict == "everywhere"
     assert found["Where does the replacement matter?"].verdict == "better nowhere, worse on 1 of 2 streams"

@@ -27,7 +27,7 @@ from crossprop.experiments.widening import fill_widening, next_value, refined, w
 from crossprop.hyperparameters import hyperparameters
 from crossprop.statistics import Estimate
 from crossprop.study import Study
-from crossprop.study.answers import Result, Row, _moves, conclusions, rows_of
+from crossprop.study.answers import Result, Row, _moves, answers, conclusions, rows_of
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -235,6 +235,12 @@ def test_one_comparison_has_one_p_value(study):
     first, *rest = json.loads((study / "answers.json").read_text())["answers"]
     best = next(each for each in rest if each["question"].startswith("Is the best crossprop better than the best back"))
     assert first["why"].startswith(best["why"]) and "p = " in best["why"]
+
+
+def test_every_answer_has_an_id_of_its_own(study):
+    sweep = read_results(study / "sweep")
+    found = answers({"main": Result("six tasks", sweep, rows_of(sweep))}, {})
+    assert len({each.id for each in found}) == len(found) > 5
 
 
 def test_percent_and_verdict_follow_the_difference(study):

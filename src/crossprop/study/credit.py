@@ -247,25 +247,25 @@ def answers(found: Mapping[str, Found]) -> list[Answer]:
         Answer(
             "large",
             "Is the part of the meta-gradient that comes from the past large?",
-            _all(each.memory > LARGE for each in terms),
+            _common(each.memory > LARGE for each in terms),
             f"Its size, backprop's gradient being 1: {listed(lambda each: f'{each.memory:.2f}')}.",
         ),
         Answer(
             "direction",
             "Does it point the way of backprop's gradient?",
-            _all(each.direct_memory > 0 for each in terms),
+            _common(each.direct_memory > 0 for each in terms),
             f"Cosine of the two: {listed(lambda each: _signed(each.direct_memory))}.",
         ),
         Answer(
             "crossprop",
             "Does crossprop find that part?",
-            _all(one > LARGE for one, _ in crossprop),
+            _common(one > LARGE for one, _ in crossprop),
             f"Cosine with it in the top layer, example by example and summed over windows: {both}.",
         ),
         Answer(
             "dropped",
             "Do the terms matter that crossprop drops?",
-            _all(each.cross > LARGE for each in terms),
+            _common(each.cross > LARGE for each in terms),
             "It keeps what goes through a unit's own outgoing weights and drops what goes through other units'. Sizes "
             "of the own and of the dropped part, backprop's gradient being 1, and the cosine of the two: "
             f"{listed(lambda each: f'{each.own:.2f}, {each.cross:.2f}, {_signed(each.own_cross)}')}.",
@@ -281,25 +281,20 @@ def answers(found: Mapping[str, Found]) -> list[Answer]:
 
 def _nearer(found: Mapping[str, Found], question: str, rule: str) -> Answer:
     """Compares a rule with backprop, along backprop's run."""
-    verdicts, words = [], []
+    truths, words = [], []
     for each in found.values():
         mine, backprop = (_by_seed(each.along, name, "all", "whole") for name in (rule, BACKPROP))
-        difference = paired_difference(mine, backprop)
-        shown = difference.low > 0 or difference.high < 0
-        verdicts.append(LABELS[difference.mean > 0 if shown else None])
+        _, low, high = paired_difference(mine, backprop)
+        truths.append(True if low > 0 else False if high < 0 else None)
         words.append(
             f"{each.setting.title} {mine.mean():.3f} and {backprop.mean():.3f} (difference between "
-            f"{_signed(difference.low, 3)} and {_signed(difference.high, 3)})"
+            f"{_signed(low, 3)} and {_signed(high, 3)})"
         )
-    verdict = verdicts[0] if len(set(verdicts)) == 1 else "it depends"
-    return Answer(
-        f"nearer-{rule}",
-        question,
-        verdict,
-        f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}.",
-    )
+    why = f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}."
+    return Answer(f"nearer-{rule}", question, _common(truths), why)
 
 
-def _all(truths: Iterable[bool]) -> str:
-    found = set(truths)
-    return "it depends" if len(found) > 1 else "yes" if found == {True} else "no"
+def _common(truths: Iterable[bool | None]) -> str:
+    """The answer that all settings have in common."""
+    found = {*truths}
+    return "it depends" if len(found) > 1 else LABELS[found.pop()]
