@@ -22,7 +22,7 @@ from crossprop._support.files import atomic_write
 from crossprop._support.memory import check_memory
 
 MAGIC = b"CDF\x02\0\0\0\0"
-"""netCDF-3 with 64-bit offsets, and no records in its own sense, along an unlimited dimension."""
+"""netCDF-3 with 64-bit offsets and no unlimited dimension."""
 DIMENSION, VARIABLE, ATTRIBUTE = 10, 11, 12
 """Tags of the lists in the header."""
 TYPES = {"i1": 1, "S1": 2, ">i4": 4, ">u4": 4, ">f4": 5, ">f8": 6}
@@ -36,7 +36,7 @@ Variables = Mapping[str, tuple[Sequence[str] | None, Any]]
 
 
 HOSTILE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
-"""Errors that JSON of any content raises where crossprop's own is expected."""
+"""Errors that a reader of JSON raises if the content is not what it expects."""
 
 
 class DamagedFile(ValueError):

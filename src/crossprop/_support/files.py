@@ -20,8 +20,8 @@ from typing import Any
 def cache_folder() -> Path:
     """The user's cache folder for crossprop: `$CROSSPROP_CACHE`, or `crossprop` in `$XDG_CACHE_HOME` or `~/.cache`. A
     user without a home folder gets one that is removed when the process ends, and a warning."""
-    if own := os.environ.get("CROSSPROP_CACHE"):
-        return Path(own)
+    if folder := os.environ.get("CROSSPROP_CACHE"):
+        return Path(folder)
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "crossprop"
     except RuntimeError:
@@ -58,17 +58,17 @@ def why_not_private(folder: Path) -> str | None:
 def bound_folder(folder: Path, ending: str, most: int) -> None:
     """If the files in a folder whose names have this ending take more than `most` bytes, removes those that were used
     longest ago, until the rest takes half of that."""
-    found: list[tuple[float, int, str]] = []
+    files: list[tuple[float, int, str]] = []
     with os.scandir(folder) as entries:  # there can be many thousands
         for entry in entries:
             with suppress(FileNotFoundError):  # another process removed it
                 about = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(ending):
-                    found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
-    left = sum(size for _, size, _ in found)
+                    files.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
+    left = sum(size for _, size, _ in files)
     if left <= most:
         return
-    for _, size, path in sorted(found):
+    for _, size, path in sorted(files):
         if left <= most // 2:
             break
         Path(path).unlink(missing_ok=True)

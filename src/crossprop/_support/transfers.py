@@ -52,10 +52,10 @@ def sent(table: Any) -> SentTable:
     if not isinstance(table, np.ndarray) or table.flags.writeable:
         return SentTable(table)
     with _sending:
-        which = id(table), this_device()
-        found = _sent.get(which) or SentTable(table)
-        _sent[which] = found
-        return found
+        key = id(table), this_device()
+        shared = _sent.get(key) or SentTable(table)
+        _sent[key] = shared
+        return shared
 
 
 def _check_arrived(table: np.ndarray, array: Any) -> None:

@@ -84,10 +84,10 @@ def _load(split: str) -> DataSet:
     names = SPLITS[split]
     x, y = np.empty((len(names) * IMAGES, 3 * PIXELS), np.float32), np.empty(len(names) * IMAGES, np.int64)
     for at, name in enumerate(names):
-        own = slice(at * IMAGES, (at + 1) * IMAGES)
+        rows = slice(at * IMAGES, (at + 1) * IMAGES)
         records = np.frombuffer(CIFAR10.content(f"{name}.bin"), np.uint8).reshape(IMAGES, -1)
-        y[own] = records[:, 0]
-        np.divide(records[:, 1:], np.float32(255), out=x[own])
+        y[rows] = records[:, 0]
+        np.divide(records[:, 1:], np.float32(255), out=x[rows])
     for values in (x, y):
         values.flags.writeable = False
     return DataSet("cifar10" if split == "train" else "cifar10-test", x, y, 10)

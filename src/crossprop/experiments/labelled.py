@@ -23,10 +23,10 @@ def labelled(grid: Grid, stored: Sequence[BlockResult]) -> "xarray.Dataset":
     """The records of one learner, with dims of its axes, `seed` and `step`; NaN where a run is not there."""
     import xarray
 
-    mine = [block for block in stored if block.identity in grid.points]
-    step = np.unique(np.concatenate([np.array([], int), *(block.step for block in mine)]))
+    blocks = [block for block in stored if block.identity in grid.points]
+    step = np.unique(np.concatenate([np.array([], int), *(block.step for block in blocks)]))
     axes, sizes = list(grid.over), [len(values) for values in grid.over.values()]
-    records, diverged_at, window, task = _gathered(grid, step, mine)
+    records, diverged_at, window, task = _gathered(grid, step, blocks)
     variables = {
         name: (
             (*axes, "seed", "step", *further_dims(name, values.ndim - 3)),
@@ -56,7 +56,7 @@ def labelled(grid: Grid, stored: Sequence[BlockResult]) -> "xarray.Dataset":
             "seeds": json.dumps(grid.seeds),
             "record_every": json.dumps(grid.record_every),
         }
-        | {name: _common([block.made_with[name] for block in mine]) for name in MADE_WITH},
+        | {name: _common([block.made_with[name] for block in blocks]) for name in MADE_WITH},
     )
 
 
@@ -103,17 +103,17 @@ def _is_plain(value: Any) -> bool:
 def extended(grid: Grid, stored: Sequence[BlockResult]) -> Grid:
     """The grid of the last call, extended by everything else that the store holds."""
     rest = {name: value for name, value in grid.about({}).items() if name != "setting"}
-    mine = [block for block in stored if block.about == rest | {"setting": block.setting}]
+    blocks = [block for block in stored if block.about == rest | {"setting": block.setting}]
     over = {}
     for field, value in grid.base.items():
         if not _is_plain(value) and field not in grid.over:
             continue
-        own = grid.over.get(field, [plain_value(value)])
-        there = [block.setting.get(field, value) for block in mine]
-        found = {plain_value(each) for each in there if _is_plain(each)}.difference(own)
-        if found or field in grid.over:
-            over[field] = own + sorted(found, key=lambda each: (each is None, isinstance(each, tuple), each))
-    seeds = {seed for block in mine for seed in block.seeds.tolist()}.difference(grid.evaluation)
+        values = grid.over.get(field, [plain_value(value)])
+        stored_values = [block.setting.get(field, value) for block in blocks]
+        further = {plain_value(each) for each in stored_values if _is_plain(each)}.difference(values)
+        if further or field in grid.over:
+            over[field] = values + sorted(further, key=lambda each: (each is None, isinstance(each, tuple), each))
+    seeds = {seed for block in blocks for seed in block.seeds.tolist()}.difference(grid.evaluation)
     order = [*grid.over, *(axis for axis in over if axis not in grid.over)]
     return replace(
         grid, over={axis: over[axis] for axis in order}, seeds=grid.seeds + sorted(seeds.difference(grid.seeds))

@@ -116,8 +116,8 @@ def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = 
             f"{name} must be a state of this {type(learner).__name__}, with leaves of shapes {shape_of(expected)[1]}, "
             f"got {shape_of(state)[1]}"
         )
-    if types and (found := types_of(state)) != (wanted := types_of(expected)):
-        raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {found}")
+    if types and (given := types_of(state)) != (wanted := types_of(expected)):
+        raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {given}")
 
 
 NUMERIC_KINDS = "buif"
@@ -155,9 +155,9 @@ def one_hot(name: str, y: Any, network: Any, ndim: int) -> Any:
     if values.size:
         check.integer(f"the smallest class in {name}", int(values.min()), low=0)
         check.integer(f"the largest class in {name}", int(values.max()), low=0, high=network.outputs - 1)
-    found = np.zeros((*values.shape, network.outputs), float_type())
-    np.put_along_axis(found, np.asarray(values)[..., None], 1, axis=-1)
-    return found
+    encoded = np.zeros((*values.shape, network.outputs), float_type())
+    np.put_along_axis(encoded, np.asarray(values)[..., None], 1, axis=-1)
+    return encoded
 
 
 def _numbers(name: str, value: Any) -> Any:

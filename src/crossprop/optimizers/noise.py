@@ -16,10 +16,10 @@ ROUNDS_OF_FOUR = 5
 
 
 def normal_like(key: Any, tree: Any) -> Any:
-    """Standard normal numbers shaped like a tree, with a key of its own for each leaf."""
+    """Standard normal numbers shaped like a tree, with another key for every leaf."""
     leaves, structure = jax.tree.flatten(tree)
     keys = jax.random.split(key, len(leaves))
-    drawn = [normal(own, leaf.shape, leaf.dtype) for own, leaf in zip(keys, leaves, strict=True)]
+    drawn = [normal(leaf_key, leaf.shape, leaf.dtype) for leaf_key, leaf in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(structure, drawn)
 
 
