@@ -327,7 +327,7 @@ def test_features_move_less_only_if_the_difference_shows_over_seeds(apart, sprea
 @pytest.mark.parametrize("name", ["geoff", "mnist", "deep"])
 def test_every_study_has_every_rule_with_every_optimizer(name, size, monkeypatch):
     blank = DataSet("mnist", np.zeros((20_000, 784), np.uint8), np.zeros(20_000, int), 10)
-    monkeypatch.setattr(datasets, "mnist", lambda: blank)
+    monkeypatch.setitem(datasets.DATA_SETS, "mnist", lambda: blank)
     asked = stages_of(name, size)["main"]
     rules = [*RULES, "crossprop-projected"] if name == "mnist" else RULES
     optimizers = ("sgd", "momentum", "rmsprop", "adam")

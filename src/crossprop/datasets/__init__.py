@@ -1,5 +1,7 @@
 """Data sets: bundled with installed packages, or downloaded once and checked by hash."""
 
+from collections.abc import Callable
+
 from crossprop.datasets.base import DataSet as DataSet
 from crossprop.datasets.cifar_files import CIFAR10
 from crossprop.datasets.cifar_files import cifar10 as cifar10
@@ -13,5 +15,17 @@ from crossprop.datasets.table_files import COVERTYPE, ELEC2
 from crossprop.datasets.table_files import covertype as covertype
 from crossprop.datasets.table_files import elec2 as elec2
 
+DATA_SETS: dict[str, Callable[[], DataSet]] = {
+    "digits": digits,
+    "mnist5k": mnist5k,
+    "mnist": mnist,
+    "fashion": fashion_mnist,
+    "cifar10": cifar10,
+    "elec2": elec2,
+    "covertype": covertype,
+}
+"""The data sets by name; each is a stream of that name, too."""
+RECORDED = ("elec2", "covertype")
+"""Data sets whose examples keep the order in which they were recorded."""
 ARCHIVES: dict[str, Archive] = {each.name: each for each in (MNIST, FASHION, CIFAR10, ELEC2, COVERTYPE)}
 """The data sets that `crossprop data fetch` gets, by name."""

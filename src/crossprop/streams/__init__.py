@@ -1,7 +1,7 @@
 """The streams, one a file, and the registry of streams by name."""
 
 from functools import partial
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from crossprop import datasets
 from crossprop._support import checks as check
@@ -20,12 +20,15 @@ from crossprop.streams.random_labels import RandomLabels as RandomLabels
 from crossprop.streams.slowly_changing import SlowlyChanging as SlowlyChanging
 from crossprop.streams.tracking import Tracking as Tracking
 
-ByName = Literal["digits", "mnist5k", "mnist", "fashion", "cifar10", "elec2", "covertype"]
+if TYPE_CHECKING:
+    ByName = str
+else:
+    ByName = Literal[tuple(datasets.DATA_SETS)]
 
 
 def _named(data: str) -> datasets.DataSet:
-    check.choice("data", data, get_args(ByName))
-    return getattr(datasets, "fashion_mnist" if data == "fashion" else data)()
+    check.choice("data", data, datasets.DATA_SETS)
+    return datasets.DATA_SETS[data]()
 
 
 def _label_shift(data: str, tasks: Tasks = "ABC", examples: int | None = None, shuffle: bool = True) -> LabelShift:
@@ -49,10 +52,10 @@ def _random_labels(
 
 def _in_order(data: str, examples: int | None = None) -> Arrays:
     """A table in the order in which it was recorded, one pass, the same for every seed."""
-    found = _named(data)
+    table = _named(data)
     if examples is not None:
-        examples = check.integer("examples", examples, low=1, high=len(found.y))
-    return Arrays(found.x[:examples], found.y[:examples], classes=found.classes)
+        examples = check.integer("examples", examples, low=1, high=len(table.y))
+    return Arrays(table.x[:examples], table.y[:examples], classes=table.classes)
 
 
 STREAMS: Registry[Stream] = Registry(
@@ -63,13 +66,9 @@ STREAMS: Registry[Stream] = Registry(
         "slowly-changing": SlowlyChanging,
         "permuted-inputs": _permuted_inputs,
         "random-labels": _random_labels,
-        "digits": partial(_label_shift, "digits"),
-        "mnist5k": partial(_label_shift, "mnist5k"),
-        "mnist": partial(_label_shift, "mnist"),
-        "fashion": partial(_label_shift, "fashion"),
-        "cifar10": partial(_label_shift, "cifar10"),
-        "elec2": partial(_in_order, "elec2"),
-        "covertype": partial(_in_order, "covertype"),
+        **{
+            name: partial(_in_order if name in datasets.RECORDED else _label_shift, name) for name in datasets.DATA_SETS
+        },
     },
 )
 """Every stream by name, as `STREAMS[name](tasks="AB")`: the command line and TOML files take streams from here, with
