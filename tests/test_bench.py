@@ -160,13 +160,6 @@ def test_other_libraries_are_timed_beside_the_engines():
     assert times["figure-1a", "9 learners"].keys() == {"scan"}
 
 
-@pytest.mark.long
-def test_growth_draws_a_figure_per_quantity(tmp_path):
-    lines = script("growth").main(["--quick", "--repeats", "1", "--engines", "scan", "--out", str(tmp_path)])
-    assert {path.name for path in tmp_path.iterdir()} == {f"growth-{quantity}.png" for quantity in lines}
-    assert "scan, crossprop" in lines["runs"] and "plain jax, crossprop-projected" in lines["outputs"]
-
-
 def test_a_case_of_every_workload_can_be_made():
     for workload in against_others.WORKLOADS:
         for case in against_others.cases(workload, quick=True):
