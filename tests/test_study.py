@@ -371,7 +371,7 @@ title = "two tasks"
 stream = { tasks = "A", examples = 80 }
 network = { activation = "relu" }
 over = { foresight = { step_size = [0.004] } }
-without = ["froz*"]
+without = "froz*"
 
 [[questions]]
 ask = "Does looking ahead help?"
@@ -427,7 +427,9 @@ def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monke
     ("old", "new", "message"),
     [
         ("widen = 0", "wide = 0", "a key of .* must be one of .*, got 'wide'; did you mean 'widen'"),
-        ('without = ["froz*"]', 'without = ["*"]', "my.toml, stages.one: only and without must leave some learners"),
+        ('without = "froz*"', 'without = ["*"]', "my.toml, stages.one: only and without must leave some learners"),
+        ('without = "froz*"', "without = 3", "without must be the name of a learner, a pattern .* got 3"),
+        ('learner = "foresight"', "learner = 3", "learner of a question must be the name of a learner, .* got 3"),
         ('stage = "one"', 'stage = "three"', "stage of a question must be one of 'two', 'one', got 'three'"),
         ('phase = "end"', 'phase = "last"', "phase of a question must be one of .*, got 'last'"),
         ('against = "backprop"', 'against = "backprob"', "against of a question .* did you mean 'backprop'"),
@@ -439,7 +441,7 @@ def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monke
 )
 def test_what_is_wrong_in_a_file_is_named_before_any_run(old, new, message, tmp_path):
     (tmp_path / "my.toml").write_text(OWN.replace(old, new, 1))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         Study(str(tmp_path / "my.toml"), tmp_path / "out", quick="sizes" in message).run(lambda text: None)
 
 

@@ -124,7 +124,10 @@ def read_experiment(
     resolution = table.get("resolution", RESOLUTION)
     if resolution is not False:
         resolution = check.scalar(f"resolution in {path}", resolution, above=1)
-    questions = [_question(at, each, made) for at, each in enumerate(table.get("questions", []), 1)]
+    asked = table.get("questions", [])
+    if not isinstance(asked, list):
+        raise TypeError(f"questions in {path} must be tables [[questions]], got {check.shown(asked)}")
+    questions = [_question(number, each, made) for number, each in enumerate(asked, 1)]
     title, intro = (str(table.get(key, default)) for key, default in (("title", path.stem), ("intro", "")))
     return Experiment(title, intro, reference, made, widen, resolution or None, questions)
 
@@ -151,20 +154,27 @@ def _stage(name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: 
     plasticity = check.flag("plasticity", table.get("plasticity", True))
     probes, metrics = observe(network, stream, plasticity) if observe else ({}, {})
     spec = spec_of_table(table, store=store, probes=probes, metrics=metrics)
-    grids = {
-        grid.name: grid.over
-        for grid in spec.grids
-        if all(_is_in(grid.name, each.get("only", ["*"]), each.get("without", [])) for each in (common, row))
-    }
+    grids = {grid.name: grid.over for grid in spec.grids if all(_is_in(grid.name, each) for each in (common, row))}
     if not grids:
         raise ValueError("only and without must leave some learners, got none")
     learners = {learner: spec.learners[learner] for learner in grids}
     return Stage(str(row.get("title", name)), replace(spec, learners=learners, over=grids))
 
 
-def _is_in(name: str, only: Sequence[str], without: Sequence[str]) -> bool:
-    """Whether a learner matches one of the patterns `only`, and none of `without`."""
+def _is_in(name: str, table: Mapping[str, Any]) -> bool:
+    """Whether a learner matches one of the patterns `only` of a file or a stage, and none of `without`."""
+    only, without = _patterns("only", table.get("only", "*")), _patterns("without", table.get("without", []))
     return any(fnmatchcase(name, each) for each in only) and not any(fnmatchcase(name, each) for each in without)
+
+
+def _patterns(key: str, value: Any) -> list[str]:
+    """One pattern, or a list of patterns."""
+    patterns = [value] if isinstance(value, str) else value
+    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+        raise TypeError(
+            f"{key} must be the name of a learner, a pattern such as '*-sgd', or a list of these, got {value!r}"
+        )
+    return patterns
 
 
 def _check_settings(spec: SweepSpec, settings: Any) -> None:
@@ -187,11 +197,11 @@ def _question(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage]) 
     check.choice("stage of a question", stage, stages)
     check.choice("phase of a question", phase, PHASES)
     there = stages[stage].spec.learners
-    given = row.get("learner", ())
-    patterns = [given] if isinstance(given, str) else given
+    given = row.get("learner", [])
+    patterns = _patterns("learner of a question", given)
     learners = tuple(name for name in there if any(fnmatchcase(name, each) for each in patterns))
     if not learners:
-        check.choice("learner of a question", given, there)
+        check.choice("learner of a question", next(iter(patterns), ""), there)
     against = row.get("against", "backprop")
     check.choice("against of a question", against, there)
     named = given if isinstance(given, str) else f"the best of {', '.join(learners)}"

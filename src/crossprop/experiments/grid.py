@@ -130,7 +130,7 @@ def value_labels(values: Sequence[Any]) -> list[Any]:
     return [str(label) for label in labels] if any(isinstance(value, tuple) for value in values) else labels
 
 
-def after(grid: Grid, earlier: Grid) -> Grid:
+def keep_judged_seeds(grid: Grid, earlier: Grid) -> Grid:
     """The grid, with the seeds that an earlier call set aside for evaluation and that it does not tune on."""
     return replace(grid, evaluation=sorted({*grid.evaluation, *earlier.evaluation}.difference(grid.seeds)))
 

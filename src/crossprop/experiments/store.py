@@ -32,7 +32,7 @@ from crossprop._version import __version__
 from crossprop.arguments import check_count
 from crossprop.descriptions import learner_info
 from crossprop.experiments.blocks import Block, BlockResult
-from crossprop.experiments.grid import SCHEMA, STREAM, Grid, after
+from crossprop.experiments.grid import SCHEMA, STREAM, Grid, keep_judged_seeds
 from crossprop.experiments.netcdf import file_name, read_block, read_records, write_block
 
 MOST_NAMED = 5
@@ -66,7 +66,7 @@ class Store:
             return
         _check_same(self.path, self.grids, grids)
         earlier = {grid.name: grid for grid in self.grids}
-        grown = earlier | {grid.name: after(grid, earlier.get(grid.name, grid)) for grid in grids}
+        grown = earlier | {grid.name: keep_judged_seeds(grid, earlier.get(grid.name, grid)) for grid in grids}
         _warn_of_edits(self.path, earlier, grids)
         common = grids[0].common
         self.grids = [replace(grid, common=common) for grid in grown.values()]
