@@ -15,7 +15,7 @@ import wide
 
 import crossprop as cp
 from crossprop import execution, running
-from crossprop.engines import feed, recorder, segments, session
+from crossprop.engines import feed, recorder, segments, session, sources
 from crossprop.engines.gpu import kernel, layout
 
 SHORTEST = 3e-4
@@ -26,7 +26,8 @@ WATCHED = {
     kernel.KernelSession: ("__init__", "examples", "execute"),
     segments.LoopSession: ("__init__", "examples", "execute"),
     recorder.Recorder: ("add", "results"),
-    feed: ("open_sources", "tables_at_once", "sent"),
+    sources: ("open_sources", "tables_at_once"),
+    feed: ("sent",),
     feed.TableFeed: ("__init__", "take"),
     feed.StackedFeed: ("take",),
     layout: ("gather", "begin"),

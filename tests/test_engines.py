@@ -17,10 +17,11 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 import crossprop as cp
 from crossprop._support import xla
 from crossprop.engines import ENGINES, choose, chunked, scan, segments
-from crossprop.engines.feed import batch_feed, open_sources
+from crossprop.engines.feed import batch_feed
 from crossprop.engines.gpu import kernel, layout, parts, support
 from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Run, RunOptions
+from crossprop.engines.sources import open_sources
 from crossprop.learners import LEARNERS
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn

@@ -13,9 +13,10 @@ import xarray
 import crossprop as cp
 from crossprop import execution
 from crossprop.datasets import DataSet
-from crossprop.engines import feed as feeds
-from crossprop.engines.feed import Dealt, batch_feed, expanded, open_sources, tables_at_once, tables_of
+from crossprop.engines import sources as run_sources
+from crossprop.engines.feed import batch_feed, expanded
 from crossprop.engines.protocol import Run
+from crossprop.engines.sources import Dealt, open_sources, tables_at_once, tables_of
 from crossprop.streams import geoff
 from crossprop.streams.base import Pool
 from test_streams import build
@@ -302,7 +303,7 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
     """GEOFF makes tables of several runs at once, unless they are too large; images are one table for all. Row numbers
     are sent for some segments at a time."""
     monkeypatch.setattr(geoff, "FEATURES_AT_A_TIME", features)
-    monkeypatch.setattr(feeds, "SEGMENTS_SENT", segments)
+    monkeypatch.setattr("crossprop.engines.feed.SEGMENTS_SENT", segments)
     made = [*tables_at_once(stream, [0, 1, 2]), *tables_at_once(stream, [3, 4])]
     assert len({id(source.pool.x) for source in made}) == tables
     chosen = [0, 1, 2, 3, 4, 1]
@@ -321,10 +322,10 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
 def test_a_call_that_makes_examples_at_once_has_the_records_of_one_that_does_not(monkeypatch):
     """As on a GPU, where batches have many runs; here each has one, and reads its rows of the tables that all share."""
     learners = {"small": cp.Backprop(cp.Network(3, 2), 0.01), "large": cp.Backprop(cp.Network(3, 2), 0.1)}
-    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], feeds.SharedTables
+    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], run_sources.SharedTables
     monkeypatch.setattr(execution, "SharedTables", lambda runs, at_once: begin(runs, at_once=True))
     monkeypatch.setattr(
-        feeds, "tables_at_once", lambda stream, seeds: made.append(len(seeds)) or tables_at_once(stream, seeds)
+        run_sources, "tables_at_once", lambda stream, seeds: made.append(len(seeds)) or tables_at_once(stream, seeds)
     )
     xarray.testing.assert_equal(cp.run(learners, GEOFF, [4, 1], 6), expected)
     assert sum(made) == 2, "and each seed's are made once"

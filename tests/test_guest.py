@@ -11,7 +11,7 @@ import pytest
 import crossprop as cp
 from crossprop._support import programs, xla
 from crossprop.engines import segments
-from crossprop.engines.feed import is_traceable
+from crossprop.engines.sources import is_traceable
 from own_streams import Noise, Waves
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -9,10 +9,11 @@ import pytest
 import crossprop as cp
 from crossprop._support import transfers
 from crossprop._support.transfers import sent
-from crossprop.engines.feed import Tables, batch_feed, open_sources
+from crossprop.engines.feed import batch_feed
 from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import LoopSession
+from crossprop.engines.sources import Tables, open_sources
 
 
 def read_only(*shape):

@@ -18,12 +18,12 @@ from crossprop._support import forks, interrupts, xla
 from crossprop._support.files import bound_folder, cache_folder, why_not_private
 from crossprop._support.formats import about, plural
 from crossprop._support.programs import make_room
-from crossprop._support.transfers import arrived
+from crossprop._support.transfers import to_device
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
-from crossprop.engines.feed import Loaded, SharedTables, Sources
 from crossprop.engines.protocol import Batch, Run, RunOptions, RunResult
 from crossprop.engines.session import Session
+from crossprop.engines.sources import Loaded, SharedTables, Sources
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
@@ -210,7 +210,7 @@ def open_session(
     """Begins a batch of runs of one structure. `sources` are their examples, `segment` the steps of a segment."""
     if make_room():
         bound_compilation_cache()
-    runs = [run if run.start is None else run._replace(start=arrived(run.start)) for run in runs]
+    runs = [run if run.start is None else run._replace(start=to_device(run.start)) for run in runs]
     return ENGINES[engine].start(Batch(runs, options, sources, segment), devices()[0].platform)
 
 

@@ -39,9 +39,9 @@ from crossprop._support.programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
-from crossprop.engines.feed import open_sources
 from crossprop.engines.protocol import Run
 from crossprop.engines.recorder import window_ends, window_lengths
+from crossprop.engines.sources import open_sources
 from crossprop.learners.base import CreditRule, State
 from crossprop.learners.calling import check_state
 from crossprop.network import Network, float_type

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from crossprop._support import checks as check
 from crossprop._support import forks
 from crossprop._support.programs import make_room, program
-from crossprop._support.transfers import arrived, this_device
+from crossprop._support.transfers import this_device, to_device
 from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import compiler_options
@@ -52,7 +52,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
     platform = this_device().platform
     learn_from_all = _compiled_pass(platform)
-    state, outcomes = learn_from_all(learner, state, *arrived([*padded]), len(x), whole=platform == "cpu")
+    state, outcomes = learn_from_all(learner, state, *to_device([*padded]), len(x), whole=platform == "cpu")
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
 

@@ -22,8 +22,8 @@ SECONDS_BETWEEN_LOOKS = (0.01, 0.1, 1.0)
 """How long to wait for a table that is not there yet."""
 
 
-def arrived(arrays: Any) -> Any:
-    """Copies a tree of arrays to the device, and returns when all of it is there."""
+def to_device(arrays: Any) -> Any:
+    """Copies a tree of arrays to the device and waits until all of it is there."""
     return jax.block_until_ready(jax.tree.map(jnp.asarray, arrays))
 
 
@@ -34,12 +34,12 @@ def this_device() -> Any:
 
 
 class SentTable:
-    """A table on the device. It holds the table of the host, too, so that meanwhile no other can have its `id`."""
+    """A table on the device. It keeps the host array alive, because `sent` is keyed by its `id`."""
 
     def __init__(self, table: Any):
         self.table = self.array = table
         if not isinstance(table, jax.Array):
-            self.array = arrived(table)
+            self.array = to_device(table)
             _check_arrived(table, self.array)
 
 
@@ -48,7 +48,7 @@ _sending = threading.Lock()
 
 
 def sent(table: Any) -> SentTable:
-    """A table on the device; one that nobody can write to is there once for all batches that use it at a time."""
+    """A table on the device; batches that use a read-only table at the same time share one copy."""
     if not isinstance(table, np.ndarray) or table.flags.writeable:
         return SentTable(table)
     with _sending:

@@ -15,11 +15,12 @@ from jax import lax
 
 from crossprop._support import xla
 from crossprop._support.programs import program as own_program
-from crossprop._support.transfers import arrived, this_device
-from crossprop.engines.feed import RunFeed, batch_feed, expanded, open_sources
+from crossprop._support.transfers import this_device, to_device
+from crossprop.engines.feed import RunFeed, batch_feed, expanded
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.protocol import Batch, Loop, Rows
-from crossprop.engines.session import Progress, Session, whole_windows
+from crossprop.engines.session import Carry, Session, whole_windows
+from crossprop.engines.sources import open_sources
 from crossprop.learners.base import CreditRule, Learner
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
@@ -103,7 +104,7 @@ def most_turns(stride: int, segment: int, record_every: int, windows: int) -> in
     return min(windows * -(-min(record_every, segment) // stride), segment // stride + windows)
 
 
-class Program(NamedTuple):
+class SegmentConfig(NamedTuple):
     """What a segment is compiled for."""
 
     loop: Loop
@@ -119,26 +120,26 @@ class Program(NamedTuple):
     """How often the loop is called in a segment, or None if it is called until all examples are done."""
 
 
-class Given(NamedTuple):
-    """What a segment is given: the runs' examples from number `start` on, of which the first `steps` count."""
+class SegmentInputs(NamedTuple):
+    """The examples of a segment, from number `start` on, of which the first `steps` count."""
 
     x: Any
     y: Any
     sums: Any
-    """What the open window has summed up so far."""
+    """The sums so far of the open window."""
     start: Any
     steps: Any
     record_every: Any
     alive: Any
-    """For runs side by side: which are runs, and which only fill up the batch."""
+    """For runs side by side: True for runs, False for padding."""
 
 
 class LoopSession(Session):
     """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
     numbers do not depend on how many there are.
 
-    A GPU waits for the host wherever a number that it has computed decides what comes next. With `fixed_turns` none
-    does: the loop is called as often as a segment could need, and must take no time where no examples are left."""
+    Data-dependent loop counts force a sync of device and host. With `fixed_turns` there are none: the loop is called as
+    often as a segment could need, and must take no time where no examples are left."""
 
     def __init__(self, loop: Loop, batch: Batch, width: int, fixed_turns: bool = False):
         self.loop, self.width, self.single, self.fixed_turns = loop, width, width == 1, fixed_turns
@@ -158,8 +159,8 @@ class LoopSession(Session):
             self.learners, initial_keys = learner, keys(runs[0].seed)[1]
         else:
             stacked = lambda *leaves: np.array(leaves, float_type())
-            self.learners = arrived(jax.tree.map(stacked, *(run.learner for run in together)))
-            initial_keys = arrived(keys_of([run.seed for run in together])[1])
+            self.learners = to_device(jax.tree.map(stacked, *(run.learner for run in together)))
+            initial_keys = to_device(keys_of([run.seed for run in together])[1])
             if start is not None:
                 start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
         # One's own `init` need not be traceable in its hyperparameters.
@@ -171,13 +172,13 @@ class LoopSession(Session):
         if self.single:
             self.feed = RunFeed(sources[0], size, more)
         else:
-            self.place = arrived(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
+            self.place = to_device(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
             self.feed = batch_feed(sources, size, more, learner.network.outputs, batch.stop)
 
     def examples(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.feed, RunFeed):
             examples = self.feed.take(self.step, count)
-            return examples if self.platform == "cpu" else arrived(examples)
+            return examples if self.platform == "cpu" else to_device(examples)
         return expanded(self.feed.take(self.step, count), self.place)
 
     def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:
@@ -186,8 +187,8 @@ class LoopSession(Session):
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
         turns = most_turns(stride, self.segment, every, windows) if self.fixed_turns and stride else None
-        program = Program(self.loop, self.examined, self.probes, self.single, windows, turns)
-        given = Given(x, y, sums, self.step, count, every, self.alive)
+        program = SegmentConfig(self.loop, self.examined, self.probes, self.single, windows, turns)
+        given = SegmentInputs(x, y, sums, self.step, count, every, self.alive)
         compiled = _compiled_segment(self.platform)
         self.progress, records = compiled(program, self.learners, self.initial, self.progress, given)
         return records
@@ -202,7 +203,7 @@ class LoopSession(Session):
 @partial(own_program, static_argnums=(0, 1))
 def _begun(
     loop: Loop, single: bool, learners: Learner, initial_keys: jax.Array, initial: Any, start: Any
-) -> tuple[Any, Progress]:
+) -> tuple[Any, Carry]:
     """The initial states in the loop's layout, and the runs before their first example. These have memory of their own,
     which a segment may write into."""
     each = (lambda function: function) if single else jax.vmap
@@ -210,7 +211,7 @@ def _begun(
         initial = each(lambda learner, key: learner.init(key))(learners, initial_keys)
     initial = each(loop.enter)(learners, initial)
     work = initial if start is None else each(loop.enter)(learners, start)
-    return initial, Progress(jax.tree.map(jnp.copy, work), jnp.full(initial_keys.shape, -1, int))
+    return initial, Carry(jax.tree.map(jnp.copy, work), jnp.full(initial_keys.shape, -1, int))
 
 
 @partial(own_program, static_argnums=(0, 1))
@@ -241,20 +242,20 @@ def _make_segment(platform: str) -> Any:
 
 
 def _segment(
-    program: Program, learner: Any, initial: Any, progress: Progress, given: Given
-) -> tuple[Progress, dict[str, jax.Array]]:
+    program: SegmentConfig, learner: Any, initial: Any, progress: Carry, given: SegmentInputs
+) -> tuple[Carry, dict[str, jax.Array]]:
     """The progress after a segment, and its records, `(runs, windows)` each."""
     each = partial(_one_segment, program)
     if program.single:
         progress, records = each(learner, initial, progress, given)
         return progress, jax.tree.map(lambda values: values[None], records)
-    several = jax.vmap(each, in_axes=(0, 0, 0, Given(0, 0, 0, None, None, None, 0)))
+    several = jax.vmap(each, in_axes=(0, 0, 0, SegmentInputs(0, 0, 0, None, None, None, 0)))
     return several(learner, initial, progress, given)
 
 
 def _one_segment(
-    program: Program, learner: Any, initial: Any, progress: Progress, given: Given
-) -> tuple[Progress, dict[str, jax.Array]]:
+    program: SegmentConfig, learner: Any, initial: Any, progress: Carry, given: SegmentInputs
+) -> tuple[Carry, dict[str, jax.Array]]:
     (loop, examined, probes, _, windows, turns), (x, y, sums, start, steps, record_every, alive) = program, given
     fold = Fold(learner.network.loss, examined)
 
@@ -268,7 +269,7 @@ def _one_segment(
         return values
 
     def measured_if(closes: Any, work: Any, kept: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """What is read off the state if this is the end of a window, or else what is known."""
+        """Measures at the end of a window; otherwise keeps the previous values."""
         if turns is None or probes:  # probes may take long
             return lax.cond(closes, measure, lambda *_: kept, initial, work) if kept else kept
         return {name: jnp.where(closes, value, kept[name]) for name, value in measure(initial, work, closes).items()}
@@ -290,7 +291,7 @@ def _one_segment(
         kept = {name: records[name][window] for name in measured}
         values = measured_if((until == end) | (until == steps), work, kept)
         records = summed | {name: records[name].at[window].set(value) for name, value in values.items()}
-        return until, Progress(work, part.diverged_at), records
+        return until, Carry(work, part.diverged_at), records
 
     measured = jax.eval_shape(measure, initial, progress.work)
     records = {name: jnp.zeros(windows, x.dtype).at[0].set(value) for name, value in sums.items()}

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop._support.transfers import arrived
+from crossprop._support.transfers import to_device
 from crossprop.engines.protocol import Batch, RunResult
 from crossprop.engines.recorder import Recorder
 from crossprop.variables import of_examples
 
 
-class Progress(NamedTuple):
+class Carry(NamedTuple):
     """What a segment passes to the next one."""
 
     work: Any
@@ -23,11 +23,11 @@ class Progress(NamedTuple):
 class Session(ABC):
     """A batch under way, one segment after another.
 
-    If segments are `overlapping`, the records of one are fetched when the next is under way, so that the device need
-    not wait for the host. A window that goes on in the next segment needs its sums so far, and is waited for.
+    If segments are `overlapping`, the records of one are fetched while the next is computed, so that the device need
+    not wait for the host. If a window spans two segments, its partial sums are fetched before the second starts.
     """
 
-    progress: Progress
+    progress: Carry
 
     def __init__(self, batch: Batch, most: int, overlapping: bool = True):
         options = batch.options
@@ -110,5 +110,5 @@ def plain_numbers(leaf: Any) -> Any:
 
 def _like(leaf: jax.Array, value: np.ndarray) -> jax.Array:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(arrived(value), impl=jax.random.key_impl(leaf))
+        return jax.random.wrap_key_data(to_device(value), impl=jax.random.key_impl(leaf))
     return jnp.asarray(value.view(leaf.dtype) if value.dtype.kind == "V" else value)  # NumPy knows no bfloat16

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from crossprop.engines.feed import Source
 from crossprop.engines.protocol import Run
+from crossprop.engines.sources import Source
 from crossprop.network import Network
 from crossprop.seeds import keys
 

@@ -23,11 +23,11 @@ from crossprop._support.memory import in_words
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines import ENGINES
-from crossprop.engines.feed import Tables, open_sources, tables_of
 from crossprop.engines.protocol import Run, RunOptions
 from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_for
 from crossprop.engines.session import Session
+from crossprop.engines.sources import Tables, open_sources, tables_of
 from crossprop.execution import DevicePool, devices, engine_for, open_session
 from crossprop.experiments.charts import to_json
 from crossprop.experiments.looks import looks

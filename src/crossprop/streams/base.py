@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 from crossprop._support import checks as check
 from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
-from crossprop._support.transfers import arrived
+from crossprop._support.transfers import to_device
 from crossprop.network import float_type
 
 Tasks = str | Sequence[int] | np.ndarray
@@ -122,7 +122,7 @@ class PoolStream(Stream):
     def begin(self, key: Key[Array, ""]) -> PoolPlace:
         pool = self.pool(key)
         check_memory("the examples of this stream", bytes_of(pool))
-        return PoolPlace(jnp.zeros((), int), arrived(pool))
+        return PoolPlace(jnp.zeros((), int), to_device(pool))
 
     def deal(self, place: PoolPlace, count: int) -> tuple[PoolPlace, Array, Array]:
         check_left(self, place.step, count)

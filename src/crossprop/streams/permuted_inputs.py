@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from crossprop._support import checks as check
-from crossprop._support.transfers import arrived
+from crossprop._support.transfers import to_device
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
 from crossprop.streams.base import Tasks, set_fields
@@ -57,7 +57,7 @@ class PermutedInputs(InPasses):
 
     def begin(self, key: Key[Array, ""]) -> PassesPlace:
         order_key, columns_key = jax.random.split(key)
-        return self._begin(order_key, columns_key, on_device(self.data), arrived(self.data.y.astype(np.int32)))
+        return self._begin(order_key, columns_key, on_device(self.data), to_device(self.data.y.astype(np.int32)))
 
     def _draw(self, key: Key[Array, ""]) -> Array:
         """The order of the inputs."""

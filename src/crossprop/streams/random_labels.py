@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from crossprop._support import checks as check
-from crossprop._support.transfers import arrived
+from crossprop._support.transfers import to_device
 from crossprop.datasets import DataSet
 from crossprop.network import float_type
 from crossprop.streams.base import Tasks, set_fields
@@ -60,7 +60,7 @@ class RandomLabels(InPasses):
     def begin(self, key: Key[Array, ""]) -> PassesPlace:
         images_key, order_key, labels_key = jax.random.split(key, 3)
         chosen = np.asarray(jax.random.permutation(images_key, len(self.data.y))[: self._passes.size])
-        return self._begin(order_key, labels_key, arrived(self.data.x[chosen].astype(float_type())))
+        return self._begin(order_key, labels_key, to_device(self.data.x[chosen].astype(float_type())))
 
     def _draw(self, key: Key[Array, ""]) -> Array:
         """The labels of all images."""

@@ -13,7 +13,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from crossprop._support.programs import program
-from crossprop.engines.feed import batch_feed, open_sources
+from crossprop.engines.feed import batch_feed
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import layout
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
@@ -21,7 +21,8 @@ from crossprop.engines.gpu.layout import OfRuns, Shared, padded_stack, state_num
 from crossprop.engines.gpu.support import multiprocessors, triton, why_no_programs
 from crossprop.engines.protocol import Batch
 from crossprop.engines.segments import most_windows
-from crossprop.engines.session import Progress, Session, whole_windows
+from crossprop.engines.session import Carry, Session, whole_windows
+from crossprop.engines.sources import open_sources
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -138,10 +139,10 @@ def _segment(
     windows: int,
     shared: Shared,
     own: OfRuns,
-    progress: Progress,
+    progress: Carry,
     sums: dict[str, jax.Array],
     bounds: jax.Array,
-) -> tuple[Progress, dict[str, jax.Array]]:
+) -> tuple[Carry, dict[str, jax.Array]]:
     """Steps `bounds[0]` to `bounds[1]` of all runs, with a record every `bounds[2]`."""
     assert triton is not None
     names = (*sums, INCOMING.name, OUTGOING.name)
@@ -167,7 +168,7 @@ def _segment(
 
 
 def _run_one(
-    rule: CreditRule, interpret: bool, shared: Shared, own: OfRuns, bounds: Any, progress: Progress, records: Any
+    rule: CreditRule, interpret: bool, shared: Shared, own: OfRuns, bounds: Any, progress: Carry, records: Any
 ) -> None:
     """The program of one run; its arguments refer to memory, which it reads and writes."""
     run = pl.program_id(0)

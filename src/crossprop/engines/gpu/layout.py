@@ -15,10 +15,10 @@ import numpy as np
 from jax import lax
 
 from crossprop._support.programs import program
-from crossprop._support.transfers import arrived
+from crossprop._support.transfers import to_device
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
-from crossprop.engines.session import Progress
+from crossprop.engines.session import Carry
 from crossprop.learners.base import CreditRule, State
 from crossprop.learners.credit import Layer
 from crossprop.learners.stack import Stack
@@ -273,7 +273,7 @@ def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[State, OfRuns]:
     numbers = np.concatenate([numbers, np.repeat(numbers[:1], count - len(runs), axis=0)])
     initial += [initial[0]] * (power(len(initial)) - len(initial))
     initial_keys = keys_of([runs[number].seed for number in initial])[1]
-    return _initials(rule, *arrived((numbers[initial], initial_keys))), arrived(OfRuns(numbers, place))
+    return _initials(rule, *to_device((numbers[initial], initial_keys))), to_device(OfRuns(numbers, place))
 
 
 @program
@@ -293,7 +293,7 @@ def with_numbers(rule: CreditRule, numbers: Any) -> CreditRule:
 
 
 @program
-def begin(initial: State, own: OfRuns) -> Progress:
+def begin(initial: State, own: OfRuns) -> Carry:
     """All runs before their first example."""
     work = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)
-    return Progress(work, jnp.full(len(own.place), -1, jnp.int32))
+    return Carry(work, jnp.full(len(own.place), -1, jnp.int32))
