@@ -13,7 +13,7 @@ from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, 
 from crossprop.arena.tables import mean_cost, mean_rank
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults
@@ -136,7 +136,7 @@ def _ranks(results: Results) -> Table:
         ]
         title, overall = Cell(learner, note=" · ".join(parts)), _cell(results.overall, learner, short=True)
         rows.append(
-            [title, mean_rank(results, learner), overall, *streams, Cell(f"{cost:.3g}", note=f"{cost / unit:.1f}×")]
+            [title, mean_rank(results, learner), overall, *streams, Cell(short(cost), note=f"{cost / unit:.1f}×")]
         )
     head = ["Learner", "Mean rank", "Overall", *(each.title for each in results.streams.values()), "µs per step"]
     return Table("All learners, by mean rank", head, rows, "numeric ranks")
@@ -155,7 +155,7 @@ def _errors(results: Results, stream: str, sweep: SweepResults) -> Table:
         values, cost = standing.values[learner].values, results.costs[stream][learner]
         error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else "diverged"
         rank, low, high = (f"{float(each):g}" for each in standing.ranks[learner])
-        costs = [f"{cost.microseconds:.3g}", f"{cost.numbers:,}"]
+        costs = [short(cost.microseconds), f"{cost.numbers:,}"]
         rows.append([learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *costs])
     caption = (
         f"{standing.title}: {sweep.measure} on fresh seeds, mean [95% bootstrap interval], difference to "

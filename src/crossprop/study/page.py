@@ -8,7 +8,7 @@ from crossprop.costs import Cost
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, forest
 from crossprop.experiments.looks import LOOKS, look
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings, sweep_sections, write_sweep_page
@@ -89,7 +89,7 @@ def _column(name: str, column: Result, costs: Mapping[str, Cost]) -> Section:
         versus = [[row.learner, *_versus(row, reference)] for row in column.rows if reference in row.versus]
         elements.append(Table(caption, ["Learner", *phases], versus))
     if costs:
-        cells = [[learner, f"{cost.microseconds:.3g}", f"{cost.numbers:,}"] for learner, cost in costs.items()]
+        cells = [[learner, short(cost.microseconds), f"{cost.numbers:,}"] for learner, cost in costs.items()]
         head = ["Learner", "Microseconds per step", "Numbers kept"]
         elements.append(Table("The cost of one run alone, on the device below", head, cells))
     elements.append(best_settings(column.sweep, column.title))

@@ -161,6 +161,11 @@ class Page:
             scratch.write_text(text, encoding="utf-8", newline="\n")
 
 
+def short(number: float) -> str:
+    """A number with three digits, or without a fraction."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Writes a table with every digit as CSV."""
     with atomic_write(path) as scratch, scratch.open("w", newline="") as file:

@@ -83,7 +83,7 @@
     const names = !over && typeof first === "string";
     const across = over
       ? { tickformat: ",d", nticks: narrow.matches ? 5 : 7, ...(shared.range && { range: shared.range }), ...(quick && { title: { text: `${chart.x.title} · quick version`, standoff: 8 } }) }
-      : names ? { type: "category" } : {};
+      : names ? { type: "category" } : { nticks: 6 };
     return {
       data: [...(over ? ordered.filter((line) => line.low).map((line) => band(line, shared)) : []), ...drawn, ...gone, ...rings(chart, shared)],
       layout: layout(chart, {
@@ -164,7 +164,7 @@
       hovertemplate: `%{y:.1f}${chart.y.unit ?? ""} [${line.low?.[0]}, ${line.high?.[0]}], %{x:.3~g}<extra>${plain(line.name)}</extra>`,
     }));
     const more = narrow.matches ? {} : { height: 480, showlegend: false, margin: { l: 62, r: 130, t: 16, b: 60 } };
-    return { data: points, layout: layout(chart, { ...more, xaxis: axis(chart.x), yaxis: axis(chart.y) }) };
+    return { data: points, layout: layout(chart, { ...more, xaxis: axis(chart.x, { nticks: 6 }), yaxis: axis(chart.y) }) };
   }
 
   /* The points of classes. */
