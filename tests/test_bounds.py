@@ -28,7 +28,7 @@ def test_a_network_larger_than_memory_is_refused_with_the_figure(hidden, use):
         "learner": lambda: cp.Crossprop(network, 0.1).init(KEY),
         "run": lambda: cp.run(cp.Backprop(network, 0.1), SHORT, seeds=1),
     }
-    with pytest.raises(ValueError, match=rf"hidden={hidden}.* would take [\d,.]+ .iB of memory, and .* are free"):
+    with pytest.raises(ValueError, match=rf"hidden=\({hidden},\).* would take [\d,.]+ .iB of memory, and .* are free"):
         calls[use]()
 
 

@@ -15,7 +15,8 @@ from crossprop.engines import ENGINES
 from crossprop.engines.protocol import Metric, Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, devices
-from crossprop.learners.base import CreditRule, Learner, Outcome, state_bytes
+from crossprop.hyperparameters import by_structure
+from crossprop.learners.base import CreditRule, Learner, Outcome, state_bytes, state_shapes
 from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after
 from crossprop.network import float_type
@@ -154,12 +155,12 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
     alike: dict[Any, list[str]] = {}
     for name, learner in learners.items():
         alike.setdefault(jax.tree.structure(learner), []).append(name)
-    for structure, names in alike.items():
+    for names in alike.values():
         learner = learners[names[0]]
         side_by_side = min(seeds, threads * ENGINES["chunked"].width(learner, place.platform))
         states = state_bytes(learner) * max(2 * side_by_side, seeds if options.return_states else 0)
         check_memory(f"the states of learners[{names[0]!r}]", states, place)
-        numbers = len(of_examples(learner.network.loss)) + _drifts(structure, float_type())
+        numbers = len(of_examples(learner.network.loss)) + _drifts(learner)
         numbers += sum(math.prod(_shape(variable, learner)) for variable in options.observed)
         records += len(names) * 2 * seeds * windows * numbers * size
         rows = min(steps, steps_per_call(learner, 1))
@@ -211,11 +212,10 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
                 )
 
 
-@lru_cache(256)
-def _drifts(structure: Any, dtype: np.dtype) -> int:
+@by_structure
+def _drifts(learner: Learner) -> int:
     """How many weights of a learner have a drift to record."""
-    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    return len(jax.eval_shape(learner.weights, jax.eval_shape(lambda: learner.init(jax.random.key(0)))))
+    return len(jax.eval_shape(learner.weights, state_shapes(learner)))
 
 
 def checked_variables(probes: Any, metrics: Any, learners: dict[str, Learner]) -> tuple[Variable, ...]:

@@ -13,6 +13,7 @@ from crossprop._version import __version__
 from crossprop.engines.protocol import Run, RunOptions
 from crossprop.execution import engine_for, open_session
 from crossprop.learners import Learner
+from crossprop.learners.base import state_shapes
 from crossprop.running import experiment, run
 from crossprop.streams import Stream
 
@@ -77,4 +78,4 @@ def kept_costs(
 
 def numbers_in_state(learner: Learner) -> int:
     """How many numbers a learner keeps."""
-    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda: learner.init(jax.random.key(0)))))
+    return sum(leaf.size for leaf in jax.tree.leaves(state_shapes(learner)))

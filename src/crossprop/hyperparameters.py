@@ -3,8 +3,10 @@
 Numbers are leaves of the pytree; choices, whole numbers, flags, names and functions are its structure.
 """
 
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -13,6 +15,7 @@ from jax import Array
 from crossprop._support import checks as check
 
 Hyperparameter = float | Array
+Result = TypeVar("Result")
 
 LONGEST = 0.999999
 """The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
@@ -121,6 +124,27 @@ def layers_field(default: str) -> Any:
         kw_only=True,
         help="Hidden layers of a deep network that follow the rule: top or all",
     )
+
+
+MOST_STRUCTURES = 256
+
+
+def by_structure(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """Decorator for `function(learner)`, called once for each structure: for sizes and other facts that the values of
+    hyperparameters do not change."""
+    known: dict[Any, Result] = {}
+
+    @wraps(function)
+    def of_structure(learner: Any) -> Result:
+        key = jax.tree.structure(learner), jax.dtypes.canonicalize_dtype(float)
+        if key not in known:
+            if len(known) >= MOST_STRUCTURES:
+                known.clear()
+            result = known[key] = function(learner)
+            return result
+        return known[key]
+
+    return of_structure
 
 
 @jax.tree_util.register_static

@@ -5,7 +5,7 @@ go through the examples of a segment; this module does the rest.
 """
 
 import threading
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,8 @@ from crossprop.engines.fold import Fold, Window
 from crossprop.engines.protocol import Batch, Loop, Rows
 from crossprop.engines.session import Carry, Session, whole_windows
 from crossprop.engines.sources import open_sources
-from crossprop.learners.base import CreditRule, Learner
+from crossprop.hyperparameters import by_structure
+from crossprop.learners.base import CreditRule, Learner, state_shapes
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import respond
 from crossprop.network import float_type
@@ -50,27 +51,22 @@ def state_size(learner: Learner) -> int:
     """The number of weights into hidden layers, or of all numbers in the state of a learner that is no credit rule."""
     if isinstance(learner, CreditRule) and learner.network.hidden:
         return sum(layer.fan_in * layer.units for layer in learner.network.layers())
-    state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
-    return max(1, sum(leaf.size for leaf in jax.tree.leaves(state)))
+    return max(1, sum(leaf.size for leaf in jax.tree.leaves(state_shapes(learner))))
 
 
+@by_structure
 def moves(learner: CreditRule) -> bool:
     """Whether the rule moves the first layer's weights at all."""
-    return _moves(jax.tree.structure(learner), float_type())
-
-
-@lru_cache(256)
-def _moves(structure: Any, dtype: Any) -> bool:
-    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: rule.init(jax.random.key(0)))
-    z, y = (jax.ShapeDtypeStruct((size,), dtype) for size in (rule.network.hidden[0], rule.network.outputs))
-    return jax.eval_shape(lambda work, z, y: respond(Stack.of(rule), work, z, y)[1], work, z, y).moves
+    sizes = learner.network.hidden[0], learner.network.outputs
+    z, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in sizes)
+    credit = lambda state, z, y: respond(Stack.of(learner), state, z, y)[1]
+    return jax.eval_shape(credit, state_shapes(learner), z, y).moves
 
 
 def seconds_per_step(learner: Learner) -> float:
     """About how long an example takes one core."""
     is_rule = isinstance(learner, CreditRule)
-    return seconds_for(_rule_size(jax.tree.structure(learner)) if is_rule else state_size(learner))
+    return seconds_for(_rule_size(learner) if is_rule else state_size(learner))
 
 
 def seconds_for(numbers: float) -> float:
@@ -78,10 +74,9 @@ def seconds_for(numbers: float) -> float:
     return 3e-6 + 2e-10 * numbers
 
 
-@lru_cache(256)
-def _rule_size(structure: Any) -> int:
-    """The weights and memories of a credit rule, by its structure: the values of its hyperparameters do not matter."""
-    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+@by_structure
+def _rule_size(learner: CreditRule) -> int:
+    """The weights and memories of a credit rule."""
     sizes = [(1 + rule.shapes().matrices) * rule.network.fan_in * rule.network.units for rule in learner.by_layer()]
     return sum(sizes)
 

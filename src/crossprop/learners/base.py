@@ -6,7 +6,6 @@ outgoing weights and the error, never the input. How big the step is, is the opt
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -19,7 +18,7 @@ from jaxtyping import Array, Float, Key
 from crossprop._support import checks as check
 from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
-from crossprop.hyperparameters import Checked, Hyperparameter, hyperparameter, layers_field
+from crossprop.hyperparameters import Checked, Hyperparameter, by_structure, hyperparameter, layers_field
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Layer, Outcome, Replaced, Shapes, State, Units
 from crossprop.learners.layer_update import answer
@@ -237,15 +236,15 @@ def check_replacement(replacement: Any, network: Network) -> None:
         raise ValueError(f"replacement must be None where there are no hidden units, got {check.shown(replacement)}")
 
 
+@by_structure
+def state_shapes(learner: Learner) -> Any:
+    """The state of a learner as shapes and types."""
+    return jax.eval_shape(lambda: learner.init(jax.random.key(0)))
+
+
 def state_bytes(learner: Learner) -> int:
     """The bytes of a learner's state."""
-    return _state_bytes(jax.tree.structure(learner), jax.dtypes.canonicalize_dtype(float))
-
-
-@lru_cache(256)
-def _state_bytes(structure: Any, dtype: Any) -> int:
-    learner = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    return bytes_of(jax.eval_shape(lambda: learner.init(jax.random.key(0))))
+    return bytes_of(state_shapes(learner))
 
 
 def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:

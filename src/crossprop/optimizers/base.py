@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from wadler_lindig import pdoc  # what equinox prints modules with
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import Checked, given_for
@@ -114,6 +115,10 @@ class Optax(Optimizer):
 
     def __repr__(self) -> str:
         return repr(self.__given__)
+
+    def __pdoc__(self, **options: Any) -> Any:
+        """How equinox shows it within a learner."""
+        return pdoc(self.__given__, **options)
 
 
 def _momentum(step_size: Any) -> optax.GradientTransformation:

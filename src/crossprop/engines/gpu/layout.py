@@ -5,7 +5,7 @@ of one row), hidden units and outputs are padded; padding stays 0 and is never s
 """
 
 from collections.abc import Sequence
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +19,8 @@ from crossprop._support.transfers import to_device
 from crossprop.engines.protocol import Run
 from crossprop.engines.segments import moves
 from crossprop.engines.session import Carry
-from crossprop.learners.base import CreditRule, State
+from crossprop.hyperparameters import by_structure
+from crossprop.learners.base import CreditRule, State, state_shapes
 from crossprop.learners.credit import Layer
 from crossprop.learners.stack import Stack
 from crossprop.network import Activation, Network, float_type
@@ -140,16 +141,11 @@ def padded_stack(rule: CreditRule) -> Stack:
     return Stack(rule, rule.by_layer(), nets, nets[-1])
 
 
+@by_structure
 def state_numbers(rule: CreditRule) -> int:
     """How many numbers a run keeps, with padding."""
-    return _state_numbers(jax.tree.structure(rule))
-
-
-@lru_cache(256)
-def _state_numbers(structure: Any) -> int:
-    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: in_pieces(rule, rule.init(jax.random.key(0))))
-    return sum(leaf.size for leaf in jax.tree.leaves(work))
+    state = jax.eval_shape(partial(in_pieces, rule), state_shapes(rule))
+    return sum(leaf.size for leaf in jax.tree.leaves(state))
 
 
 def in_pieces(rule: CreditRule, state: State) -> State:

@@ -10,7 +10,7 @@ second layer, with the weights into and out of them, and all repeat the work of 
 exchange their shares of the outputs, and of the first layer's credit.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,7 +33,8 @@ from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own,
 from crossprop.engines.gpu.support import triton
 from crossprop.engines.rebuilding import Steps, last_step, step_back
 from crossprop.engines.segments import moves
-from crossprop.learners.base import Credit, CreditRule, Learner, State
+from crossprop.hyperparameters import by_structure
+from crossprop.learners.base import Credit, CreditRule, Learner, State, state_shapes
 from crossprop.learners.credit import Layer
 from crossprop.learners.layer_update import move_layer
 from crossprop.learners.stack import Stack
@@ -100,7 +101,7 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
         return None
     if not learner.optimizer.elementwise:
         return None
-    row, rest = _numbers(jax.tree.structure(learner))
+    row, rest = _numbers(learner)
     programs = 1 if interpret else _programs(learner, rest)
     rest /= programs
     if row + rest > MOST_NUMBERS:
@@ -122,11 +123,10 @@ def _programs(learner: CreditRule, numbers: int) -> int:
     return programs if programs * power(network.hidden[0]) <= MOST_EXCHANGED else 1
 
 
-@lru_cache(256)
-def _numbers(structure: Any) -> tuple[int, int]:
+@by_structure
+def _numbers(rule: CreditRule) -> tuple[int, int]:
     """How many numbers a program keeps, with padding: for each row, and besides."""
-    rule = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    work = jax.eval_shape(lambda: split_work(rule, rule.init(jax.random.key(0)), [slice(0, 1)]))
+    work = jax.eval_shape(lambda state: split_work(rule, state, [slice(0, 1)]), state_shapes(rule))
     size = lambda part: sum(leaf.size for leaf in jax.tree.leaves(part))
     rows, above = _apart(rule, work)
     return size(rows), size(above)
