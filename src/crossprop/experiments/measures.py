@@ -111,6 +111,15 @@ class Runs:
     def _diverged(self, learner: str) -> int:
         return int((self.records["diverged_at"].sel(learner=learner) >= 0).sum())
 
+    def best(self, of: Quantity, tried: Sequence[str], what: str) -> tuple[str, str]:
+        """The learner with the lowest mean among those tried that did not diverge, and a note about `what` is best if
+        it is the first or the last of them."""
+        there = self.having(tried)
+        if not there:
+            raise CannotDecide(f"the records hold no {what} that did not diverge")
+        best = min(there, key=lambda name: of.values(self, name).mean())
+        return best, f"the best {what} is at the edge of those tried" if best in (tried[0], tried[-1]) else ""
+
     # Samples.
 
     def curve(self, variable: str, learner: str) -> np.ndarray:
@@ -197,8 +206,3 @@ class Runs:
         if "seed" not in self.records.sizes:
             return ""
         return f", in {int(agree.sum())} of {agree.size} {'seeds' if self.seeds > 1 else 'windows of one run'}"
-
-
-def edge_note(what: str, best: object, tried: Sequence[object]) -> str:
-    """What to say of a best setting that is the first or the last of those tried, in their order; else nothing."""
-    return f"{what} is at the edge of those tried" if best in (tried[0], tried[-1]) else ""

@@ -14,7 +14,7 @@ import numpy as np
 
 from crossprop.experiments.charts import Along
 from crossprop.experiments.findings import LESS_TIMES, Finding
-from crossprop.experiments.measures import CannotDecide, Quantity, Runs, edge_note
+from crossprop.experiments.measures import CannotDecide, Quantity, Runs
 from crossprop.experiments.questions import DOES_NOT, HOLDS, INTERVALS, STRICT, Answer, Headline, Leads, Question
 from crossprop.learners import Backprop
 from crossprop.library.paper import Paper, Version
@@ -161,13 +161,8 @@ ERROR = Quantity("error at the end", "error", lambda runs, name: runs.curve("los
 
 
 def _best(runs: Runs, line: str, settings: Sequence[float]) -> tuple[str, str]:
-    """The learner of a line with the lowest error at the end, and what to say if it is at the edge of the grid."""
-    lines = [*_lines(line, settings)]
-    there = runs.having(lines)
-    if not there:
-        raise CannotDecide(f"the records hold no {line} that did not diverge")
-    best = min(there, key=lambda name: ERROR.values(runs, name).mean())
-    return best, edge_note(f"the best setting of {line}", best, lines)
+    """The learner of a line with the lowest error at the end, and a note if it is at the edge of the grid."""
+    return runs.best(ERROR, [*_lines(line, settings)], f"setting of {line}")
 
 
 def _error_is(line: str, settings: Sequence[float], published: float, runs: Runs) -> list[Finding]:

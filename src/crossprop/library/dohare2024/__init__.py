@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from crossprop.experiments.findings import HIGHER, MORE_TIMES, Bounds, Finding
-from crossprop.experiments.measures import CannotDecide, Quantity, Runs, edge_note
+from crossprop.experiments.measures import CannotDecide, Quantity, Runs
 from crossprop.experiments.questions import (
     DOES_NOT,
     HOLDS,
@@ -64,6 +64,7 @@ IN_FIRST_BIN = _error("in the first bin", lambda curve: curve[:, 0])
 AT_FIRST = _error("at first", lambda curve: curve[:, :BINS].mean(axis=1))
 AT_ITS_LOWEST = _error("at its lowest", _lowest)
 AT_END = _error("at the end", lambda curve: curve[:, -BINS:].mean(axis=1))
+OVER_ALL = _error("over all examples", lambda curve: curve)
 
 
 # Slowly-changing regression.
@@ -119,8 +120,7 @@ def _continual_keeps_plasticity(runs: Runs) -> list[Finding]:
     by_rate = [continual_name("relu", rate) for rate in RATES]
     tanh = continual_name("tanh", RATES[1])
     runs.need(["loss"], [*PLAIN.values(), *by_rate, tanh])
-    best = min(by_rate, key=lambda name: runs.curve("loss", name).mean())
-    note = edge_note("the best rate for ReLU", best, by_rate)
+    best, note = runs.best(OVER_ALL, by_rate, "rate for ReLU")
     kept, found = Bounds(high=KEPT), []
     for plain, name in zip(PLAIN.values(), (best, tanh), strict=True):
         found += [
