@@ -83,14 +83,11 @@ def write_report(
 
 def _headline(wanted: Headline | None, experiments: "Sequence[Experiment]") -> list[Figure]:
     """The chart at the top, if the report has its experiment."""
-    drawn = {
-        (plan.name, variable): chart
-        for plan, _, figures in experiments
-        for figure in figures
-        for variable, chart in figure.charts.items()
-    }
-    chart = drawn.get((wanted.experiment, wanted.variable)) if wanted else None
-    if wanted is None or chart is None:
+    if wanted is None:
+        return []
+    charts = (figure.charts for plan, _, figures in experiments if plan.name == wanted.experiment for figure in figures)
+    chart = next((each[wanted.variable] for each in charts if wanted.variable in each), None)
+    if chart is None:
         return []
     return [Figure.of(headline(chart, wanted.notes), f"{wanted.title}: {chart.y.title}")]
 
