@@ -16,8 +16,7 @@ from crossprop.library import dohare2024, elsayed2024, sutton1992, veeriah2017
 from crossprop.library.paper import Paper, Size, Version
 from crossprop.library.veeriah2017.plans import PRESETS
 from crossprop.progress import Say
-from crossprop.reproduce.folder import Folder
-from crossprop.reproduce.runner import mnist_for, rerun
+from crossprop.reproduce.runner import Folder, mnist_for, rerun
 
 PAPERS: dict[str, Paper] = {
     "sutton1992": sutton1992.PAPER,

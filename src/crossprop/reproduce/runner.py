@@ -1,13 +1,17 @@
 """Reruns any paper: its experiments, its figures, the verdicts on its claims, and a report on one page."""
 
 import json
+import shutil
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossprop import datasets
 from crossprop._support.extras import require
-from crossprop._support.files import atomic_write
+from crossprop._support.files import atomic_write, check_writable
 from crossprop._support.formats import listed, plural
 from crossprop._version import __version__
 from crossprop.datasets import DataSet
@@ -16,7 +20,7 @@ from crossprop.experiments.questions import Answer, answers_on, claims_json, con
 from crossprop.library.paper import Paper, Size, Version
 from crossprop.library.plans import Plan
 from crossprop.progress import Say
-from crossprop.reproduce.folder import Folder
+from crossprop.record_files import check_replaceable, read_records, write_records
 from crossprop.reproduce.page import Story, write_report
 from crossprop.streams.over_data import OverData
 
@@ -28,7 +32,7 @@ def rerun(
     paper: Paper,
     parts: Collection[str],
     version: Version,
-    folder: Folder,
+    folder: "Folder",
     *,
     command: str,
     about: Mapping[str, str],
@@ -112,3 +116,48 @@ def mnist_for(size: Size, say: Say) -> Callable[[], DataSet]:
         return datasets.mnist()
 
     return mnist_or_embedded if size == "full" else datasets.mnist5k
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where a reproduction keeps what it did: experiments whose records are there already are not run again, unless by
+    `force`."""
+
+    path: Path
+    say: Say
+    engine: str
+    force: bool
+    checkpoints: bool = False
+    """Whether runs are saved from time to time, so that the same command goes on after a crash."""
+
+    def check(self, plans: Sequence[Plan] = ()) -> None:
+        """Raises a ValueError if nothing can be written, or if there are records of another experiment by that name."""
+        check_writable("out", self.path)
+        for plan in plans:
+            if self._store(plan).exists():  # else the data of its stream would be hashed for nothing
+                check_replaceable(self._store(plan), plan.experiment())
+
+    def run(self, plan: Plan) -> "xarray.Dataset":
+        """The records of a plan, run unless they are there."""
+        path, saved = self._store(plan), self.path / f"{plan.name}.checkpoint"
+        if path.exists() and not self.force:
+            self.say(f"{plan.name}: done before, in {path}")
+            return read_records(path)
+        expected = plan.expected()
+        self.say(f"{plan.name}: running. {expected}".rstrip(". ") + "." * bool(expected))
+        began = time.perf_counter()
+        records = plan.run(self.engine, saved if self.checkpoints else None)
+        shutil.rmtree(saved, ignore_errors=True)
+        seconds = time.perf_counter() - began
+        records.attrs["seconds"] = round(seconds, 1)
+        write_records(path, records)
+        self.say(f"{plan.name}: done in {seconds:.1f} s")
+        return records
+
+    def figures(self) -> Path:
+        """The folder of the figures."""
+        (self.path / "figures").mkdir(exist_ok=True)
+        return self.path / "figures"
+
+    def _store(self, plan: Plan) -> Path:
+        return self.path / f"{plan.name}.nc"
