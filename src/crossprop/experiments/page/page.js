@@ -212,8 +212,17 @@
   /* What the reader does in a chart: hide lines by the legend, and zoom. */
   function hear(figure) {
     const { place, shared } = figure;
-    place.on("plotly_legendclick", (event) => toggle(shared, event.data[event.curveNumber].legendgroup, false));
-    place.on("plotly_legenddoubleclick", (event) => toggle(shared, event.data[event.curveNumber].legendgroup, true));
+    const name = (event) => event.data[event.curveNumber].legendgroup;
+    let click = 0;  // a redraw between two clicks could make Plotly miss that they are a double click
+    place.on("plotly_legendclick", (event) => {
+      clearTimeout(click);
+      click = setTimeout(toggle, 300, shared, name(event), false);
+      return false;
+    });
+    place.on("plotly_legenddoubleclick", (event) => {
+      clearTimeout(click);
+      return toggle(shared, name(event), true);
+    });
     place.on("plotly_relayout", (change) => {
       if (!Object.keys(change).some((name) => name.startsWith("xaxis.")) || !place.matches(".curves")) return;
       const range = place.layout.xaxis.range.map(Number);
