@@ -445,6 +445,16 @@ def test_what_is_wrong_in_a_file_is_named_before_any_run(old, new, message, tmp_
         Study(str(tmp_path / "my.toml"), tmp_path / "out", quick="sizes" in message).run(lambda text: None)
 
 
+def test_the_study_of_the_docs_is_one(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "studies.md").read_text()
+    (tmp_path / "my.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    for size, examples in ((None, 3000), ("quick", 100)):
+        found = read_experiment(tmp_path / "my.toml", Path, size=size)
+        assert [*found.stages] == ["three-tasks", "one-task"] and len(found.questions) == 2
+        assert found.stages["one-task"].spec.stream.examples == examples
+    assert found.questions[0].learners == ("foresight-sgd", "foresight-momentum") and found.resolution is None
+
+
 def test_a_size_that_a_file_does_not_have_is_named(tmp_path):
     (tmp_path / "my.toml").write_text(OWN)
     with pytest.raises(ValueError, match=r"my.toml has no size 'full': give a table \[sizes.full\]"):
