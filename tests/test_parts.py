@@ -12,11 +12,11 @@ import pytest
 import crossprop as cp
 from crossprop.engines import chunked, scan, segments
 from crossprop.engines.gpu import parts, products, support
-from crossprop.engines.gpu.layout import padded_stack, split_work
+from crossprop.engines.gpu.layout import padded_stack, split_state
 from crossprop.engines.gpu.parts import stack_of_units
 from crossprop.engines.gpu.shares import axes_of_units
 from crossprop.engines.protocol import Batch, Rows, Run, RunOptions
-from crossprop.learners.update import respond
+from crossprop.learners.update import learn_above
 from for_cuda import Gathered, joined, lower_for_cuda, split
 from test_engines import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
 
@@ -141,15 +141,17 @@ def test_several_programs_are_one_run(rule):
     `jax.vmap`: the interpreter cannot run programs that wait for each other."""
     learner, programs = ADD_UP[rule](cp.Network(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
     state = learner.init(jax.random.key(3))
-    above = parts._apart(learner, split_work(learner, state, [slice(0, 1)]))[1]
+    above = parts._apart(learner, split_state(learner, state, [slice(0, 1)]))[1]
     axes = axes_of_units(above, 16)
     slices = jax.tree.map(partial(split, programs=programs), axes, above)
     random = np.random.default_rng(0)
     zs, ys = random.normal(size=(10, 16)).astype(np.float32), np.eye(4, dtype=np.float32)[random.integers(3, size=10)]
     zs[:, 9:] = 0
-    one = jax.jit(lambda number, own, z, y: respond(stack_of_units(learner, number * 4, *[Gathered()] * 2), own, z, y))
+    one = jax.jit(
+        lambda number, own, z, y: learn_above(stack_of_units(learner, number * 4, *[Gathered()] * 2), own, z, y)
+    )
     each = jax.vmap(one, in_axes=(0, 0, None, None), axis_name="programs")
-    whole = jax.jit(partial(respond, padded_stack(learner)))
+    whole = jax.jit(partial(learn_above, padded_stack(learner)))
     for z, y in zip(zs, ys, strict=True):
         above, credit, outcome = whole(above, z, y)
         slices, credits, outcomes = each(np.arange(programs), slices, z, y)

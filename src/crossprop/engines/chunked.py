@@ -24,7 +24,7 @@ from crossprop.engines.session import Session
 from crossprop.learners.base import Credit, CreditRule, Learner, State
 from crossprop.learners.layer_update import move_layer_in_order
 from crossprop.learners.stack import Stack
-from crossprop.learners.update import respond
+from crossprop.learners.update import learn_above
 from crossprop.variables import Variable
 
 BLOCK = 64
@@ -196,7 +196,7 @@ def _by_scan(
     stack = Stack.of(learner)
 
     def respond_to(before: State, i: Any) -> Any:
-        work, credit, outcome = respond(stack, before, before.layers[0].weights[i], target(i))
+        work, credit, outcome = learn_above(stack, before, before.layers[0].weights[i], target(i))
         is_real = i < count
         keep = lambda new, old: new if new is old else jnp.where(is_real, new, old)
         return jax.tree.map(keep, work, before), _masked(credit, is_real), outcome

@@ -15,7 +15,7 @@ from jax import lax
 
 from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, CreditRule, State
-from crossprop.learners.layer_update import after, weigh_memories
+from crossprop.learners.layer_update import depend_on, weigh_memories
 
 
 class Matrices(NamedTuple):
@@ -27,16 +27,16 @@ class Matrices(NamedTuple):
     memory: jax.Array | tuple[jax.Array, ...] | None
 
     @classmethod
-    def of(cls, learner: CreditRule, work: State) -> "Matrices":
-        first = work.layers[0]
+    def of(cls, learner: CreditRule, state: State) -> "Matrices":
+        first = state.layers[0]
         optimizer = first.optimizer if moves(learner) else None
         return cls(first.weights, optimizer, first.memory if memory_matrices(learner) else None)
 
-    def put_into(self, work: State) -> State:
-        first = work.layers[0]
+    def put_into(self, state: State) -> State:
+        first = state.layers[0]
         optimizer = first.optimizer if self.optimizer is None else self.optimizer
         memory = first.memory if self.memory is None else self.memory
-        return work.with_first(first._replace(weights=self.incoming, optimizer=optimizer, memory=memory))
+        return state.with_first(first._replace(weights=self.incoming, optimizer=optimizer, memory=memory))
 
     def map(self, change: Callable[[jax.Array], jax.Array]) -> "Matrices":
         """`change` applied to each matrix."""
@@ -146,7 +146,7 @@ def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory:
         for k, h in enumerate(memory):
             totals = [total + h * steps.by_unit(part[k]) for total, part in zip(totals, taken, strict=True)]
         totals = [total + steps.spread(part) for total, part in zip(totals, given, strict=True)]
-        fade = reduce(lambda fade, total: after(total, fade), totals, fade)
+        fade = reduce(lambda fade, total: depend_on(total, fade), totals, fade)
         each = zip(memory, remembered, strict=True)
         return totals, tuple(h * steps.by_unit(fade) + steps.spread(new) for h, new in each)
 

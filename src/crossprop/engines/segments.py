@@ -24,7 +24,7 @@ from crossprop.engines.sources import open_sources
 from crossprop.hyperparameters import by_structure
 from crossprop.learners.base import CreditRule, Learner, state_shapes
 from crossprop.learners.stack import Stack
-from crossprop.learners.update import respond
+from crossprop.learners.update import learn_above
 from crossprop.network import float_type
 from crossprop.seeds import keys, keys_of
 from crossprop.variables import Variable, drift
@@ -59,7 +59,7 @@ def moves(learner: CreditRule) -> bool:
     """Whether the rule moves the first layer's weights at all."""
     sizes = learner.network.hidden[0], learner.network.outputs
     z, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in sizes)
-    credit = lambda state, z, y: respond(Stack.of(learner), state, z, y)[1]
+    credit = lambda state, z, y: learn_above(Stack.of(learner), state, z, y)[1]
     return jax.eval_shape(credit, state_shapes(learner), z, y).moves
 
 

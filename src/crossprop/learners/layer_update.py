@@ -38,7 +38,7 @@ def forward(stack: Stack, state: State, z: Array) -> tuple[list[Activation], lis
 
 def credit_layers(stack: Stack, state: State, activations: list[Activation], delta: Array) -> list[Credit]:
     """The coefficients for every hidden layer, from the top down."""
-    found: list[Credit] = []
+    credits: list[Credit] = []
     for at in reversed(range(len(state.layers))):
         rule, net, layer, units = stack.rules[at], stack.nets[at], state.layers[at], activations[at]
         top = at == len(state.layers) - 1
@@ -50,8 +50,8 @@ def credit_layers(stack: Stack, state: State, activations: list[Activation], del
             delta = net.through_norm(error * units.slope, units)
         else:
             credit = stack.whole_credit(credit)
-        found.append(_at_preactivations(net, credit, units))
-    return found[::-1]
+        credits.append(_at_preactivations(net, credit, units))
+    return credits[::-1]
 
 
 def credited(features: list[Any], credits: list[Credit]) -> list[Any]:
@@ -60,13 +60,13 @@ def credited(features: list[Any], credits: list[Credit]) -> list[Any]:
     last = credits[0].from_input if len(credits) > 1 else None
     if last is None or not isinstance(features[0], Array):  # In the kernel, features come in pieces.
         return features
-    return [after(last, each) for each in features]
+    return [depend_on(last, each) for each in features]
 
 
-def after(first: Array, values: Array) -> Array:
-    """`values`, for what is to be computed after `first`. It changes no number: XLA does not know that none is both
-    infinite and NaN. From JAX 0.12 on `lax.optimization_barrier` does the same; before, XLA drops barriers too soon,
-    and deep networks take up to twice as long."""
+def depend_on(first: Array, values: Array) -> Array:
+    """`values`, to be computed after `first`: a data dependency that XLA cannot remove, since it does not know that no
+    number is both infinite and NaN. It changes no number. From JAX 0.12 on `lax.optimization_barrier` does the same;
+    before, XLA drops barriers too soon, and deep networks take up to twice as long."""
     some = first[(0,) * first.ndim]
     return jnp.where(jnp.isinf(some) & jnp.isnan(some), 0, values)
 
@@ -112,7 +112,7 @@ def move_layer_in_order(rule: "CreditRule", layer: Layer, credit: Credit, inputs
     moved = move_layer(rule, layer, credit, inputs, loss)
     if not rule.shapes().matrices:
         return moved
-    return moved._replace(memory=move_layer(rule, layer, credit, after(moved.weights, inputs), loss).memory)
+    return moved._replace(memory=move_layer(rule, layer, credit, depend_on(moved.weights, inputs), loss).memory)
 
 
 def moved(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> tuple[Layer, Any]:

@@ -1,7 +1,8 @@
 """The update of a credit rule, for `learner.update` and for all engines.
 
-An update has two halves. `respond` is all that happens above the first weights. `move_layer` moves these and their
-memory matrices by the coefficients that the first half gave; an engine may do it later, or for many examples at once.
+An update has two halves. `learn_above` updates everything except the first layer's weights and memory matrices.
+`move_layer` moves these by the coefficients that the first half gave; an engine may do it later, or for many examples
+at once.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ def learn(
     if not state.layers:
         return _learn_linear(stack, state, inputs, y)
     z = stack.nets[0].weigh(inputs, state.layers[0].weights)
-    state, credit, outcome, phis = respond_and_show(stack, state, z, y)
+    state, credit, outcome, phis = _learn_above(stack, state, z, y)
     state = state.with_first(move(stack.rules[0], state.layers[0], credit, inputs, outcome.loss))
     return renewed(stack, state, phis), outcome
 
@@ -37,16 +38,13 @@ def _learn_linear(stack: Stack, state: State, inputs: Any, y: Array) -> tuple[St
     return move_outgoing(stack, state, delta, inputs, loss)[0], Outcome(loss, outputs)
 
 
-def respond(stack: Stack, state: State, z: Array, y: Array) -> tuple[State, Credit, Outcome]:
-    """The first half of an update: all is new but the first layer's weights and memory matrices, which still have to
-    follow `credit`."""
-    return respond_and_show(stack, state, z, y)[:3]
+def learn_above(stack: Stack, state: State, z: Array, y: Array) -> tuple[State, Credit, Outcome]:
+    """Updates everything except the first layer's weights and memory matrices, which the caller moves by `credit`."""
+    return _learn_above(stack, state, z, y)[:3]
 
 
-def respond_and_show(
-    stack: Stack, state: State, z: Array, y: Array
-) -> tuple[State, Credit, Outcome, tuple[Array, ...]]:
-    """`respond`, and the units of every hidden layer where units are replaced."""
+def _learn_above(stack: Stack, state: State, z: Array, y: Array) -> tuple[State, Credit, Outcome, tuple[Array, ...]]:
+    """The same, with the units of every hidden layer where units are replaced."""
     activations, features = forward(stack, state, z)
     outputs = stack.top.outputs_of(features[-1], state.outgoing)
     loss, delta = stack.top.error(outputs, y)

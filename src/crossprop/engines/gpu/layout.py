@@ -150,18 +150,18 @@ def state_numbers(rule: CreditRule) -> int:
 
 def in_pieces(rule: CreditRule, state: State) -> State:
     """A state in the kernel's layout."""
-    return split_work(rule, state, pieces(rule))
+    return split_state(rule, state, pieces(rule))
 
 
-def out_of_pieces(rule: CreditRule, work: State) -> State:
+def out_of_pieces(rule: CreditRule, state: State) -> State:
     """The public state of a run in the kernel's layout."""
-    return joined_work(rule, work, pieces(rule))
+    return joined_state(rule, state, pieces(rule))
 
 
-def split_work(rule: CreditRule, work: State, first_rows: list[slice]) -> State:
+def split_state(rule: CreditRule, state: State, first_rows: list[slice]) -> State:
     """A state in pieces and with padding; the first layer's matrices are cut into these rows."""
     layers = []
-    for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
+    for at, (own, layer) in enumerate(zip(rule.by_layer(), state.layers, strict=True)):
         rows = _row_pieces(own.network) if at else first_rows
         split = partial(_split_rows, rows)
         memory = layer.memory
@@ -171,14 +171,14 @@ def split_work(rule: CreditRule, work: State, first_rows: list[slice]) -> State:
         keeps = _map_like(layer.weights, split, layer.optimizer) if at > 0 or moves(rule) else ()
         layers.append(Layer(split(layer.weights), memory, signs, keeps))
     split_outgoing = partial(_split_outgoing, rule.network)
-    optimizer = _map_like(work.outgoing, split_outgoing, work.optimizer)
-    return State(tuple(layers), split_outgoing(work.outgoing), optimizer)
+    optimizer = _map_like(state.outgoing, split_outgoing, state.optimizer)
+    return State(tuple(layers), split_outgoing(state.outgoing), optimizer)
 
 
-def joined_work(rule: CreditRule, work: State, first_rows: list[slice]) -> State:
-    """What `split_work` was given."""
+def joined_state(rule: CreditRule, state: State, first_rows: list[slice]) -> State:
+    """What `split_state` was given."""
     layers = []
-    for at, (own, layer) in enumerate(zip(rule.by_layer(), work.layers, strict=True)):
+    for at, (own, layer) in enumerate(zip(rule.by_layer(), state.layers, strict=True)):
         network, shapes = own.network, own.shapes()
         join = partial(_joined_rows, _row_pieces(network) if at else first_rows, network.units)
         weights, memory, signs = join(layer.weights), layer.memory, layer.signs
@@ -193,7 +193,7 @@ def joined_work(rule: CreditRule, work: State, first_rows: list[slice]) -> State
         layers.append(Layer(weights, memory, signs, keeps))
     network = rule.network
     join_outgoing = lambda parts: jnp.concatenate([parts[0][:, : network.units], *parts[1:]], axis=1)[: network.outputs]
-    return State(tuple(layers), join_outgoing(work.outgoing), _map_pieces(join_outgoing, work.optimizer))
+    return State(tuple(layers), join_outgoing(state.outgoing), _map_pieces(join_outgoing, state.optimizer))
 
 
 def _row_pieces(network: Network) -> list[slice]:
@@ -244,9 +244,9 @@ def entered(rule: CreditRule, numbers: jax.Array, states: State) -> State:
 
 
 @program
-def left(rule: CreditRule, numbers: jax.Array, work: State) -> State:
+def left(rule: CreditRule, numbers: jax.Array, state: State) -> State:
     """The public states of several runs."""
-    return jax.vmap(lambda own, one: out_of_pieces(with_numbers(rule, own), one))(numbers, work)
+    return jax.vmap(lambda own, one: out_of_pieces(with_numbers(rule, own), one))(numbers, state)
 
 
 def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[State, OfRuns]:
@@ -291,5 +291,5 @@ def with_numbers(rule: CreditRule, numbers: Any) -> CreditRule:
 @program
 def begin(initial: State, own: OfRuns) -> Carry:
     """All runs before their first example."""
-    work = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)
-    return Carry(work, jnp.full(len(own.place), -1, jnp.int32))
+    state = jax.tree.map(lambda leaf: leaf[own.place[:, 1]], initial)
+    return Carry(state, jnp.full(len(own.place), -1, jnp.int32))

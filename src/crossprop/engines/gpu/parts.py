@@ -6,7 +6,7 @@ rows, it applies what all earlier examples of the part have changed, from the co
 from then on it updates the group after each example. So a row is read once, and a row of coefficients once per group.
 
 If the weights between two hidden layers do not fit into one program, several share the run. Each has some units of the
-second layer, with the weights into and out of them, and all repeat the work of the first layer. For every example they
+second layer, with the weights into and out of them, and all repeat the state of the first layer. For every example they
 exchange their shares of the outputs, and of the first layer's credit.
 """
 
@@ -23,10 +23,10 @@ from crossprop.engines.gpu import products, support
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import (
     PaddedNetwork,
-    joined_work,
+    joined_state,
     padded_stack,
     power,
-    split_work,
+    split_state,
     with_numbers,
 )
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
@@ -38,7 +38,7 @@ from crossprop.learners.base import Credit, CreditRule, Learner, State, state_sh
 from crossprop.learners.credit import Layer
 from crossprop.learners.layer_update import move_layer
 from crossprop.learners.stack import Stack
-from crossprop.learners.update import respond
+from crossprop.learners.update import learn_above
 from crossprop.network import float_type
 from crossprop.variables import Variable
 
@@ -80,9 +80,9 @@ class Tiling(NamedTuple):
         return products.distances(now, before, width, alive, self.interpret)
 
     def run_part(
-        self, learner: CreditRule, work: State, gram: jax.Array, targets: jax.Array, count: Any, is_first: Any
+        self, learner: CreditRule, state: State, gram: jax.Array, targets: jax.Array, count: Any, is_first: Any
     ) -> tuple[State, Credit, jax.Array]:
-        return run_part(self, learner, work, gram, targets, count, is_first)
+        return run_part(self, learner, state, gram, targets, count, is_first)
 
     def change(
         self, credits: Credit, weights: list, steps: Steps, bases: list[tuple[list, list]], memory: Any, count: Any
@@ -126,14 +126,14 @@ def _programs(learner: CreditRule, numbers: int) -> int:
 @by_structure
 def _numbers(rule: CreditRule) -> tuple[int, int]:
     """How many numbers a program keeps, with padding: for each row, and besides."""
-    work = jax.eval_shape(lambda state: split_work(rule, state, [slice(0, 1)]), state_shapes(rule))
+    state = jax.eval_shape(lambda state: split_state(rule, state, [slice(0, 1)]), state_shapes(rule))
     size = lambda part: sum(leaf.size for leaf in jax.tree.leaves(part))
-    rows, above = _apart(rule, work)
+    rows, above = _apart(rule, state)
     return size(rows), size(above)
 
 
 def run_part(
-    tiling: Tiling, learner: CreditRule, work: State, gram: jax.Array, y: jax.Array, count: Any, idle: Any
+    tiling: Tiling, learner: CreditRule, state: State, gram: jax.Array, y: jax.Array, count: Any, idle: Any
 ) -> tuple[State, Credit, jax.Array]:
     """The first `count` examples of a part, whose first layer has a row for each example.
 
@@ -143,14 +143,14 @@ def run_part(
     assert triton is not None
     size, network = len(y), learner.network
     first_rows = [slice(0, size)]
-    rows, above = _apart(learner, split_work(learner, work, first_rows))
+    rows, above = _apart(learner, split_state(learner, state, first_rows))
     numbers = jnp.stack([jnp.asarray(leaf, y.dtype) for leaf in jax.tree.leaves(learner)])
     targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
     size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
     given = (numbers, jnp.asarray(count, jnp.int32), size_or_none, gram, targets, rows, above)
     units = power(network.hidden[0])
     stack, z = padded_stack(learner), jax.ShapeDtypeStruct((units,), y.dtype)
-    _, credit, outcome = jax.eval_shape(partial(respond, stack), above, z, targets[0])
+    _, credit, outcome = jax.eval_shape(partial(learn_above, stack), above, z, targets[0])
     array = lambda *shape: jax.ShapeDtypeStruct(shape, y.dtype)
     credits = jax.tree.map(lambda leaf: array(tiling.programs, size, *leaf.shape), credit)
     shares = [array(1, tiling.programs, len(targets[0])), array(1, tiling.programs, units)]
@@ -178,8 +178,8 @@ def run_part(
         name="part",
     )(*leaves)
     _, above, credits, outputs, _ = jax.tree.unflatten(made_structure, found)
-    after = joined_work(learner, _together(learner, rows, above), first_rows)
-    first = work.layers[0]._replace(memory=after.layers[0].memory)
+    after = joined_state(learner, _together(learner, rows, above), first_rows)
+    first = state.layers[0]._replace(memory=after.layers[0].memory)
     credits = jax.tree.map(lambda of_programs: of_programs[0], credits)
     return after.with_first(first), credits, outputs[:, : network.outputs]
 
@@ -227,7 +227,7 @@ def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None
             target, inputs = targets[step], (gram[step, pl.ds(begin, group)],)
             is_next = lax.broadcasted_iota(jnp.int32, (group, 1), 0) == step - begin
             z = jnp.sum(jnp.where(is_next, own.weights[0], 0), axis=0)
-            above, credit, outcome = fma_rewritten(partial(respond, stack_at(step)), use)(above, z, target)
+            above, credit, outcome = fma_rewritten(partial(learn_above, stack_at(step)), use)(above, z, target)
             write_step(step, credit, outcome.outputs)
             return above, moved(own, credit, inputs) if credit.moves else own
 
@@ -244,9 +244,9 @@ def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None
         write_step(step, still, jnp.zeros(outputs.shape[1:], outputs.dtype))
         return carry
 
-    work = lax.fori_loop(0, (end + group - 1) // group, one_group, read_own(axes, above, own_units))
+    state = lax.fori_loop(0, (end + group - 1) // group, one_group, read_own(axes, above, own_units))
     lax.fori_loop(end, filled[...], nothing, 0)
-    write_own(axes, above_after, work, number, own_units)
+    write_own(axes, above_after, state, number, own_units)
 
 
 def stack_of_units(rule: CreditRule, begin: Any, of_outputs: Any, of_credit: Any) -> Stack:
@@ -267,12 +267,12 @@ def _write(refs: Any, values: Any) -> None:
         ref[...] = value
 
 
-def _apart(rule: CreditRule, work: State) -> tuple[Layer, State]:
+def _apart(rule: CreditRule, state: State) -> tuple[Layer, State]:
     """The matrices that have a row for each example, and the rest."""
-    first, has_matrices = work.layers[0], rule.by_layer()[0].shapes().matrices > 0
+    first, has_matrices = state.layers[0], rule.by_layer()[0].shapes().matrices > 0
     rows = Layer(first.weights, first.memory if has_matrices else None, None, first.optimizer)
     rest = Layer(None, None if has_matrices else first.memory, first.signs, ())
-    return rows, work.with_first(rest)
+    return rows, state.with_first(rest)
 
 
 def _together(rule: CreditRule, rows: Layer, above: State) -> State:

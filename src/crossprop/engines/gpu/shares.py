@@ -55,11 +55,11 @@ class Slice(PaddedNetwork):
         return self.all_outputs(total + jnp.sum(outgoing[1], axis=1) if self.network.bias else total)
 
 
-def axes_of_units(work: State, units: int) -> State:
+def axes_of_units(state: State, units: int) -> State:
     """For every array of a state the axis of the units that the programs share, from the end, or 0 if it has none. It
     is the last one, and in the first layer's arrays the one before."""
     axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == units else 0
-    return jax.tree.map(axis_of(-1), work).with_first(jax.tree.map(axis_of(-2), work.layers[0]))
+    return jax.tree.map(axis_of(-1), state).with_first(jax.tree.map(axis_of(-2), state.layers[0]))
 
 
 def read_own(axes: Any, refs: Any, own: Any) -> Any:

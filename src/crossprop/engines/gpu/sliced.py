@@ -77,37 +77,37 @@ class SlicedLoop(NamedTuple):
     def enter(self, learner: CreditRule, state: State) -> State:
         return _turned(in_pieces(learner, state))
 
-    def leave(self, learner: CreditRule, work: State) -> State:
-        return out_of_pieces(learner, _turned(work))
+    def leave(self, learner: CreditRule, state: State) -> State:
+        return out_of_pieces(learner, _turned(state))
 
     def changes(
-        self, learner: CreditRule, initial: State, work: State, alive: Any = None
+        self, learner: CreditRule, initial: State, state: State, alive: Any = None
     ) -> dict[str, tuple[jax.Array, ...]]:
         rows = len(input_pieces(learner))
-        now, before = (each.layers[0].weights[:rows] for each in (work, initial))
+        now, before = (each.layers[0].weights[:rows] for each in (state, initial))
         incoming = tuple(after - start for after, start in zip(now, before, strict=True))
-        return {"incoming": incoming, "outgoing": (work.outgoing[0] - initial.outgoing[0],)}
+        return {"incoming": incoming, "outgoing": (state.outgoing[0] - initial.outgoing[0],)}
 
-    def advance(self, learner: CreditRule, work: State, window: Any, rows: Rows, fold: Any) -> tuple[State, Any]:
+    def advance(self, learner: CreditRule, state: State, window: Any, rows: Rows, fold: Any) -> tuple[State, Any]:
         x, y, at, until, start = rows
         outputs = learner.network.outputs
         targets = jnp.pad(y, ((0, 0), (0, power(outputs) - outputs)))
-        work, made = _launch(self, learner, x, targets, at, until > at, work)
+        state, made = _launch(self, learner, x, targets, at, until > at, state)
         own_targets = lax.dynamic_slice_in_dim(y, at, self.stride)
-        return work, fold.block(window, start + at, until - at, made[:, :outputs], own_targets)
+        return state, fold.block(window, start + at, until - at, made[:, :outputs], own_targets)
 
 
 # The program.
 
 
 def _launch(
-    loop: SlicedLoop, learner: CreditRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, work: State
+    loop: SlicedLoop, learner: CreditRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, state: State
 ) -> tuple[State, jax.Array]:
     """Learns from `stride` examples; the state and the outputs, each from before learning."""
     assert triton is not None
     numbers = jnp.stack([jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(learner)])
     bounds = jnp.stack([jnp.asarray(at, jnp.int32), jnp.asarray(alive, jnp.int32)])
-    given, (leaves, structure) = (bounds, numbers, x, y), jax.tree.flatten(work)
+    given, (leaves, structure) = (bounds, numbers, x, y), jax.tree.flatten(state)
     arrived = jnp.zeros(1, jnp.int32)
     made = jax.ShapeDtypeStruct((loop.stride, y.shape[1]), y.dtype)
     shares = jax.ShapeDtypeStruct((2, loop.programs, y.shape[1]), y.dtype)
@@ -158,26 +158,26 @@ def _program(
         return tuple(parts), y[step]
 
     def one_step(at: Any, carry: Any) -> Any:
-        work, (parts, target) = carry
+        state, (parts, target) = carry
         following = example(at + 1)
         net = Slice(network, number * units, Shares(number, shares, lax.rem(at, 2), arrived, at))
         inputs = (*parts, jnp.ones(1, target.dtype)) if network.bias else parts
-        work, outcome = fma_rewritten(partial(learn, Stack(rule, rule.by_layer(), (net,), net)), use)(
-            work, inputs, target
+        state, outcome = fma_rewritten(partial(learn, Stack(rule, rule.by_layer(), (net,), net)), use)(
+            state, inputs, target
         )
 
         @pl.when(number == 0)
         def _() -> None:
             made[at] = outcome.outputs
 
-        return work, following
+        return state, following
 
-    work = _turned(read_own(axes, memory, own))
-    work, _ = lax.fori_loop(0, loop.stride, one_step, (work, example(0)))
-    write_own(axes, memory, _turned(work), number, own)
+    state = _turned(read_own(axes, memory, own))
+    state, _ = lax.fori_loop(0, loop.stride, one_step, (state, example(0)))
+    write_own(axes, memory, _turned(state), number, own)
 
 
-def _turned(work: State) -> State:
+def _turned(state: State) -> State:
     """The state with the first layer's arrays transposed."""
     turn = lambda leaf: jnp.swapaxes(leaf, -1, -2) if leaf.ndim > 1 else leaf
-    return work.with_first(jax.tree.map(turn, work.layers[0]))
+    return state.with_first(jax.tree.map(turn, state.layers[0]))
