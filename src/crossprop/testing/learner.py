@@ -15,8 +15,10 @@ from crossprop.descriptions import find_class
 from crossprop.engines import ENGINES
 from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.execution import devices
+from crossprop.hyperparameters import given_for
 from crossprop.learners import Learner, Outcome
 from crossprop.network import float_type
+from crossprop.optimizers.base import Optax
 from crossprop.passes import live, predict
 from crossprop.running import run
 from crossprop.saving import load, save
@@ -212,9 +214,9 @@ def _saved(learner: Learner) -> None:
     if any(find_class(class_name(type(part))) is not type(part) for part in parts):
         return  # such as a class that was defined in a function
     functions = {
-        field.name: value
+        field.name: given
         for field, value in _all_fields(learner)
-        if callable(value) and not dataclasses.is_dataclass(value)
+        if callable(given := given_for(value)) and not dataclasses.is_dataclass(given)
     }
     (x, y), state = _examples(learner, 1), _state(learner)
     state, _ = _update(learner, state, x[0], y[0])
@@ -284,9 +286,10 @@ def _records(learner: Learner, seeds: list[int], engine: str = "scan", **options
 
 
 def _all_fields(thing: Any) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
-    """The fields of a dataclass and of those among them, but not those of static ones."""
+    """The fields of a dataclass and of those among them, but not those of static ones, nor of functions of optax."""
     for field in dataclasses.fields(thing):
         value = getattr(thing, field.name)
         yield field, value
-        if dataclasses.is_dataclass(value) and not isinstance(value, type) and not field.metadata.get("static", False):
+        is_module = dataclasses.is_dataclass(value) and not isinstance(value, type | Optax)
+        if is_module and not field.metadata.get("static", False):
             yield from _all_fields(value)
