@@ -75,7 +75,8 @@ class ExperimentFlags:
     """Add a constant input and a constant feature."""
     optimizer: Annotated[Unset[str], arg(metavar="NAME", help=OPTIMIZER_HELP)] = None
     replacement: Annotated[Unset[str], arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
-    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)  # pyright: ignore[reportInvalidTypeForm]
+    hyperparameters: Annotated[Any, arg(name="", constructor=Hyperparameters)] = field(default_factory=Hyperparameters)
+    """Hyperparameters, for the learners that have them."""
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=SET_HELP)] = ()
     tasks: Unset[str] = None
     """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
