@@ -69,7 +69,7 @@ class Case(NamedTuple):
     """Learners that run in one call, on a stream with the seeds 0, 1, 2 and so on."""
 
     name: str
-    learners: dict[str, cp.Learner]
+    learners: dict[str, Any]
     stream: CachedStream
     runs: int
 
@@ -146,7 +146,7 @@ def prepare(case: Case, contender: str) -> tuple[Callable[[], Any], int]:
     return partial(PEERS[contender].run, learner, initial, x, y), runs * steps
 
 
-def _as_sweep(learners: dict[str, cp.Learner], runs: int) -> tuple[dict[str, cp.Learner], int]:
+def _as_sweep(learners: dict[str, Any], runs: int) -> tuple[dict[str, Any], int]:
     """Learners and seeds that make `runs` runs: with many, several step sizes of each learner share the seeds."""
     if runs % SEEDS:
         return learners, runs

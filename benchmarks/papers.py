@@ -54,7 +54,7 @@ def main(
         say(f"  {jax.devices()[0].device_kind}, jax {jax.__version__}, engine {records.attrs['engine']}")
     for verdict in answers_on(PAPERS[paper].claims, found):
         say(f"{verdict.id:4} {verdict.verdict:24} {verdict.why}")
-        for number in verdict.numbers:
+        for number in verdict.findings:
             say(f"       {number.label}: {number.mean:.4g} [{number.low:.4g}, {number.high:.4g}] {number.unit}")
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +20,10 @@ class Noise(Stream):
     one_hot: bool = False
     steps: int | None = None
 
-    def begin(self, key):
+    def begin(self, key) -> Any:
         return key, jnp.zeros((), int)
 
-    def deal(self, place, count):
+    def deal(self, place, count) -> tuple[Any, Any, Any]:
         key, step = place
         keys = jax.vmap(partial(jax.random.fold_in, key))(step + jnp.arange(count))
         x = jax.vmap(lambda key: jax.random.normal(key, (self.inputs,)))(keys)

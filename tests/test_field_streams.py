@@ -350,7 +350,7 @@ def test_a_table_that_all_runs_share_is_there_once():
     one.take(0, 20)
     assert one.places[0].x is table, "and dealing does not copy it"
     both.take(0, 20)
-    assert both.stacked[0].x is table
+    assert both.stacked is not None and both.stacked[0].x is table
 
 
 def test_a_run_that_goes_on_gets_to_its_place_without_making_the_examples_before_it():

@@ -235,6 +235,7 @@ def lower_for_cuda() -> tuple[list[str], list[str]]:
     import jax.numpy as jnp
     import optax
     from jax._src.pallas.triton import lowering
+    from jax.core import Tracer
     from jax.experimental import pallas as pl
     from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
@@ -265,7 +266,7 @@ def lower_for_cuda() -> tuple[list[str], list[str]]:
             self.jitted = jit(function, **options)
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+            if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((args, kwargs))):
                 return self.jitted(*args, **kwargs)
             begun = next(calls)
             with use_abstract_mesh(mesh):

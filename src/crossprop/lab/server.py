@@ -204,8 +204,8 @@ class Connections:
         self.open: list[H11Protocol] = []
 
     def __call__(self, **given: Any) -> H11Protocol:
-        self.open = [each for each in self.open if each.transport is None or not each.transport.is_closing()]
-        idle = (each for each in self.open if each.transport and (each.cycle is None or each.cycle.response_complete))
+        self.open = [each for each in self.open if not each.transport or not each.transport.is_closing()]
+        idle = (each for each in self.open if each.transport and (not each.cycle or each.cycle.response_complete))
         if len(self.open) >= MOST_CONNECTIONS and (oldest := next(idle, None)) is not None:
             oldest.transport.abort()
         self.open.append(H11Protocol(**given))
