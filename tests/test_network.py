@@ -117,3 +117,9 @@ def test_bad_arguments_are_named(arguments, error, message):
 def test_bad_arguments_of_a_deep_learner_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         cp.Foresight(cp.Network(3, (4, 2)), 0.1, **arguments)
+
+
+@pytest.mark.parametrize("given", [None, (0.1,), "0.1", True])
+def test_a_step_size_of_one_layer_is_a_number(given):
+    with pytest.raises(TypeError, match=r"incoming_step_size\[0\] must be a number, got "):
+        cp.Backprop(cp.Network(3, (4, 2)), 0.1, incoming_step_size=(given, 0.1))

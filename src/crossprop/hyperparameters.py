@@ -63,9 +63,12 @@ class Facts:
             check.integer(name, value, low=int(self.low or 0), high=None if self.high is None else int(self.high))
         elif self.by_layer and isinstance(value, tuple):
             for at, each in enumerate(value):
-                self.check(f"{name}[{at}]", each)
+                self._check_number(f"{name}[{at}]", each)
         else:
-            check.number(name, value, above=self.above, low=self.low, high=self.high)
+            self._check_number(name, value)
+
+    def _check_number(self, name: str, value: Any) -> None:
+        check.number(name, value, above=self.above, low=self.low, high=self.high)
 
 
 def hyperparameter(*, default: Any = MISSING, kw_only: bool = False, **known: Any) -> Any:
