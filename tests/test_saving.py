@@ -4,12 +4,14 @@ import dataclasses
 import json
 import sys
 import types
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import crossprop as cp
@@ -60,6 +62,30 @@ class Odd(cp.Learner):
 
     def weights(self, state):
         return {}
+
+
+class Small(cp.Backprop):
+    """An `__init__` of its own, and an optimizer by name."""
+
+    def __init__(self, hidden):
+        self.network, self.step_size, self.optimizer = cp.Network(3, hidden), 0.1, "adam"
+        self.incoming_step_size, self.replacement, self.layers = None, None, "all"
+
+
+def test_an_optimizer_by_name_comes_back_to_a_learner_with_an_init_of_its_own(tmp_path):
+    learner = Small(4)
+    state = learner.init(jax.random.key(7))
+    cp.save(tmp_path / "small", learner, state)
+    loaded, again = cp.load(tmp_path / "small")
+    assert loaded == learner and jax.tree.structure(loaded) == jax.tree.structure(learner)
+    assert_same_states(again, state)
+
+
+def test_a_partial_that_is_not_given_again_is_named(tmp_path):
+    learner = cp.Backprop(cp.Network(3, 4), 0.1, optimizer=partial(optax.adam, b1=0.5))
+    cp.save(tmp_path / "partial", learner, learner.init(jax.random.key(7)))
+    with pytest.raises(ValueError, match=r"optimizer was functools:partial, .*: give it as optimizer="):
+        cp.load(tmp_path / "partial")
 
 
 def test_any_state_and_fields_of_many_types_come_back(tmp_path):

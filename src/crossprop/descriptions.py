@@ -55,14 +55,14 @@ def built(description: Any, given: Mapping[str, Any], name: str = "learner") -> 
             return _instance(cls, {field: built(value, given, field) for field, value in values.items()})
         case dict() if name in given:
             return given[name]
-        case {"type": described}:
+        case {"type": described} if described != "functools:partial":
             module = str(described).rpartition(":")[0]
             raise ValueError(
                 f"its class {described} is not known here: import {module} first, or register the class; classes other "
                 f"than those of learners and their parts are given as {name}="
             )
         case dict():
-            what = description.get("function", "an array")
+            what = description.get("function") or description.get("type") or "an array"
             raise ValueError(f"{name} was {what}, which is not kept in files: give it as {name}=")
         case _:
             return description
@@ -75,7 +75,8 @@ def _instance(cls: Any, values: dict[str, Any]) -> Any:
         return cls(**arguments)
     made = object.__new__(cls)  # its __init__ takes other arguments than its fields
     for field in own:
-        object.__setattr__(made, field.name, values[field.name])
+        convert = field.metadata.get("converter", lambda value: value)
+        object.__setattr__(made, field.name, convert(values[field.name]))
     return made
 
 
