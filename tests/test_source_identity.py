@@ -392,6 +392,24 @@ def test_code_edited_in_this_process_is_traced_anew(mine, tmp_path):
     assert results() == first
 
 
+def test_the_engine_is_chosen_by_the_code_of_now(monkeypatch):
+    """A rule that moved nothing needs no memory of its optimizer; once it moves, the chunked engine cannot run it."""
+
+    class Rule(cp.Backprop):
+        def credit(self, units, delta):
+            return cp.Frozen.credit(self, units, delta)
+
+    learner, wide = Rule(cp.Network(128, 3), 0.01, optimizer="adam"), cp.Geoff(128, 10, tasks="A", examples=40)
+    results = lambda: cp.run(learner, wide, 1, 20, progress=False)
+    frozen = results()
+    assert frozen.engine == "chunked" and (frozen.incoming_drift == 0).all()
+    monkeypatch.setattr(Rule, "credit", cp.Backprop.credit)
+    moving = results()
+    assert moving.engine == "scan"
+    expected = cp.run(cp.Backprop(learner.network, 0.01, optimizer="adam"), wide, 1, 20, progress=False)
+    assert moving.loss.equals(expected.loss.assign_coords(moving.loss.coords)) and (moving.incoming_drift > 0).all()
+
+
 def test_a_sweep_after_an_edit_in_this_process_stores_numbers_of_the_new_code(mine, tmp_path):
     module = mine()
     sweep(tmp_path / "store", module.Rule(NET, 0.1))

@@ -62,6 +62,7 @@ def engine_for(
 ) -> str:
     """The name of the engine that runs this learner here. An error says why one cannot."""
     check.choice("engine", engine, ("auto", *ENGINES))
+    drop_outdated_programs(learner)  # the choice depends on what its code says
     platform = devices()[0].platform
     if engine == "auto":
         return choose(learner, platform, observed)

@@ -130,24 +130,32 @@ def layers_field(default: str) -> Any:
 
 
 MOST_STRUCTURES = 256
+_by_structure: list[dict[Any, Any]] = []
 
 
 def by_structure(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
     """Decorator for `function(learner)`, called once for each structure: for sizes and other facts that the values of
     hyperparameters do not change."""
-    known: dict[Any, Result] = {}
+    known: dict[Any, tuple[Result]] = {}
+    _by_structure.append(known)
 
     @wraps(function)
     def of_structure(learner: Any) -> Result:
         key = jax.tree.structure(learner), jax.dtypes.canonicalize_dtype(float)
-        if key not in known:
+        found = known.get(key)  # once: another thread may clear it
+        if found is None:
             if len(known) >= MOST_STRUCTURES:
                 known.clear()
-            result = known[key] = function(learner)
-            return result
-        return known[key]
+            found = known[key] = (function(learner),)
+        return found[0]
 
     return of_structure
+
+
+def forget_structures() -> None:
+    """Has every function of a structure called anew, after an edit of the code of a learner."""
+    for known in _by_structure:
+        known.clear()
 
 
 @jax.tree_util.register_static

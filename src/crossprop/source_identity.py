@@ -35,7 +35,7 @@ import numpy as np
 
 from crossprop._support.warning import warn
 from crossprop.configuration import configuration
-from crossprop.hyperparameters import given_for
+from crossprop.hyperparameters import forget_structures, given_for
 
 LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "jaxtyping", "xarray"}
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
@@ -97,6 +97,7 @@ def drop_outdated_programs(*values: Any) -> Bindings:
         known, latest = _latest.get(key), walk.digest.hexdigest()
         if known is not None and known[0]() is each and known[1] != latest:
             jax.clear_caches()
+            forget_structures()
         with suppress(TypeError):  # some objects take no weak references
             _latest[key] = weakref.ref(each, lambda _, key=key: _latest.pop(key, None)), latest
     return bindings
