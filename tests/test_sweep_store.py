@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import warnings
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import jax
@@ -70,6 +71,35 @@ def test_a_store_holds_what_memory_holds(filled):
     folder, records = filled
     assert_same_sweeps(records, sweep(None))
     assert_same_sweeps(records, cp.open_sweep(folder))
+
+
+def test_one_hidden_layer_is_one_setting_however_it_is_given(tmp_path):
+    for hidden, blocks in (([8], 1), ([8, 4], 2), ([(8,), (4,)], 2)):
+        sweep(tmp_path / "store", over={"network.hidden": hidden})
+        assert len([*(tmp_path / "store" / "blocks").iterdir()]) == blocks
+    sweep(tmp_path / "fixed", over={})
+    sweep(tmp_path / "fixed", over={"network.hidden": [8, 4]})
+    assert len([*(tmp_path / "fixed" / "blocks").iterdir()]) == 2
+    with pytest.raises(ValueError, match=r"over\['network.hidden'\] must not repeat a value"):
+        sweep(None, over={"network.hidden": [8, (8,)]})
+
+
+@dataclass(frozen=True)
+class Adam:
+    """An optimizer of one's own, with a field."""
+
+    b1: float = 0.9
+
+    def __call__(self, step_size):
+        return optax.adam(step_size, b1=self.b1)
+
+
+def test_fields_of_ones_own_optimizer_can_be_axes():
+    records = sweep(None, {"own": cp.Backprop(NET, 0.01, optimizer=Adam())}, over={"optimizer.b1": [0.9, 0.5]})["own"]
+    fixed = sweep(None, {"own": cp.Backprop(NET, 0.01, optimizer=Adam(0.5))}, over={})["own"]
+    np.testing.assert_array_equal(records.loss.sel({"optimizer.b1": 0.5}), fixed.loss)
+    with pytest.raises(ValueError, match=r"an axis in over must be one of (?!.*optimizer\.function).*, got"):
+        sweep(None, over={"optimizer.momentum": [0.5]})
 
 
 def test_a_block_opens_with_plain_xarray(filled):

@@ -22,6 +22,7 @@ from crossprop.learners import Learner
 from crossprop.streams.base import Stream
 
 NETWORK, STREAM = "network.", "stream."
+HIDDEN = f"{NETWORK}hidden"
 MOST_VALUES = 10_000
 """Values that `logspace` gives at most."""
 SCHEMA = 3
@@ -136,8 +137,11 @@ def keep_judged_seeds(grid: Grid, earlier: Grid) -> Grid:
 
 
 def identity(about: dict[str, Any]) -> str:
-    """A hash of all that records depend on: the same in every process, and for a setting of 1 and of 1.0."""
+    """A hash of all that records depend on: the same in every process, for a setting of 1 and of 1.0, and for one
+    hidden layer given as 5 and as (5,)."""
     same = {field: float(value) if type(value) is int else value for field, value in about["setting"].items()}
+    hidden = about["setting"].get(HIDDEN)
+    same |= {HIDDEN: [hidden]} if isinstance(hidden, int) else {}
     return hashlib.sha256(json.dumps(about | {"setting": same}, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -176,7 +180,7 @@ def _axes(learner: Learner, stream: Any) -> list[str]:
     """The axes that a learner can have on a stream: all fields, except names that the records use."""
     own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN.difference(LABELS)}]
     for name in [*own]:
-        part = getattr(learner, name)
+        part = given_for(getattr(learner, name))
         own += [f"{name}.{field.name}" for field in (fields(part) if is_dataclass(part) else ())]
     network = [NETWORK + field.name for field in fields(learner.network)]
     return own + network + [STREAM + field.name for field in (fields(stream) if is_dataclass(stream) else ())]
@@ -191,13 +195,14 @@ def _checked_values(axis: str, values: Any) -> list[Any]:
         raise ValueError(f"{name} must not be empty, got {check.shown(values)}")
     check_count(name, check.length(listed))
     plain = [value.item() if isinstance(value, np.generic) else value for value in listed]
-    if axis == f"{NETWORK}hidden":
+    if axis == HIDDEN:
         plain = [plain_value(value) for value in plain]
     for value in plain:
-        sizes = axis == f"{NETWORK}hidden" and isinstance(value, tuple) and all(type(each) is int for each in value)
+        sizes = axis == HIDDEN and isinstance(value, tuple) and all(type(each) is int for each in value)
         if value is not None and not sizes and not isinstance(value, bool | int | float | str):
             raise TypeError(f"{name} must hold numbers, strings, True, False or None, got {check.shown(value)}")
-    if len(set(plain)) < len(plain):
+    one_layer = lambda value: value[0] if isinstance(value, tuple) and len(value) == 1 else value
+    if len(set(map(one_layer, plain))) < len(plain):
         raise ValueError(f"{name} must not repeat a value, got {check.shown(values)}")
     return plain
 
@@ -244,8 +249,8 @@ def _replaced(thing: Any, values: dict[str, Any]) -> Any:
     values = {name: value for name, value in values.items() if name not in of_parts}
     for name, value in of_parts.items():
         part, _, field = name.partition(".")
-        whole = values.get(part, getattr(thing, part))
-        if not is_dataclass(given_for(whole)) or field not in {each.name for each in fields(whole)}:
+        whole = given_for(values.get(part, getattr(thing, part)))
+        if not is_dataclass(whole) or field not in {each.name for each in fields(whole)}:
             raise ValueError(f"{part} {check.shown(whole)} has no {field}")
         values[part] = _replaced(whole, {field: value})
     if not values:
