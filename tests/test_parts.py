@@ -5,6 +5,7 @@ import itertools
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -236,3 +237,28 @@ def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):
     assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 16
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "there")
     assert tiling(backprop).programs == 1
+
+
+def test_programs_share_a_run_only_where_the_credit_itself_is_said_to_add_up(monkeypatch):
+    class Same(cp.Backprop):
+        pass
+
+    class Signs(cp.Backprop):
+        def credit(self, units, delta):
+            credit = cp.Backprop.credit(self, units, delta)
+            return credit._replace(from_input=jnp.sign(credit.from_input))
+
+    class Declared(Signs):
+        adds_up = True
+
+        def credit(self, units, delta):
+            return Signs.credit(self, units, delta)
+
+    class Not(Declared):
+        adds_up = False
+
+    monkeypatch.setattr(support, "may_wait", lambda: True)
+    monkeypatch.setattr(support, "multiprocessors", lambda: 100)
+    network = cp.Network(20, (300, 1000))
+    programs = lambda rule: parts._programs(rule(network, 1e-3), 300_000)
+    assert [programs(rule) for rule in (cp.Backprop, Same, Signs, Declared, Not)] == [8, 8, 1, 8, 1]

@@ -112,7 +112,8 @@ class CreditRule(NetworkLearner):
 
     adds_up = False
     """Whether the credit of a unit is a sum over the units of the layer above. GPU programs can then share a run: each
-    has some of those units, and they add up their parts."""
+    has some of those units, and they add up their parts. A class says so beside its own `credit`; a class with another
+    `credit` does not inherit it."""
 
     @abstractmethod
     def credit(self, units: Units, delta: Float[Array, " outputs"]) -> Credit:
@@ -221,6 +222,12 @@ class _Below(CreditRule):
 
     def shapes(self) -> Shapes:
         return Shapes()
+
+
+def credit_adds_up(rule: CreditRule) -> bool:
+    """Whether the class that defines the rule's `credit` says that it `adds_up`."""
+    definition = next(cls for cls in type(rule).__mro__ if "credit" in vars(cls))
+    return rule.adds_up and vars(definition).get("adds_up", False)
 
 
 def check_replacement(replacement: Any, network: Network) -> None:

@@ -34,7 +34,7 @@ from crossprop.engines.gpu.support import triton
 from crossprop.engines.rebuilding import Steps, last_step, step_back
 from crossprop.engines.segments import moves
 from crossprop.hyperparameters import by_structure
-from crossprop.learners.base import Credit, CreditRule, Learner, State, state_shapes
+from crossprop.learners.base import Credit, CreditRule, Learner, State, credit_adds_up, state_shapes
 from crossprop.learners.credit import Layer
 from crossprop.learners.layer_update import move_layer
 from crossprop.learners.stack import Stack
@@ -116,7 +116,7 @@ def _programs(learner: CreditRule, numbers: int) -> int:
     network = learner.network
     if len(network.hidden) != 2 or network.layer_norm or not support.may_wait():
         return 1
-    if not all(rule.adds_up for rule in learner.by_layer()):
+    if not all(map(credit_adds_up, learner.by_layer())):
         return 1
     most = min(support.multiprocessors(), power(network.hidden[1]) // FEWEST_UNITS)
     programs = min(power(-(-numbers // NUMBERS_PER_PROGRAM)), 1 << max(most.bit_length() - 1, 0))
