@@ -23,7 +23,7 @@ import crossprop as cp
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "crossprop"
-BASE = {"jax", "equinox", "optax", "jaxtyping", "numpy", "scipy", "xarray", "tyro", "rich"}
+BASE = {"jax", "equinox", "optax", "jaxtyping", "wadler-lindig", "numpy", "scipy", "xarray", "tyro", "rich"}
 EXTRAS = {
     "paper": {"matplotlib", "plotly", "jinja2", "scikit-learn", "mlxtend", "opentsne"},
     "cluster": {"dask", "distributed"},
