@@ -429,3 +429,23 @@ def test_learners_with_a_delay_replace_units_too(build):
     final, _ = live(learner, learner.init(SEED), np.ones((30, 3)), np.ones((30, 2)))
     ages = np.asarray(final.backprop.replacement.memory[0].turnover.age)
     assert ages.max() == 30 and ages.min() < 30
+
+
+class Slow(cp.optimizers.Optimizer):
+    """An optimizer of one's own, whose base has one step size for all weights."""
+
+    @property
+    def needs(self):
+        return ()
+
+    def __call__(self, step_size):
+        return cp.Backprop(cp.Network(1, 1), 1.0, optimizer="adam").optimizer(0.05)
+
+
+def test_units_are_replaced_where_a_base_has_one_step_size_for_all_weights():
+    net = cp.Network(STREAM.inputs, 6, STREAM.outputs)
+    found, expected = (
+        cp.run(cp.Backprop(net, 0.05, optimizer=each, replacement=EAGER["random"]), STREAM, 2, 7, progress=False).loss
+        for each in (Slow(), "adam")
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -162,7 +162,8 @@ def _restarted_parts(kept: Any, fresh: Any, weights: tuple[Any, ...], unit: Arra
             for at, (one, other, own) in enumerate(zip(now, fresh, weights, strict=True))
         )
 
-    is_parts = lambda part: isinstance(part, PartStates)
+    # An optimizer of one's own may have given its base one step size for all weights, which are then one part.
+    is_parts = lambda part: isinstance(part, PartStates) and len(part.of_parts) == len(weights)
     split = lambda now, fresh: PartStates(restart(now.of_parts, fresh.of_parts)) if is_parts(now) else now
     kept = jax.tree.map(split, kept, fresh, is_leaf=is_parts)
     return _restarted_like(weights, restart, kept, fresh)
