@@ -76,7 +76,7 @@ class Row(NamedTuple):
 class Benchmark:
     """Count the examples per second of a few learners on this machine: each engine, beside NumPy.
 
-    `geoff` has the sizes 20-500-1 and 30 runs, `mnist` 784-1024-10 and one run; the examples are random.
+    The workload geoff has the sizes 20-500-1 and 30 runs, mnist 784-1024-10 and one run; the examples are random.
 
     Example: crossprop bench --workloads geoff --out benchmark
     """

@@ -66,7 +66,7 @@ class Study:
 
     def __post_init__(self):
         if not self.name.endswith(".toml"):
-            check.choice("name", self.name, STUDIES)
+            check.choice("name", self.name, (*STUDIES, "FILE.toml"))
         check_flags(self)
         if self.name == CREDIT and (self.evaluate is not None or self.engine != "auto"):
             raise ValueError("evaluate and engine must not be given for the study credit, which tunes nothing")
