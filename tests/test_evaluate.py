@@ -169,6 +169,7 @@ def test_the_records_of_a_run_are_compared_by_their_means_over_all_steps():
     mean = np.average(loss, axis=2, weights=[50, 50, 20])
     assert found.difference.mean == pytest.approx((mean[0] - mean[1]).mean())
     assert re.fullmatch(r"a's loss is \d+% below b's \[.*\], in 3 of 3 seeds, p = 0\.\d+", found.sentence("loss"))
+    assert str(found) == found.sentence()
     with pytest.raises(ValueError, match="values must be records with the dims learner, seed, step, got seed, step"):
         cp.compare(records.sel(learner="a"), {"a": "b"})
 

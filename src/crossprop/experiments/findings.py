@@ -142,6 +142,9 @@ class Finding:
         """The comparison of `noun` in words, without a full stop."""
         return self.said or words.comparison(self, noun, with_p)
 
+    def __str__(self) -> str:
+        return self.sentence()
+
 
 def phase_mean(records: "xarray.Dataset", phase: str) -> "xarray.DataArray":
     """The mean loss, or share misclassified, of every run over a phase; infinite where it diverged."""
