@@ -60,6 +60,9 @@ def test_other_values_are_refused_before_anything_is_written(tmp_path):
             write_records(tmp_path / "records.nc", xarray.Dataset({"odd": (("a", "b")[: np.ndim(values)], values)}))
     with pytest.raises(TypeError, match="the attribute odd must be a text or a number to be written, got None"):
         write_records(tmp_path / "records.nc", xarray.Dataset(attrs={"odd": None}))
+    for number in (2**31, -(2**31) - 1, 10**30):
+        with pytest.raises(ValueError, match=f"the attribute odd must be a whole number of 32 bits .* got {number}"):
+            write_records(tmp_path / "records.nc", xarray.Dataset(attrs={"odd": number}))
     assert not list(tmp_path.iterdir())
 
 

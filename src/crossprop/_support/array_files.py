@@ -119,6 +119,8 @@ def _checked(name: str, value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value  # of records that plain xarray opened
     if not isinstance(value, str | int | float):
         raise TypeError(f"the attribute {name} must be a text or a number to be written, got {value!r}")
+    if isinstance(value, int) and not -(2**31) <= value < 2**31:
+        raise ValueError(f"the attribute {name} must be a whole number of 32 bits to be written, got {value}")
     return value
 
 
