@@ -241,7 +241,7 @@ def test_learners_and_streams_of_the_users_own_enter_the_list(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     main(["arena", "--list", "my.toml", "--out", "out"])
     found = rows(tmp_path / "out", "mine")
-    assert found["own-mean"]["credit"] == "mean" and float(found["own-mean"]["mean"]) > 0
+    assert found["own-mean"]["credit"] == "own-mean" and float(found["own-mean"]["mean"]) > 0
     records = cp.open_evaluation(tmp_path / "out" / "sweeps" / "mine").records
     assert np.isnan(records["own-mean"].weight_size).all() and (records["backprop"].weight_size > 0).all()
 

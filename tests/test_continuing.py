@@ -261,6 +261,7 @@ def loss_of(outcome, y):
 
 SCRIPT = """
 import sys, time
+import jax
 import crossprop as cp
 from crossprop import checkpoints
 from crossprop.engines import segments
@@ -270,7 +271,7 @@ checkpoints.SECONDS = 0
 segments.steps_per_call = lambda learner, width: 50
 
 def row_sums(initial, state):
-    return state[0].sum(axis=1)
+    return jax.tree.leaves(state)[0].sum(axis=1)
 
 def is_far(outcome, y):
     return outcome.loss > 1

@@ -670,21 +670,22 @@ KILLS, MIDWAY = int(sys.argv[2]), int(sys.argv[2]) // 4
 BLOCKS, DAWDLE = 120, 0.06
 
 
-module = sys.modules["crossprop.experiments.store"]
-write_block = module.write_block
+module = sys.modules["crossprop._support.files"]
+to_disk = module.to_disk
 
 
-def dawdle(path, *given):
-    write_block(path, *given)
-    data = path.read_bytes()
-    with path.open("wb") as file:
-        os.write(log, f"first {path.name}\\n".encode())
-        file.write(data[: len(data) // 2])
-        file.flush()
-        time.sleep(DAWDLE)
-        file.write(data[len(data) // 2 :])
-        file.flush()
-        os.write(log, f"last {path.name}\\n".encode())
+def dawdle(path):
+    if path.parent.name == "blocks":
+        data = path.read_bytes()
+        with path.open("wb") as file:
+            os.write(log, f"first {path.name}\\n".encode())
+            file.write(data[: len(data) // 2])
+            file.flush()
+            time.sleep(DAWDLE)
+            file.write(data[len(data) // 2 :])
+            file.flush()
+            os.write(log, f"last {path.name}\\n".encode())
+    to_disk(path)
 
 
 def sweep(store):
@@ -698,7 +699,7 @@ def sweep(store):
 def attempt(store):
     child = os.fork()
     if not child:
-        module.write_block = dawdle
+        module.to_disk = dawdle
         sweep(store)
         os._exit(0)
     return child

@@ -13,6 +13,7 @@ An installed package counts by its name and version.
 """
 
 import ast
+import copyreg
 import dataclasses
 import hashlib
 import inspect
@@ -25,7 +26,7 @@ from functools import lru_cache, reduce
 from importlib import metadata
 from importlib.machinery import PathFinder
 from importlib.util import resolve_name
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -370,7 +371,8 @@ class _Walk:
         elif _is_library(type(value).__module__) and any(hasattr(value, name) for name in WRAPPED):
             self.visit_all(_parts(value))
         else:
-            reduced = value.__reduce_ex__(2)
+            pickled = copyreg.dispatch_table.get(type(value), methodcaller("__reduce_ex__", 2))
+            reduced = pickled(value)
             self.visit(type(value))
             parts = reduced if isinstance(reduced, tuple) else (reduced,)
             self.visit_all([list(each) if isinstance(each, Iterator) else each for each in parts])
@@ -388,7 +390,7 @@ def _parts(wrapper: Any) -> Iterator[Any]:
 def _is_simple(value: Any) -> bool:
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_simple, value))
-    return isinstance(value, PLAIN | np.ndarray | jax.Array) or callable(value)
+    return isinstance(value, PLAIN | np.ndarray | jax.Array) or (callable(value) and not isinstance(value, weakref.ref))
 
 
 def _closure(function: Any) -> Iterator[Any]:

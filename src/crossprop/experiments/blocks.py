@@ -4,7 +4,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
@@ -73,6 +75,10 @@ class BlockResult:
     store: str = ""
     """The number of its store."""
 
+    def __post_init__(self):
+        for name in ("step", "window", "task"):
+            object.__setattr__(self, name, _shared(getattr(self, name)))
+
     @property
     def name(self) -> str:
         """The learner's name."""
@@ -82,6 +88,14 @@ class BlockResult:
     def setting(self) -> dict[str, Any]:
         """Every field of the learner, its network and the stream."""
         return self.about["setting"]
+
+
+_arrays: WeakValueDictionary[tuple[str, bytes], np.ndarray] = WeakValueDictionary()
+
+
+def _shared(values: np.ndarray) -> np.ndarray:
+    """One array for all blocks that have equal ones: a sweep has thousands of blocks with the same windows."""
+    return _arrays.setdefault((values.dtype.str, sha256(values.tobytes()).digest()), values)
 
 
 def scores_of(

@@ -1,7 +1,7 @@
 """Hindsight, which credits every example once more some steps later, and its control, backprop with replay."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,12 +28,12 @@ class LateState(NamedTuple):
     """How many examples came so far."""
 
     @property
-    def incoming(self) -> tuple[Array, ...]:
+    def incoming(self) -> tuple[Any, ...]:
         """The weights into every hidden layer."""
         return self.backprop.incoming
 
     @property
-    def outgoing(self) -> Array:
+    def outgoing(self) -> Any:
         """The weights into the outputs."""
         return self.backprop.outgoing
 
