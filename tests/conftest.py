@@ -1,5 +1,6 @@
 """What all tests share: shapes are checked, warnings and rank promotion are errors, caches are the session's own."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -58,6 +59,16 @@ def pytest_collection_finish():
     """What is imported stays: the garbage collector need not look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_running_loop(request):
+    """Between the tests of a browser, playwright's event loop counts as running in this thread."""
+    running = asyncio._get_running_loop()
+    if running is not None and "chromium" not in request.fixturenames:
+        asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
 
 
 @pytest.fixture

@@ -119,7 +119,16 @@ def compare(rule, layers, row, hyperparameters):
         assert final.outgoing.dtype == losses.dtype == dtype
         for one, other in reference.pairs(final, losses, judged):
             assert (one is None) == (other is None), row
-            assert one is None or distance(one, other) < tolerance, (row, dtype)
+            close = one is None or distance(one, other) < tolerance
+            assert close or (dtype == jnp.float32 and is_chaotic(learner, x, y)), (row, dtype)
+
+
+def is_chaotic(learner, x, y):
+    """Whether rounding the first weights to float32 alters a run in float64, as layer norm over three units can."""
+    weights = drawn(learner, seed=learner.network.outputs)
+    rounded = jax.tree.map(lambda leaf: leaf.astype(np.float32).astype(float), weights)
+    one, other = (live(learner, each, x, y, (jnp.float64,))[1][0][0] for each in (weights, rounded))
+    return max(map(distance, map(np.asarray, jax.tree.leaves(one)), jax.tree.leaves(other))) > 1e-3
 
 
 def drawn(learner, seed):

@@ -292,7 +292,7 @@ def test_names_that_objects_of_the_page_have_already_are_names_of_learners(chrom
         page.get_by_label("constructor step size", exact=True).focus()
         lab_page.move()
         lab_page.until("done")
-        assert page.locator("#chart-0 path.ghost").count() == page.locator("#values tbody tr").count() == 3
+        until(lambda: page.locator("#chart-0 path.ghost").count() == page.locator("#values tbody tr").count() == 3)
         assert "diverged" not in lab_page.text("#values") and "–" not in lab_page.text("#values")
         page.locator("#add").select_option("__proto__")
         until(lambda: page.locator(".card").count() == 4)

@@ -1,37 +1,45 @@
-"""A griffe extension: the signature of an equinox module is that of a dataclass, read from its fields."""
+"""A griffe extension: the signature of an equinox module is that of a dataclass, with the fields of its bases."""
 
 import ast
+import dataclasses
+import inspect
+from importlib import import_module
 from typing import Any
 
-from griffe import Attribute, Class, Expr, Extension, Function, Parameter, ParameterKind, Parameters
+import equinox as eqx
+from griffe import Class, Extension, Function, Parameter, ParameterKind, Parameters
 
-FIELD_MAKERS = ("eqx.field", "hyperparameter")
 
-
-def _default(value: Any) -> str | None:
-    """The default of a field, None if it has none; `hyperparameter(default=0.0)` and `eqx.field(...)` state theirs."""
-    if value is None:
-        return None
-    call = ast.parse(str(value), mode="eval").body
-    if not isinstance(call, ast.Call) or ast.unparse(call.func) not in FIELD_MAKERS:
-        return str(value)
-    return next((ast.unparse(each.value) for each in call.keywords if each.arg == "default"), None)
+def _annotations(module: type) -> dict[str, str]:
+    """The annotations of all fields, as they are written in the class and its bases."""
+    written: dict[str, str] = {}
+    for cls in reversed([each for each in module.__mro__ if each.__module__.startswith("crossprop.")]):
+        (definition,) = ast.parse(inspect.getsource(cls)).body
+        assert isinstance(definition, ast.ClassDef)
+        for line in definition.body:
+            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+                written[line.target.id] = ast.unparse(line.annotation)
+    return written
 
 
 class ModuleSignatures(Extension):
-    """Gives every class that derives from a module an `__init__` with its annotated fields as parameters."""
+    """Gives every class that is a module an `__init__` with its fields as parameters."""
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
-        bases = {str(base) for base in cls.bases}
-        if "__init__" in cls.members or not bases & {"eqx.Module", "CreditRule", "Learner"}:
+        if "__init__" in cls.members or not cls.bases:
             return
-        fields = [each for each in cls.members.values() if isinstance(each, Attribute) and each.annotation is not None]
+        module = getattr(import_module(cls.module.path), cls.name, None)
+        if not (isinstance(module, type) and issubclass(module, eqx.Module)):
+            return
+        given = [field for field in dataclasses.fields(module) if field.init]
+        fields = sorted(given, key=lambda field: bool(field.kw_only))
         if not fields:
             return
+        annotations = _annotations(module)
         parameters: list[Parameter] = [Parameter("self", kind=ParameterKind.positional_or_keyword)]
-        for each in fields:
-            annotation: str | Expr | None = each.annotation
-            kind = ParameterKind.positional_or_keyword
-            parameters.append(Parameter(each.name, annotation=annotation, kind=kind, default=_default(each.value)))
+        for field in fields:
+            kind = ParameterKind.keyword_only if field.kw_only else ParameterKind.positional_or_keyword
+            default = None if field.default is dataclasses.MISSING else repr(field.default)
+            parameters.append(Parameter(field.name, annotation=annotations.get(field.name), kind=kind, default=default))
         init = Function("__init__", parameters=Parameters(*parameters), returns="None")
         cls.set_member("__init__", init)
