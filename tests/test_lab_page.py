@@ -290,6 +290,7 @@ def test_names_that_objects_of_the_page_have_already_are_names_of_learners(chrom
         page = lab_page.page
         lab_page.until("done")
         page.get_by_label("constructor step size", exact=True).focus()
+        page.wait_for_timeout(1500)  # a change soon after another one leaves no curves behind
         lab_page.move()
         lab_page.until("done")
         until(lambda: page.locator("#chart-0 path.ghost").count() == page.locator("#values tbody tr").count() == 3)
