@@ -36,8 +36,8 @@ from crossprop.experiments.grid import SCHEMA, STREAM, Grid, keep_judged_seeds
 from crossprop.experiments.netcdf import file_name, read_block, read_records, write_block
 
 MOST_NAMED = 5
-MOVED = "the store was moved or deleted"
 """Most damaged files that one warning names."""
+MOVED = "the store was moved or deleted"
 CONTINUES = "the same sweep goes on from there"
 
 
