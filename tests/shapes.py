@@ -30,7 +30,6 @@ UNCHECKED = (
     "crossprop.river.",
     "crossprop.jax.",
     "crossprop.torch.hooks.foresight",
-    "crossprop.torch.head.Crossprop.",
     "crossprop.reproduce.",
     "crossprop.bench.Benchmark",
 )

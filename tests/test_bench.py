@@ -9,7 +9,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from statistics import median
 
 import equinox as eqx
 import jax
@@ -20,10 +19,8 @@ import pytest
 import crossprop as cp
 from crossprop import bench
 from crossprop.cli import main
-from crossprop.learners import LEARNERS
 
-# All on one worker, because they share one quick bench.
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.xdist_group("bench")]
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def script(name):
@@ -40,14 +37,6 @@ STEPS = 100
 GEOFF = cp.Geoff(tasks="AB", examples=50)
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory, quick_compilation):
-    """What a quick bench prints is not looked at here: its rows in `bench.json` are."""
-    out = tmp_path_factory.mktemp("quick") / "benchmark"
-    main(["bench", *TINY, "--workloads", "geoff", "--out", str(out)])
-    return json.loads((out / "bench.json").read_text())
-
-
 def skip_if_missing(peer):
     package = {"pytorch": "torch", "alberta": "alberta_framework"}.get(peer)
     if package and find_spec(package) is None:
@@ -57,53 +46,30 @@ def skip_if_missing(peer):
 # the command
 
 
-def test_bench_json_says_what_was_run_where(quick):
+def test_bench_json_says_what_was_run_where(tmp_path):
+    main(["bench", *TINY, "--workloads", "geoff", "--out", str(tmp_path / "benchmark")])
+    quick = json.loads((tmp_path / "benchmark" / "bench.json").read_text())
     assert "cpu" in quick["device"] and "cores" in quick["device"]
     assert f"jax {jax.__version__}" in quick["versions"] and f"crossprop {cp.__version__}" in quick["versions"]
     assert quick["command"].startswith("crossprop") and quick["record_every"] == 50
-    contenders = {(row["learner"], row["contender"]) for row in quick["rows"]}
-    assert contenders == set(product(("crossprop", "backprop"), ("scan", "numpy")))
+    rows = [(row["workload"], row["learner"], row["engine"], row["runs"], row["steps"]) for row in quick["rows"]]
+    assert rows == [("geoff", learner, "scan", 30, 100) for learner in ("crossprop", "backprop")]
 
 
-def test_rates_and_ratios_follow_from_the_times(quick):
-    rates = {(row["learner"], row["contender"]): row["examples_per_second"] for row in quick["rows"]}
-    for row in quick["rows"]:
-        assert len(row["seconds"]) == 2
-        rate = row["runs"] * row["steps"] / median(row["seconds"])
-        assert row["examples_per_second"] == pytest.approx(rate)
-        assert row["times_numpy"] == pytest.approx(rate / rates[row["learner"], "numpy"])
-
-
-def test_a_table_fits_in_80_columns():
-    from rich.console import Console
-
-    rows = [
-        bench.Row("mnist", name, contender, 30, 5000, (seconds,))
-        for name in ("crossprop-approx", "backprop")
-        for contender, seconds in (("chunked", 1e-2), ("numpy", 5e2))
-    ]
-    console = Console(width=80)
-    with console.capture() as captured:
-        console.print(bench.table(rows))
-    assert max(map(len, captured.get().splitlines())) <= 80 and "…" not in captured.get()
-    assert re.search(r"mnist +backprop +chunked +15,000,000 +5e\+04x ", captured.get())
-
-
-def test_contenders_are_timed_by_the_clock_that_is_given():
+def test_rates_follow_from_the_clock_that_is_given(tmp_path, capsys):
     ticks = iter(range(100))
-    rows = bench.time_learner("geoff", "backprop", 50, ["scan"], 3, lambda: next(ticks))
-    assert [row.contender for row in rows] == ["scan", "numpy"]
-    assert all(row.seconds == (1, 1, 1) for row in rows)
+    bench.Benchmark(tmp_path, ("geoff",), ("scan",), 50, 3).run(clock=lambda: next(ticks))
+    rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
+    assert all(row["seconds"] == [1, 1, 1] and row["examples_per_second"] == 30 * 50 for row in rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.search(r"geoff +backprop +scan +1,500", line) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "network"), [*product(("crossprop", "crossprop-approx", "backprop"), (SQUARED, SOFTMAX))]
-)
-def test_the_numpy_loop_has_the_losses_of_run(name, network):
-    learner, stream = LEARNERS[name](network, bench.STEP_SIZE), bench.examples(network, STEPS)
-    records = cp.run(learner, stream, seeds=1, record_every=50)
-    means = bench.numpy_loop(name, learner, stream).reshape(-1, 50).mean(axis=1)
-    np.testing.assert_allclose(means, records.loss.values[0, 0], rtol=1e-5)
+def test_all_engines_that_can_run_a_learner_are_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "run", lambda learner, stream, runs, every, engine, progress: None)
+    bench.Benchmark(tmp_path, ("mnist",), steps=50, repeats=1).run()
+    rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
+    assert {row["engine"] for row in rows} == {"scan", "chunked"}  # the kernel needs a GPU
 
 
 @pytest.mark.parametrize(
@@ -117,7 +83,7 @@ def test_the_numpy_loop_has_the_losses_of_run(name, network):
     ],
 )  # fmt: skip
 def test_flags_that_do_not_fit_are_named_before_work_starts(words, expected, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(bench, "time_learner", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(bench, "run", lambda *_, **__: pytest.fail("work began"))
     with pytest.raises(SystemExit, match="2"):
         main(["bench", *TINY, "--out", str(tmp_path / "out"), *words])
     assert re.search(expected, capsys.readouterr().err, re.MULTILINE)
@@ -125,7 +91,7 @@ def test_flags_that_do_not_fit_are_named_before_work_starts(words, expected, tmp
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_work(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(bench, "time_learner", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(bench, "run", lambda *_, **__: pytest.fail("work began"))
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SystemExit, match="2"):
         main(["bench", *TINY, "--out", str(tmp_path / "file")])
