@@ -227,6 +227,11 @@ class _Optimizer:
                 m[c] = 0.9 * m[c] + (1 - 0.9) * g
                 v[c] = 0.999 * v[c] + (1 - 0.999) * g * g
                 return m[c] / (1 - 0.9**self.t) / (math.sqrt(v[c] / (1 - 0.999**self.t)) + 1e-8)
+            case "adadelta":  # m is the mean of squared steps
+                v[c] = 0.95 * v[c] + (1 - 0.95) * g * g
+                step = math.sqrt(m[c] + 1e-6) / math.sqrt(v[c] + 1e-6) * g
+                m[c] = 0.95 * m[c] + (1 - 0.95) * step * step
+                return step
         raise ValueError(f"optimizer {self.name!r}")
 
 

@@ -45,6 +45,28 @@ def _curvature(example, thetas):
     return found
 
 
+class DeltaBarDelta:
+    def __init__(self, thetas, a, increase, decrease, decay):
+        self.kappa, self.phi, self.theta, self.a = increase, decrease, decay, a
+        self.size = [[[a[m]] * len(row) for row in matrix] for m, matrix in enumerate(thetas)]
+        self.bar = _like(thetas)
+
+    def forget(self, m, r, c):
+        self.size[m][r][c], self.bar[m][r][c] = self.a[m], 0.0
+
+    def move(self, thetas, directions, example):
+        steps = _like(thetas)
+        for m, r, c in _places(thetas, directions):
+            g, bar = -directions[m][r][c], self.bar[m][r][c]
+            if bar * g > 0:
+                self.size[m][r][c] += self.kappa
+            elif bar * g < 0:
+                self.size[m][r][c] -= self.phi * self.size[m][r][c]
+            steps[m][r][c] = -self.size[m][r][c] * g
+            self.bar[m][r][c] = (1 - self.theta) * g + self.theta * bar
+        return _moved(thetas, directions, steps)
+
+
 class IDBD:
     def __init__(self, thetas, a, meta_step_size=0.01, bounded=False):
         self.theta, self.bounded = meta_step_size, bounded

@@ -35,7 +35,7 @@ RULES = {
     "backprop": cp.Backprop,
     "frozen": cp.Frozen,
 }
-OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam")
+OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adadelta")
 ACTIVATIONS = ("tanh", "sigmoid", "relu")
 LOSSES = ("squared", "softmax")
 STEP_SIZES = (5e-5, 5e-4, 5e-3)

@@ -38,7 +38,7 @@ FACTORS = {
     ],
     "activation": ACTIVATIONS,
     "hidden": (3, (), (3,), (4, 3), (3, 4, 3)),
-    "optimizer": ("sgd", "momentum", "rmsprop", "adam"),
+    "optimizer": ("sgd", "momentum", "rmsprop", "adam", "adadelta"),
     "outputs": (1, 3, 10),
     "loss": LOSSES,
     "bias": (False, True),

@@ -225,7 +225,7 @@ def test_unset_step_sizes_and_memory_eta_are_as_step_size_and_eta(net, step_size
 # Optimizers.
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adadelta"])
 @pytest.mark.usefixtures("x64")
 def test_optimizer_equals_torch(optimizer):
     torch = pytest.importorskip("torch")
@@ -238,6 +238,7 @@ def test_optimizer_equals_torch(optimizer):
         "sgd": torch.optim.SGD,
         "momentum": partial(torch.optim.SGD, momentum=0.9),
         "adam": partial(torch.optim.Adam, betas=(0.9, 0.999), eps=1e-8),
+        "adadelta": partial(torch.optim.Adadelta, rho=0.95, eps=1e-6),
     }[optimizer]
     torch_optimizer = build([incoming, outgoing], lr=0.01)
     for one_x, one_y in zip(np.array(x), np.array(y), strict=True):

@@ -32,6 +32,11 @@ OPTAX_ADAM = partial(optax.adam, b1=0.9, b2=0.999, eps=1e-8)
 
 # Every optimizer: as the package builds it, its judge with the same constants, and the step size.
 OPTIMIZERS = {
+    "delta_bar_delta": (
+        cp.optimizers.delta_bar_delta(0.003, 0.2, 0.6),
+        partial(judges.DeltaBarDelta, increase=0.003, decrease=0.2, decay=0.6),
+        0.02,
+    ),
     "idbd": (cp.optimizers.idbd(0.3), partial(judges.IDBD, meta_step_size=0.3), 0.02),
     "autostep": (
         cp.optimizers.autostep(0.3, horizon=5, bound="unit"),
@@ -160,10 +165,11 @@ def test_idbd_tracks_far_better_than_the_best_constant_step_size():
     """With the sign of the meta-gradient turned around, the step sizes of useful inputs shrink, and it is far worse."""
     net = cp.Network(20, hidden=())
     learners = {f"lms {size}": cp.Backprop(net, size) for size in (0.02, 0.03, 0.04, 0.05)}
+    learners["delta-bar-delta"] = cp.Backprop(net, 0.03, optimizer="delta_bar_delta")
     learners["idbd"] = cp.Backprop(net, 0.05, optimizer=cp.optimizers.idbd(0.01))
     records = cp.run(learners, cp.Tracking(steps=15_000), seeds=1, record_every=5_000)
-    *lms, idbd = records.loss.isel(seed=0, step=-1).values
-    assert idbd < 0.6 * min(lms)
+    *lms, delta_bar_delta, idbd = records.loss.isel(seed=0, step=-1).values
+    assert idbd < 0.6 * min(lms) and delta_bar_delta > min(lms)
 
 
 def test_bounded_idbd_changes_a_step_size_by_a_factor_of_e_squared_at_most_and_keeps_it_above_e_to_the_minus_ten():

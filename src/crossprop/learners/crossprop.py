@@ -26,8 +26,8 @@ class Crossprop(CreditRule):
       $\delta_k$ and $w_{jk}$ and the mean over q for the sum over k. In expectation over the signs the direction is
       the exact one, and the cost does not grow with the outputs. One output leaves nothing to project: the signs are
       all +1, and one projection is the exact rule, bit for bit.
-    - `optimizer`: `"sgd"`, `"momentum"`, `"rmsprop"`, `"adam"`, a function from step size to optax transformation, or
-      one of `crossprop.optimizers`, or its name.
+    - `optimizer`: `"sgd"`, `"momentum"`, `"rmsprop"`, `"adam"`, `"adadelta"`, a function from step size to optax
+      transformation, or one of `crossprop.optimizers`, or its name.
     - `incoming_step_size`: of U; in a deep network also a tuple, one per hidden layer. `memory_step_size`: of h; unset,
       it is that of the layer above.
     - `layers`: in a deep network, `"top"` follows this rule in the top hidden layer and backprop in those below;

@@ -133,6 +133,10 @@ def _adam(step_size: Any) -> optax.GradientTransformation:
     return optax.adam(step_size, b1=0.9, b2=0.999, eps=1e-8)
 
 
+def _adadelta(step_size: Any) -> optax.GradientTransformation:
+    return optax.chain(optax.scale_by_adadelta(rho=0.95, eps=1e-6), optax.scale_by_learning_rate(step_size))
+
+
 OPTIMIZERS: Registry[Optimizer] = Registry(
     "crossprop.optimizers",
     {
@@ -140,9 +144,10 @@ OPTIMIZERS: Registry[Optimizer] = Registry(
         "momentum": lambda: Optax(_momentum, "momentum", elementwise=True, momentum=MOMENTUM),
         "rmsprop": lambda: Optax(_rmsprop, "rmsprop", elementwise=True),
         "adam": lambda: Optax(_adam, "adam", elementwise=True),
+        "adadelta": lambda: Optax(_adadelta, "adadelta", elementwise=True),
     },
 )
-"""Every optimizer by name: these, which have the paper's constants, and those that `crossprop.optimizers` adds.
+"""Every optimizer by name: these, which have the constants of their papers, and those that `crossprop.optimizers` adds.
 Register one with `OPTIMIZERS["my-optimizer"] = MyOptimizer`, or by an entry point of `crossprop.optimizers`."""
 
 KNOWN = (

@@ -10,6 +10,67 @@ from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import Optimizer, full_like, required, with_extra_arguments
 
 
+class DeltaBarDeltaState(NamedTuple):
+    """The step size of every weight, and a running mean of its gradients."""
+
+    step_size: Any
+    mean: Any
+
+
+class delta_bar_delta(Optimizer):
+    r"""Delta-bar-delta: a weight's step size grows while its gradient keeps its sign, and shrinks where that changes.
+
+    With $g$ the gradient and $\bar g$ the mean of those before it:
+
+    $$\alpha \leftarrow \begin{cases} \alpha + \kappa & \bar g g > 0 \\ (1 - \phi) \alpha & \bar g g < 0 \\
+      \alpha & \text{else} \end{cases} \qquad
+      w \mathrel{-}= \alpha g \qquad \bar g \leftarrow \theta \bar g + (1 - \theta) g$$
+
+    It was made for gradients of a whole set of examples. Of single ones it follows the noise; `idbd` is its form for
+    these. The step size that the learner is given is that of the start.
+
+    **Arguments:**
+
+    - `increase`: what is added to a step size ($\kappa$). `decrease`: the share of it that is taken away ($\phi$).
+      The paper has others for every problem.
+    - `decay`: of the mean ($\theta$), 0.7 in the paper.
+
+    ```python
+    learner = Backprop(Network(20, hidden=()), step_size=0.01, optimizer=delta_bar_delta(increase=1e-3))
+    ```
+
+    Jacobs (1988), "Increased Rates of Convergence Through Learning Rate Adaptation".
+    """
+
+    increase: Hyperparameter = hyperparameter(default=1e-3, low=0)
+    decrease: Hyperparameter = hyperparameter(default=0.1, low=0, high=1)
+    decay: Hyperparameter = hyperparameter(default=0.7, low=0, high=1, scale="decay")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size at the start."""
+
+        def init(params: Any) -> DeltaBarDeltaState:
+            return DeltaBarDeltaState(full_like(step_size, params), jax.tree.map(jnp.zeros_like, params))
+
+        def update(gradients: Any, state: DeltaBarDeltaState, params: Any = None, **_: Any) -> Any:
+            sizes = jax.tree.map(self._adapted, state.step_size, state.mean, gradients)
+            steps = jax.tree.map(lambda size, g: -size * g, sizes, gradients)
+            mean = jax.tree.map(lambda mean, g: self.decay * mean + (1 - self.decay) * g, state.mean, gradients)
+            return steps, DeltaBarDeltaState(sizes, mean)
+
+        return with_extra_arguments(init, update)
+
+    def _adapted(self, size: Any, mean: Any, gradient: Any) -> Any:
+        agreement = jnp.sign(mean) * jnp.sign(gradient)
+        grown, shrunk = size + self.increase, size * (1 - self.decrease)
+        return jnp.where(agreement > 0, grown, jnp.where(agreement < 0, shrunk, size))
+
+
 class IDBDState(NamedTuple):
     """The logarithm of every step size, and the traces $h$, all shaped like the parameters."""
 
