@@ -27,6 +27,7 @@ from crossprop.learners import Foresight as Foresight
 from crossprop.learners import Frozen as Frozen
 from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
+from crossprop.learners import Normalize as Normalize
 from crossprop.learners import Outcome as Outcome
 from crossprop.network import Network as Network
 from crossprop.passes import live as live

@@ -4,13 +4,13 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import Any
 
 from crossprop.configuration import class_name
 from crossprop.hyperparameters import Facts, hyperparameters
-from crossprop.learners import LEARNERS, Learner
+from crossprop.learners import LEARNERS, WRAPPERS, Learner
 from crossprop.network import Network
 from crossprop.optimizers import OPTIMIZERS, Optimizer
 from crossprop.records import NONE, LearnerInfo
@@ -33,7 +33,7 @@ def find_class(name: Any) -> Any:
         if _is_part(found) and class_name(found) == name:
             return found
     builders = (*LEARNERS.values(), *REPLACEMENTS.values(), *OPTIMIZERS.values())
-    classes = (*(build.func for build in builders), Network)
+    classes = (*(build.func for build in builders), *WRAPPERS.values(), Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
 
@@ -80,8 +80,16 @@ def _instance(cls: Any, values: dict[str, Any]) -> Any:
     return made
 
 
+def nested(learner: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What describes a learner, then the learner that it is around, and so on."""
+    while isinstance(learner, Mapping):
+        yield learner
+        learner = learner.get("learner")  # pyright: ignore[reportAssignmentType]
+
+
 def learner_info(learner: Mapping[str, Any]) -> LearnerInfo:
-    """What a learner consists of, by name: its credit rule, its optimizer, and its replacement of units."""
+    """What a learner, or the one that it is around, consists of, by name: credit rule, optimizer and replacement."""
+    learner = [*nested(learner)][-1]
     rule = _name(learner) + "-projected" * (learner.get("projections") is not None)
     return LearnerInfo(rule, _name(learner.get("optimizer")), _name(learner.get("replacement")))
 
@@ -99,12 +107,16 @@ def facts(learner: Mapping[str, Any], axis: str) -> Facts:
     """What is known about a hyperparameter, such as `eta` or `optimizer.sigma`, of a learner; nothing if its class is
     not known."""
     part, _, name = axis.rpartition(".")
-    described: Any = learner.get(part) if part else learner
-    cls = find_class(described.get("type") if isinstance(described, Mapping) else described)
-    return (hyperparameters(cls).get(name) if cls else None) or Facts(None)
+    for one in nested(learner):
+        described: Any = one.get(part) if part else one
+        cls = find_class(described.get("type") if isinstance(described, Mapping) else described)
+        if cls and (known := hyperparameters(cls).get(name)):
+            return known
+    return Facts(None)
 
 
 def backprop_at(learner: Mapping[str, Any]) -> str | None:
     """The hyperparameter whose value makes a learner backprop, or None."""
+    learner = [*nested(learner)][-1]
     at = {name: facts(learner, name).backprop_at for name in learner}
     return next((name for name, value in at.items() if value is not None and learner[name] == value), None)

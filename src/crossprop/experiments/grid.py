@@ -17,6 +17,7 @@ import numpy as np
 from crossprop._support import checks as check
 from crossprop.arguments import LABELS, TAKEN, check_count, check_fit
 from crossprop.configuration import configuration
+from crossprop.descriptions import nested
 from crossprop.hyperparameters import given_for
 from crossprop.learners import Learner
 from crossprop.streams.base import Stream
@@ -87,19 +88,22 @@ class Grid:
     @cached_property
     def base(self) -> dict[str, Any]:
         """Every field by the name of its axis, with the value it has unless an axis gives another."""
-        network = {NETWORK + name: value for name, value in self.learner["network"].items()}
+        network = {NETWORK + name: value for name, value in [*nested(self.learner)][-1]["network"].items()}
         return self._own | network | {STREAM + name: value for name, value in self.stream.items()}
 
     @property
     def _own(self) -> dict[str, Any]:
-        """The fields of the learner; of a part such as an optimizer, its name and its fields."""
-        own = {}
-        for name, value in self.learner.items():
-            if name == "network":
-                continue
-            part = value if isinstance(value, dict) and "type" in value else None
-            own[name] = value if part is None else part["type"]
-            own |= {f"{name}.{field}": each for field, each in (part or {}).items() if field != "type"}
+        """The fields of the learner, and of one that it is around; of a part such as an optimizer, its name and its
+        fields."""
+        own: dict[str, Any] = {}
+        for depth, learner in enumerate(nested(self.learner)):
+            for name, value in learner.items():
+                if name in ("network", "learner"):
+                    continue
+                axis = name if name not in own else f"{name} {depth}"
+                part = value if isinstance(value, dict) and "type" in value else None
+                own[axis] = value if part is None else part["type"]
+                own |= {f"{axis}.{field}": each for field, each in (part or {}).items() if field != "type"}
         return own
 
     @cached_property
@@ -178,6 +182,10 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
 
 def _axes(learner: Learner, stream: Any) -> list[str]:
     """The axes that a learner can have on a stream: all fields, except names that the records use."""
+    inner = getattr(learner, "learner", None)
+    if isinstance(inner, Learner):
+        mine = [field.name for field in fields(learner) if field.name != "learner"]
+        return [*dict.fromkeys([*mine, *_axes(inner, stream)])]
     own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN.difference(LABELS)}]
     for name in [*own]:
         part = given_for(getattr(learner, name))
@@ -243,8 +251,12 @@ def _built(
 
 
 def _replaced(thing: Any, values: dict[str, Any]) -> Any:
-    """A copy with these values, checked; `optimizer.sigma` is a field of a part. Integers become floats for float
-    fields: the compiler tells them apart."""
+    """A copy with these values, checked; `optimizer.sigma` is a field of a part, and what a learner has no field for is
+    for the one that it is around. Integers become floats for float fields: the compiler tells them apart."""
+    if isinstance(inner := getattr(thing, "learner", None), Learner):
+        own = {field.name for field in fields(thing)}
+        further = {name: value for name, value in values.items() if name not in own}
+        values = {name: value for name, value in values.items() if name in own} | {"learner": _replaced(inner, further)}
     of_parts = {name: value for name, value in values.items() if "." in name}
     values = {name: value for name, value in values.items() if name not in of_parts}
     for name, value in of_parts.items():

@@ -18,6 +18,7 @@ from crossprop.learners.foresight import Foresight as Foresight
 from crossprop.learners.frozen import Frozen as Frozen
 from crossprop.learners.hindsight import BackpropReplay as BackpropReplay
 from crossprop.learners.hindsight import Hindsight as Hindsight
+from crossprop.learners.normalize import Normalize as Normalize
 from crossprop.registry import Registry
 
 LEARNERS: Registry[Learner] = Registry(
@@ -43,3 +44,6 @@ LEARNERS: Registry[Learner] = Registry(
 """Every learner by name, as `LEARNERS[name](network, step_size=1e-3)`: the command line, TOML files, the contract tests
 and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyRule`, or in a package by an entry point
 of the group `crossprop.learners`."""
+
+WRAPPERS: dict[str, type[Learner]] = {"normalize": Normalize}
+"""Learners around a learner, by name."""
