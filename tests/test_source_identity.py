@@ -131,26 +131,26 @@ def identities(module):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "users"),
     [
-        ("FACTOR = 2.0", "FACTOR = 3.0"),
-        ("by + 0.5", "by - 0.5"),
-        ("[1, 2]", "[2, 2]"),
-        ("np.arange(3)", "np.arange(4)"),
-        ("value * 0.5", "value * 0.25"),
-        ("def scaled(x): return x", "def scaled(x): return -x"),
-        ("def inner(x): return 3 * x", "def inner(x): return 4 * x"),
-        ("optimizer, other = made(2)", "optimizer, other = made(4)"),
-        ("momentum=0.5", "momentum=0.6"),
-        ("metric = Callable(2)", "metric = Callable(3)"),
-        ("def late(x): return x + 1", "def late(x): return x + 2"),
-        ("class Rule(cp.Backprop)", "class Rule(cp.Frozen)"),
-        ("def unused(x): return x", "def unused(x): return 1"),
+        ("FACTOR = 2.0", "FACTOR = 3.0", {"stream"}),
+        ("by + 0.5", "by - 0.5", {"stream"}),
+        ("[1, 2]", "[2, 2]", {"stream", "table"}),
+        ("np.arange(3)", "np.arange(4)", {"stream", "table"}),
+        ("value * 0.5", "value * 0.25", {"rule"}),
+        ("def scaled(x): return x", "def scaled(x): return -x", {"rule"}),
+        ("def inner(x): return 3 * x", "def inner(x): return 4 * x", {"optimizer"}),
+        ("optimizer, other = made(2)", "optimizer, other = made(4)", {"optimizer"}),
+        ("momentum=0.5", "momentum=0.6", {"optimizer"}),
+        ("metric = Callable(2)", "metric = Callable(3)", {"metric"}),
+        ("def late(x): return x + 1", "def late(x): return x + 2", {"cached"}),
+        ("class Rule(cp.Backprop)", "class Rule(cp.Frozen)", {"rule"}),
+        ("def unused(x): return x", "def unused(x): return 1", set()),
     ],
 )
-def test_an_edit_of_a_module_changes_the_identity_of_all_that_it_defines(mine, old, new):
+def test_an_edit_of_a_module_changes_the_identity_of_all_that_uses_it(mine, old, new, users):
     before, after = identities(mine()), identities(mine((old, new)))
-    assert all(before[name] != after[name] for name in before)
+    assert {name for name in before if before[name] != after[name]} == users
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,42 @@ def test_of_a_script_only_what_is_used_counts(tmp_path):
     assert before != identity("def metric(outcome, y): return scaled(outcome.loss) + 1\nseeds = 2")
 
 
-def test_code_that_is_found_while_it_runs_is_named():
+PACKAGE = {
+    "__init__": "",
+    "used": "from . import within\nimport my_package.scaling as scaling\n"
+    "def by_chain(outcome, y): return within.scaling.slope(outcome.loss)\n"
+    "def by_name(outcome, y): return getattr(scaling, 'slope')(outcome.loss)\n"
+    "def late(outcome, y):\n    from .later import shifted\n    return shifted(outcome.loss)\n",
+    "within": "import my_package.scaling as scaling",
+    "scaling": "def slope(x): return 2 * x",
+    "later": "from .scaling import slope\ndef shifted(x): return slope(x) + 1",
+}
+
+
+@pytest.mark.parametrize("name", ["by_chain", "by_name", "late"])
+def test_code_is_followed_through_modules_that_it_names_and_imports(tmp_path, monkeypatch, name):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def identity(factor):
+        for module in [each for each in sys.modules if each.startswith("my_package")]:
+            del sys.modules[module]
+        importlib.invalidate_caches()
+        for module, text in PACKAGE.items():
+            path = tmp_path / "my_package" / f"{module}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text.replace("2 * x", f"{factor} * x"))
+        return code_identity(getattr(importlib.import_module("my_package.used"), name))
+
+    before, after, again = map(identity, (2, 3, 2))
+    assert before == again != after and before is not None and not before.unknown
+
+
+def test_code_that_is_found_while_it_runs_is_named(mine):
     source = code_identity(lambda outcome, y: outcome.loss * globals()["FACTOR"])
     assert source is not None and source.unknown == ("globals()",)
+    held = code_identity(partial(lambda module, outcome, y: module.scaled(outcome.loss), mine().mine_helpers))
+    assert held is not None and held.unknown == ("the module mine_helpers",)
 
 
 def test_arrays_of_another_type_are_other_data():

@@ -1,37 +1,27 @@
 """The identity of a user's own code: a hash that changes when the code does.
 
-For a learner, a stream or a function that is not the package's own it covers
-
-- the source of the modules that define it and of all modules of the user's own that these import, without comments,
-  docstrings and formatting. A main script or a notebook is not hashed whole, since an edit of its call of `sweep` is no
-  edit of a learner;
-- the compiled code of the functions used, since a file may have been edited after it was imported, and scripts and
-  notebooks have no other;
-- the values that they use: defaults, closures, attributes, and the global variables that they name.
-
-An installed package counts by its name and version.
+For a learner, a stream or a function that the package does not define itself it covers the compiled code of the
+functions and classes that are used, without comments and docstrings, and the values that these use: defaults,
+closures, attributes, and the global variables that they name. Source is not read: a file may have been edited after it
+was imported, and notebooks have none. Installed packages count by their names and versions.
 """
 
-import ast
 import copyreg
 import dataclasses
+import dis
 import hashlib
-import inspect
 import sys
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache, reduce
-from importlib import metadata
-from importlib.machinery import PathFinder
+from importlib import import_module, metadata
 from importlib.util import resolve_name
 from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support.warning import warn
@@ -40,13 +30,12 @@ from crossprop.hyperparameters import forget_structures, given_for
 
 LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "jaxtyping", "xarray"}
 """Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
-MAIN = "__main__"
 UNSEEN = {"eval", "exec", "globals", "__import__", "import_module", "environ", "getenv"}
 """Names by which code reaches other code or settings; a warning tells of them. Files that it reads are data: a warning
 for them would come with every sweep over a data set, and see `open` but not `np.load`."""
 WRAPPED = ("__wrapped__", "__func__", "__self__", "func", "args", "keywords", "fget", "fset", "fdel", "pyfunc")
 """Attributes in which wrappers of functions, a library's or Python's, keep the function and what they give it."""
-PLAIN = bool | int | float | complex | str | bytes | None
+PLAIN = bool | int | float | complex | str | bytes | types.NoneType | types.EllipsisType
 
 
 class CodeIdentity(NamedTuple):
@@ -64,12 +53,8 @@ def code_identity(value: Any, *, imported: bool = False) -> CodeIdentity | None:
     """The identity of all code in a learner, a stream or a function that the package does not define itself; None if
     there is none. Values that `configuration` describes do not count. With `imported`, neither does code that pickle
     sends by value to another process."""
-    outside = [(path, each) for path, each in _outside(value, "") if not imported or _is_importable(each)]
-    if not outside:
-        return None
-    walk = _Walk()
-    walk.visit_all(part for item in outside for part in item)
-    return CodeIdentity(walk.digest.hexdigest(), tuple(dict.fromkeys(walk.unknown)))
+    walk = _Walk([item for item in _outside(value) if not imported or _is_importable(item[1])])
+    return CodeIdentity(walk.digest.hexdigest(), tuple(dict.fromkeys(walk.unknown))) if walk.seen else None
 
 
 def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
@@ -82,8 +67,8 @@ def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
         )
 
 
-_latest: dict[int, tuple[weakref.ref[Any], str]] = {}
-"""The identity of each class and function of the user's own when programs were last compiled from it, by `id`."""
+_latest: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""The identity of each class and function of the user's own when programs were last compiled from it."""
 
 
 def drop_outdated_programs(*values: Any) -> Bindings:
@@ -91,16 +76,14 @@ def drop_outdated_programs(*values: Any) -> Bindings:
     notebook, or if it reads other values now. JAX would go on with programs of the old code. Returns what that code has
     looked up."""
     bindings: Bindings = []
-    for key, each in {id(each): each for value in values for _, each in _outside(value, "")}.items():
-        walk = _Walk()
-        walk.visit(each)
+    for each in {id(each): each for value in values for _, each in _outside(value)}.values():
+        walk = _Walk([each])
         bindings += walk.bindings
-        known, latest = _latest.get(key), walk.digest.hexdigest()
-        if known is not None and known[0]() is each and known[1] != latest:
-            jax.clear_caches()
-            forget_structures()
-        with suppress(TypeError):  # some objects take no weak references
-            _latest[key] = weakref.ref(each, lambda _, key=key: _latest.pop(key, None)), latest
+        with suppress(TypeError):  # some objects have no hash, or take no weak references
+            if _latest.get(each, walk.digest.hexdigest()) != walk.digest.hexdigest():
+                jax.clear_caches()
+                forget_structures()
+            _latest[each] = walk.digest.hexdigest()
     return bindings
 
 
@@ -109,25 +92,25 @@ def are_bound(bindings: Bindings) -> bool:
     return all(scope.get(name) is value for scope, name, value in bindings)
 
 
-def _outside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _outside(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """What `configuration` tells by name alone, and the package does not define."""
     value = given_for(value)
+    parts: Mapping[Any, Any] = {}
     if isinstance(value, PLAIN | np.ndarray | np.generic | jax.Array):
         return
     if isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _outside(each, f"{path}.{name}")
+        parts = value
     elif isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-        for number, each in enumerate(value):
-            yield from _outside(each, f"{path}[{number}]")
+        parts = dict(enumerate(value))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         if _top(type(value).__module__) != "crossprop":
             yield path, type(value)
-        for field in dataclasses.fields(value):
-            if field.metadata.get("configuration", True):
-                yield from _outside(getattr(value, field.name), f"{path}.{field.name}")
+        described = [field.name for field in dataclasses.fields(value) if field.metadata.get("configuration", True)]
+        parts = {name: getattr(value, name) for name in described}
     elif _top(_module_of(value)) != "crossprop" or getattr(value, "__closure__", None):
         yield path, value
+    for name, each in parts.items():
+        yield from _outside(each, f"{path}.{name}")
 
 
 # Modules
@@ -149,236 +132,156 @@ def _is_importable(value: Any) -> bool:
     """Whether a module other than the main one has this under its own name, so that pickle names it."""
     module, path = str(getattr(value, "__module__", None)), str(getattr(value, "__qualname__", "?"))
     with suppress(AttributeError):
-        return module != MAIN and attrgetter(path)(sys.modules.get(module)) is value
+        return module != "__main__" and attrgetter(path)(sys.modules.get(module)) is value
     return False
 
 
 def _is_library(module: str) -> bool:
     """Whether a module comes with Python or with an installed package."""
-    if module == MAIN:
-        return False
-    file = None if (known := _top(module) in LIBRARIES | sys.stdlib_module_names) else _file(module)
-    return known or (file is not None and not {"site-packages", "dist-packages"}.isdisjoint(file.parts))
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+    return module != "__main__" and (installed or _top(module) in LIBRARIES | sys.stdlib_module_names)
 
 
-def _file(module: str) -> Path | None:
-    """The file of a module, which need not have been imported yet; None if it has none, or is no module."""
-    if module in sys.modules:
-        file = getattr(sys.modules[module], "__file__", None)
-        return None if file is None else Path(file)
-    folders, spec = None, None
-    for name in _with_packages(module):
-        try:
-            spec = PathFinder.find_spec(name, folders)
-        except Exception:  # a package may compute where its modules are
-            return None
-        if spec is None:
-            return None
-        folders = spec.submodule_search_locations
-    return Path(spec.origin) if spec is not None and spec.origin else None
-
-
-def _with_packages(module: str) -> list[str]:
-    """a, a.b and a.b.c for the module a.b.c."""
-    return [module.rsplit(".", depth)[0] for depth in range(module.count("."), 0, -1)] + [module]
-
-
-@lru_cache(256)
-def _normalised(contents: bytes, package: str) -> tuple[str, list[str]]:
-    """The hash of a module's source without comments, docstrings and formatting, and the modules that it may import."""
-    try:
-        tree = ast.parse(contents)
-    except (SyntaxError, ValueError):  # an extension module
-        return hashlib.sha256(contents).hexdigest(), []
-    imports: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-        elif isinstance(node, ast.Import):
-            imports.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            with suppress(ImportError):
-                base = resolve_name("." * node.level + (node.module or ""), package)
-                imports.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    names = {name for each in imports for name in _with_packages(each)}
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), sorted(names)
-
-
-def _version(package: str) -> str | None:
+def _version(module: str) -> str | None:
+    """The version of an installed package."""
+    if _top(module) in LIBRARIES | sys.stdlib_module_names:
+        return None
     with suppress(metadata.PackageNotFoundError):
-        return metadata.version(package)
-    return getattr(sys.modules.get(package), "__version__", None)
+        return metadata.version(_top(module))
+    return getattr(sys.modules.get(_top(module)), "__version__", None)
 
 
 # Values
 
 
 class _Walk:
-    """One pass over all that a value consists of, which feeds a hash. What was seen before is hashed as its number."""
+    """One pass over all that values consist of, which feeds a hash. What was seen before is hashed as its number."""
 
-    def __init__(self):
+    def __init__(self, values: Iterable[Any]):
         self.digest = hashlib.sha256()
         self.unknown: list[str] = []
-        self.modules: set[str] = set()
         self.bindings: Bindings = []
         self.seen: dict[int, tuple[int, Any]] = {}  # with the object, so that no other is given its address meanwhile
-
-    def say(self, *words: Any) -> None:
-        for word in words:
-            text = repr(word).encode()
-            self.digest.update(len(text).to_bytes(8, "little") + text)
-
-    def visit(self, value: Any) -> None:
-        if isinstance(value, PLAIN) or value is Ellipsis:
-            self.say(type(value).__name__, hex(value) if isinstance(value, int) else value)  # repr has a limit
-            return
-        # Constants that are equal may or may not be one object, depending on where the code was loaded from.
-        if type(value) not in (tuple, frozenset, types.CodeType):
-            if id(value) in self.seen:
-                self.say("seen", self.seen[id(value)][0])
-                return
-            self.seen[id(value)] = len(self.seen), value
-        try:
+        for value in values:
             self._visit(value)
-        except Exception:  # whatever an object has in its way, also deep nesting
-            self._give_up(value)
-
-    def visit_all(self, values: Iterable[Any]) -> None:
-        for each in values:
-            self.visit(each)
 
     def _visit(self, value: Any) -> None:
-        match value:
-            case list() | tuple() if type(value) in (list, tuple):
-                self.say(type(value).__name__, len(value))
-                self.visit_all(value)
-            case dict() if type(value) is dict:
-                self.say("dict", len(value))
-                self.visit_all(part for item in value.items() for part in item)
-            case set() | frozenset() if all(isinstance(each, PLAIN | tuple) for each in value):
-                self.say("set", sorted(map(repr, value)))
-            case np.ndarray() | np.generic() | jax.Array():
-                self._array(value)
-            case types.CodeType():
-                self._code(value)
-            case types.FunctionType():
-                self._function(value)
-            case type():
-                self._class(value)
-            case types.ModuleType():
-                self._module(value.__name__)
-            case _:
-                self._object(value)
-
-    def _give_up(self, value: Any) -> None:
-        name = f"{_module_of(value)}:{getattr(value, '__qualname__', None) or f'a {type(value).__qualname__}'}"
-        self.say("unknown", name)
-        self.unknown.append(name)
-
-    def _array(self, value: Any) -> None:
-        if isinstance(value, np.ma.MaskedArray):
-            self.visit(np.ma.getmaskarray(value))
-        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jax.random.key_data(value)
-        array = value if isinstance(value, np.memmap) else np.asarray(value)
-        self.say("array", str(array.dtype))
-        self.visit(array.tolist() if array.dtype.hasobject else configuration(array))
-
-    def _module(self, name: str) -> None:
-        """The source of a module, and of all modules of the user's own that it imports."""
-        waiting = [name]
-        while waiting:
-            name = waiting.pop()
-            if name in self.modules or name == MAIN:
-                continue
-            self.modules.add(name)
-            self.say("module", name)
-            if _top(name) in LIBRARIES:
-                continue
-            file = _file(name)
-            if file is None or _is_library(name):  # or typed in, or no module, as `name` of `from module import name`
-                self.say(_version(_top(name)))
-                continue
-            try:
-                contents = file.read_bytes()
-            except OSError:
-                self.unknown.append(f"{name}, whose file cannot be read")
-                continue
-            sha256, imports = _normalised(contents, name if file.stem == "__init__" else name.rpartition(".")[0])
-            self.say(sha256)
-            waiting += imports
-
-    def _function(self, function: types.FunctionType) -> None:
-        module = _module_of(function)
-        self.say("function", module, function.__qualname__)
-        self._module(module)
-        if _is_library(module):
-            if function.__module__ != module or not _is_importable(function):
-                self.visit_all(_parts(function))
+        if isinstance(value, PLAIN):
+            text = f"{type(value).__name__} {hex(value) if isinstance(value, int) else repr(value)}"  # repr has a limit
+            self.digest.update(f"{len(text)} {text}".encode())
             return
-        self._code(function.__code__, function.__doc__)
-        self.visit_all((function.__defaults__, function.__kwdefaults__, *_closure(function)))
-        self.visit_all(part for item in sorted(vars(function).items()) for part in item)
-        self._globals(function.__globals__, sorted(_names(function.__code__)))
-
-    def _code(self, code: types.CodeType, doc: str | None = None) -> None:
-        arguments = code.co_argcount + code.co_kwonlyargcount
-        self.say("code", code.co_code, code.co_names, code.co_varnames[:arguments], code.co_flags, code.co_freevars)
-        self.say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_exceptiontable)
-        self.visit_all(None if at == 0 and each == doc else each for at, each in enumerate(code.co_consts))
-
-    def _globals(self, scope: Mapping[str, Any], names: list[str]) -> None:
-        """The global variables that a function names, what it names of its modules, and modules that it imports."""
-        for name in names:
-            if name in scope:
-                value = self._bound(scope, name)
-                if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
-                    self.visit_all(self._bound(vars(value), each) for each in names if hasattr(value, each))
-            elif name in UNSEEN:
-                self.unknown.append(f"{name}()")
-            elif name in sys.modules and not _is_library(name):
-                self._module(name)
-
-    def _bound(self, scope: Mapping[str, Any], name: str) -> Any:
-        value = scope.get(name)
-        self.bindings.append((scope, name, value))
-        self.say(name)
-        self.visit(value)
-        return value
-
-    def _class(self, cls: type) -> None:
-        self.say("class", cls.__module__, cls.__qualname__)
-        self._module(cls.__module__)
-        if _is_library(cls.__module__):
+        # Constants that are equal may or may not be one object, depending on where the code was loaded from.
+        if type(value) not in (tuple, frozenset, types.CodeType) and id(value) in self.seen:
+            self._visit(f"seen {self.seen[id(value)][0]}")
             return
-        self.visit_all((*cls.__bases__, type(cls)))
-        fields = vars(cls).get("__dataclass_fields__", {})
-        for field in fields.values():
-            self.say(field.name)
-            self.visit_all(each for each in (field.default, field.default_factory) if each is not dataclasses.MISSING)
-        for name, value in sorted(vars(cls).items()):
-            slot = inspect.ismemberdescriptor(value) or inspect.isgetsetdescriptor(value)
-            generated = isinstance(value, types.FunctionType) and value.__code__.co_filename == "<string>"
-            noted = name.startswith("__") and not callable(value)  # by Python, dataclasses or pickle
-            if not (slot or noted or generated or name in fields or name == "_abc_impl"):
-                self._bound(vars(cls), name)
+        self.seen.setdefault(id(value), (len(self.seen), value))
+        self.digest.update(b"(")
+        try:
+            for part in self._parts(value):
+                self._visit(part)
+        except Exception:  # whatever an object has in its way, also deep nesting
+            name = getattr(value, "__qualname__", None) or f"a {type(value).__qualname__}"
+            self.unknown.append(f"{_module_of(value)}:{name}")
+        self.digest.update(b")")
 
-    def _object(self, value: Any) -> None:
-        """An object: its class and what it holds, which is what pickle would keep of it."""
-        self.say("object", type(value).__module__, type(value).__qualname__)
-        if _is_importable(value) and _is_library(value.__module__):
-            self.say(value.__module__, value.__qualname__)
-        elif _is_library(type(value).__module__) and any(hasattr(value, name) for name in WRAPPED):
-            self.visit_all(_parts(value))
+    def _parts(self, value: Any) -> Iterator[Any]:
+        """What a value consists of: texts and numbers, and other values."""
+        kind = type(value)
+        yield f"{kind.__module__}.{kind.__qualname__}"
+        if kind in (list, tuple, dict):
+            yield from value.items() if kind is dict else value
+        elif kind in (set, frozenset):
+            if not all(isinstance(each, PLAIN | tuple) for each in value):
+                raise TypeError("the order of other things differs from process to process")
+            yield from sorted(map(repr, value))
+        elif isinstance(value, np.ndarray | np.generic | jax.Array):
+            yield str(value.dtype)
+            yield value.tolist() if value.dtype == object else configuration(value)
+            yield configuration(np.ma.getmaskarray(value)) if isinstance(value, np.ma.MaskedArray) else None
+        elif isinstance(value, types.CodeType):
+            arguments = value.co_varnames[: value.co_argcount + value.co_kwonlyargcount]
+            yield from (value.co_code, value.co_names, arguments, value.co_flags, value.co_freevars, *value.co_consts)
+            yield from (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_exceptiontable)
         else:
-            pickled = copyreg.dispatch_table.get(type(value), methodcaller("__reduce_ex__", 2))
-            reduced = pickled(value)
-            self.visit(type(value))
-            parts = reduced if isinstance(reduced, tuple) else (reduced,)
-            self.visit_all([list(each) if isinstance(each, Iterator) else each for each in parts])
+            yield from self._object(value)
+
+    def _object(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, types.ModuleType):
+            yield value.__name__
+            if not _is_library(value.__name__):
+                self.unknown.append(f"the module {value.__name__}")  # nothing tells which of its functions
+        elif isinstance(value, types.FunctionType | type) and not _is_library(_module_of(value)):
+            yield f"{_module_of(value)}.{value.__qualname__}"
+            yield from self._class(value) if isinstance(value, type) else self._function(value)
+        elif isinstance(value, type) or (_is_importable(value) and _is_library(value.__module__)):
+            yield from (f"{value.__module__}.{value.__qualname__}", _version(value.__module__))
+        elif isinstance(value, types.FunctionType) or _is_wrapper(value):
+            yield from _wrapped(value)
+        else:  # what pickle would keep of it
+            yield type(value)
+            reduced = copyreg.dispatch_table.get(type(value), methodcaller("__reduce_ex__", 2))(value)
+            for part in reduced if isinstance(reduced, tuple) else (reduced,):
+                yield list(part) if isinstance(part, Iterator) else part
+
+    def _function(self, function: types.FunctionType) -> Iterator[Any]:
+        code = function.__code__
+        has_docstring = code.co_consts[:1] == (function.__doc__,)
+        yield code.replace(co_consts=(None, *code.co_consts[1:])) if has_docstring else code
+        yield from (function.__defaults__, function.__kwdefaults__, *_closure(function))
+        yield from sorted(vars(function).items())
+        names = {name for each in _codes(code) for name in each.co_names}
+        self.unknown += [f"{name}()" for name in sorted(names & UNSEEN) if name not in function.__globals__]
+        scopes = [function.__globals__, *map(vars, _imported(function))]
+        for scope in scopes:  # to which modules are added that the function names
+            dynamic = "getattr" in names and scope is not function.__globals__
+            for name in sorted(name for name in scope if name in names or (dynamic and callable(scope[name]))):
+                value = scope[name]
+                yield from self._bound(scope, name, value.__name__ if isinstance(value, types.ModuleType) else value)
+                if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
+                    scopes += [vars(value)] * all(vars(value) is not each for each in scopes)
+
+    def _class(self, cls: type) -> Iterator[Any]:
+        yield from (*cls.__bases__, type(cls))
+        for field in vars(cls).get("__dataclass_fields__", {}).values():
+            yield from (field.name, field.default, field.default_factory)
+        for name, value in sorted(vars(cls).items()):
+            generated = isinstance(value, types.FunctionType) and value.__code__.co_filename == "<string>"
+            noted = name.startswith("__") and (generated or not callable(value))  # by Python, dataclasses or pickle
+            if not noted and name != "_abc_impl":
+                yield from self._bound(vars(cls), name, value)
+
+    def _bound(self, scope: Mapping[str, Any], name: str, part: Any) -> Iterator[Any]:
+        self.bindings.append((scope, name, scope[name]))
+        yield from (name, part)
 
 
-def _parts(wrapper: Any) -> Iterator[Any]:
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of a function and of the functions within it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _codes(each)
+
+
+def _imported(function: types.FunctionType) -> Iterator[types.ModuleType]:
+    """The modules that a function imports when it runs."""
+    for code in _codes(function.__code__):
+        if dis.opmap["IMPORT_NAME"] not in code.co_code[::2]:
+            continue
+        steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+        for level, _, step in zip(steps, steps[1:], steps[2:], strict=False):
+            if step.opname == "IMPORT_NAME":
+                with suppress(ImportError):  # then the function cannot import it either
+                    package = function.__globals__.get("__package__")
+                    yield import_module(resolve_name("." * level.argval + step.argval, package))
+
+
+def _is_wrapper(value: Any) -> bool:
+    return _is_library(type(value).__module__) and any(hasattr(value, name) for name in WRAPPED)
+
+
+def _wrapped(wrapper: Any) -> Iterator[Any]:
     """What a wrapper of a function holds: the function, and numbers, texts and functions beside it. Other things, such
     as caches and generated checks, do not alter what it computes."""
     wrapped = [part for name in WRAPPED if (part := getattr(wrapper, name, None)) is not None]
@@ -397,9 +300,3 @@ def _closure(function: Any) -> Iterator[Any]:
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # not assigned yet
             yield cell.cell_contents
-
-
-def _names(code: types.CodeType) -> set[str]:
-    """The names of globals and attributes in a function and in the functions within it."""
-    within = [_names(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    return reduce(set.union, within, {*code.co_names})
