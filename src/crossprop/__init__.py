@@ -19,6 +19,7 @@ from crossprop.experiments import open_sweep as open_sweep
 from crossprop.experiments import sweep as sweep
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
+from crossprop.learners import Best as Best
 from crossprop.learners import CreditRule as CreditRule
 from crossprop.learners import Crossprop as Crossprop
 from crossprop.learners import CrosspropApprox as CrosspropApprox

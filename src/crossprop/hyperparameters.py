@@ -81,7 +81,7 @@ def hyperparameter(*, default: Any = MISSING, kw_only: bool = False, **known: An
     facts = Facts(default, **known)
     options = {"default": default} if default is not MISSING else {}
     return eqx.field(
-        converter=check.plain if facts.is_static else _as_numbers,
+        converter=check.plain if facts.is_static else as_numbers,
         static=facts.is_static,
         kw_only=kw_only,
         metadata={"facts": facts},
@@ -107,9 +107,9 @@ class Checked(eqx.Module):
             facts.check(name, getattr(self, name))
 
 
-def _as_numbers(value: Any) -> Any:
+def as_numbers(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return tuple(map(_as_numbers, value))
+        return tuple(map(as_numbers, value))
     number = value if isinstance(value, jax.Array) else check.plain(value)
     return float(number) if type(number) is int and abs(number) < 2**1023 else number
 

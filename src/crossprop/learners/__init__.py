@@ -10,6 +10,7 @@ from crossprop.learners.base import Outcome as Outcome
 from crossprop.learners.base import Shapes as Shapes
 from crossprop.learners.base import State as State
 from crossprop.learners.base import Units as Units
+from crossprop.learners.best import Best as Best
 from crossprop.learners.calling import compiled_method as compiled_method
 from crossprop.learners.crossprop import Crossprop as Crossprop
 from crossprop.learners.crossprop_approx import CrosspropApprox as CrosspropApprox
@@ -45,5 +46,5 @@ LEARNERS: Registry[Learner] = Registry(
 and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyRule`, or in a package by an entry point
 of the group `crossprop.learners`."""
 
-WRAPPERS: dict[str, type[Learner]] = {"normalize": Normalize}
+WRAPPERS: dict[str, type[Learner]] = {"best": Best, "normalize": Normalize}
 """Learners around a learner, by name."""
