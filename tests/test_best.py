@@ -61,6 +61,18 @@ def test_it_keeps_the_contract(name):
     check_learner(LEARNERS[name], learns=True)
 
 
+def test_sweeps_reach_the_learner_inside_but_for_its_step_size():
+    x, y = reference.examples(CLASSES, 40)
+    stream = cp.Arrays(x, y.argmax(axis=1), classes=3)
+    learners = {"plain": cp.Foresight(CLASSES, 0.01), "best": LEARNERS["foresight"]}
+    axes = {"step_size": [0.1, 0.01], "ahead": [0.5, 2.0], "best": {"horizon": [10.0, 100.0]}}
+    found = cp.sweep(learners, stream, axes, 2, 20, progress=False)["best"]
+    assert found.loss.dims == ("ahead", "horizon", "seed", "step")
+    alone = cp.Best(cp.Foresight(CLASSES, 0.01, ahead=2.0), STEP_SIZES, horizon=10.0)
+    records = cp.run(alone, stream, 2, 20, progress=False)
+    np.testing.assert_array_equal(found.loss.sel(ahead=2.0, horizon=10.0), records.loss[0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -185,7 +185,7 @@ def _axes(learner: Learner, stream: Any) -> list[str]:
     inner = getattr(learner, "learner", None)
     if isinstance(inner, Learner):
         mine = [field.name for field in fields(learner) if field.name != "learner"]
-        return [*dict.fromkeys([*mine, *_axes(inner, stream)])]
+        return [*dict.fromkeys([*mine, *(axis for axis in _axes(inner, stream) if axis not in learner.replaces)])]
     own = [field.name for field in fields(learner) if field.name not in {"network", *TAKEN.difference(LABELS)}]
     for name in [*own]:
         part = given_for(getattr(learner, name))

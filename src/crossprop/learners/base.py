@@ -6,7 +6,7 @@ outgoing weights and the error, never the input. How big the step is, is the opt
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -50,6 +50,9 @@ class Learner(Checked):
     """
 
     network: eqx.AbstractVar[Any]
+
+    replaces: ClassVar[tuple[str, ...]] = ()
+    """Fields of the learner that this one is around which it replaces: a sweep does not vary them."""
 
     @abstractmethod
     def init(self, key: Key[Array, ""]) -> Any:

@@ -1,7 +1,7 @@
 """Several step sizes side by side, of which the one that has lately been best answers."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,6 +67,8 @@ class Best(Learner):
     learner = Best(Foresight(Network(inputs=20, hidden=50), step_size=0.01), step_sizes=(0.001, 0.01, 0.1))
     ```
     """
+
+    replaces: ClassVar[tuple[str, ...]] = ("step_size",)
 
     learner: Any
     step_sizes: tuple[Hyperparameter, ...] = eqx.field(default=STEP_SIZES, converter=as_numbers)
