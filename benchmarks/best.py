@@ -1,9 +1,10 @@
 """Errors with a usual step size, with the best of a grid, and with `cp.Best`: `python benchmarks/best.py`.
 
-The usual step size is 0.01, for numbers 0.003. Foresight with 64 hidden units and normalised inputs and targets, on the first 20,000 examples of data sets and
-generators of River and of Elec2 (`crossprop data fetch elec2`). Every example is predicted before it is learned from.
-The share misclassified, or the mean squared error as a share of the targets' variance, over all examples and three
-seeds; then microseconds per example of a run. `python benchmarks/best.py Elec2` runs that stream alone.
+Foresight with 64 hidden units and normalised inputs and targets, on the first 20,000 examples of data sets and
+generators of River and of Elec2 (`crossprop data fetch elec2`). The usual step size is 0.01, for numbers 0.003. Every
+example is predicted before it is learned from. The share misclassified, or the mean squared error as a share of the
+targets' variance, over all examples and three seeds; then microseconds per example of a run.
+`python benchmarks/best.py Elec2` runs that stream alone.
 """
 
 import sys
@@ -62,9 +63,7 @@ def seconds(learner, source):
 
 def main():
     quick = "--quick" in sys.argv
-    print(
-        "| stream | usual step size | best of the grid | cp.Best | us: one step size | us: cp.Best |\n|---|---|---|---|---|---|"
-    )
+    print("| stream | usual step size | best of seven | cp.Best | us, one | us, cp.Best |\n|---|---|---|---|---|---|")
     for name in ["Elec2", *CLASSES, *NUMBERS]:
         if any(each in sys.argv for each in ("Elec2", *CLASSES, *NUMBERS)) and name not in sys.argv:
             continue
