@@ -12,10 +12,9 @@ import numpy as np
 import xarray
 
 import crossprop as cp
+from crossprop.experiments.papers import Plan, Version
 from crossprop.experiments.questions import answers_on
 from crossprop.learners import Learner
-from crossprop.library.paper import Version
-from crossprop.library.plans import Plan
 from crossprop.library.veeriah2017 import PAPER
 from crossprop.library.veeriah2017.plans import geoff_plan
 

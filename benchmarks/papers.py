@@ -15,12 +15,11 @@ from pathlib import Path
 import jax
 import tyro
 
+from crossprop.experiments.papers import Plan, Version
 from crossprop.experiments.questions import answers_on
-from crossprop.library.paper import Version
-from crossprop.library.plans import Plan
+from crossprop.experiments.rerun import mnist_for
+from crossprop.library import PAPERS
 from crossprop.record_files import write_records
-from crossprop.reproduce import PAPERS
-from crossprop.reproduce.runner import mnist_for
 from crossprop.running import run
 
 
@@ -42,14 +41,15 @@ def main(
         if examples is not None:
             cost(plan, examples)
             continue
-        steps = (plan.steps or plan.stream.steps or 0) * plan.seeds * len(plan.learners)
         began = time.perf_counter()
         records = plan.run()
         seconds = time.perf_counter() - began
         found[name] = records.assign_attrs(seconds=round(seconds, 1))
         if out is not None:
             write_records(out / f"{name}.nc", found[name])
-        runs = f"{len(plan.learners)} settings x {plan.seeds} seeds"
+        settings = found[name].sizes["learner"]
+        steps = (plan.steps or plan.stream.steps or 0) * plan.seeds * settings
+        runs = f"{settings} settings x {plan.seeds} seeds"
         say(f"{name}: {runs} in {seconds:.1f} s, compilation included, {steps / seconds / 1e6:.1f} million run-steps/s")
         say(f"  {jax.devices()[0].device_kind}, jax {jax.__version__}, engine {records.attrs['engine']}")
     for verdict in answers_on(PAPERS[paper].claims, found):

@@ -30,7 +30,7 @@ UNCHECKED = (
     "crossprop.river.",
     "crossprop.jax.",
     "crossprop.torch.hooks.foresight",
-    "crossprop.reproduce.",
+    "crossprop.cli.reproduce.",
     "crossprop.bench.Benchmark",
 )
 

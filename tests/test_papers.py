@@ -11,10 +11,9 @@ import xarray
 from browser import Opened
 from crossprop import Backprop, Network, datasets, optimizers
 from crossprop.cli import main
+from crossprop.experiments.papers import Version, points_of
 from crossprop.experiments.questions import answers_on
-from crossprop.library import dohare2024, elsayed2024, sutton1992
-from crossprop.library.paper import Version
-from crossprop.reproduce import PAPERS, Rerun
+from crossprop.library import PAPERS, dohare2024, elsayed2024, sutton1992
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"
@@ -51,7 +50,7 @@ CHEAP = {"sutton1992": "fixed", "dohare2024": "continual", "elsayed2024": "mnist
         *CHEAP.items(),
         *(
             pytest.param((name, part), marks=pytest.mark.long)
-            for name in PAPERS
+            for name in CHEAP
             for part in PAPERS[name].plans
             if part != CHEAP[name]
         ),
@@ -83,8 +82,8 @@ def test_what_is_done_is_not_run_again_and_other_settings_are_refused(quick, tmp
     name, part, folder = quick
     out = tmp_path / name
     shutil.copytree(folder, out)
-    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
-    monkeypatch.setattr("crossprop.library.plans.Plan.save", lambda *args: None)
+    monkeypatch.setattr("crossprop.experiments.papers.Plan.run", pytest.fail)
+    monkeypatch.setattr("crossprop.experiments.figures.save", lambda *args: None)
     main(["reproduce", name, part, "--quick", "--out", str(out)])
     assert "done before" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:
@@ -94,12 +93,12 @@ def test_what_is_done_is_not_run_again_and_other_settings_are_refused(quick, tmp
 
 def test_browser_shows_the_quick_page(quick, chromium):
     name, part, folder = quick
-    charts = PAPERS[name].plans[part](Version("quick", datasets.mnist5k)).charts
+    drawings = PAPERS[name].plans[part](Version("quick", datasets.mnist5k)).drawings
     for width in (1280, 390) if name == "sutton1992" else (1280,):
         with Opened(chromium, folder / "report.html", width=width, touch=width < 500) as opened:
             assert opened.wrong == []
             drawn = opened.page.locator("section .chart .main-svg:first-child").count()
-            assert drawn >= len(charts) and opened.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert drawn >= len(drawings) and opened.page.evaluate("document.documentElement.scrollWidth") <= width
             assert opened.page.locator("table.claims tbody tr").count() == sum(
                 claim.of == part for claim in PAPERS[name].claims
             )
@@ -108,35 +107,28 @@ def test_browser_shows_the_quick_page(quick, chromium):
 def test_only_full_runs_are_saved_from_time_to_time(tmp_path, monkeypatch):
     asked = []
 
-    def stop(*args, **further):
-        asked.append(further.get("checkpoint"))
+    def stop(plan, engine, checkpoint):
+        asked.append(checkpoint)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crossprop.library.plans.run", stop)
+    monkeypatch.setattr("crossprop.experiments.papers.Plan.run", stop)
     for words in (["--quick"], ["--full"]):
         with pytest.raises(SystemExit):
             main(["reproduce", "sutton1992", "fixed", *words, "--out", str(tmp_path)])
     assert asked == [None, tmp_path / "fixed.checkpoint"]
 
 
-def test_help_of_a_paper_names_it_and_its_experiments(capsys):
-    with pytest.raises(SystemExit):
-        main(["reproduce", "dohare2024", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "usage: crossprop reproduce dohare2024" in said and "Experiments: regression, continual, mnist." in said
-
-
-def test_list_names_every_paper(capsys):
+def test_list_names_every_paper_and_its_experiments(capsys):
     main(["reproduce", "--list"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert all(f"crossprop reproduce {name} {paper.source}" in said for name, paper in PAPERS.items())
-    assert "Veeriah, Zhang and Sutton (2017)" in said
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert all([part for line in said for part in line if part.strip(",") in paper.plans] for paper in PAPERS.values())
+    assert all(any(name in line for line in said) for name in CHEAP)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["sutton1992", "music"], "parts must be one of"),
+        (["sutton1992", "music"], "experiments must be one of"),
         (["sutton1992", "--full", "--quick"], "full and quick must not both be given"),
         (["sutton1992", "--seeds", "0"], "seeds must be"),
         (["sutton1992", "--tasks", "3"], "tasks must not be given for sutton1992"),
@@ -145,7 +137,7 @@ def test_list_names_every_paper(capsys):
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )
 def test_bad_input_ends_with_2_before_any_work(words, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.experiments.papers.Plan.run", pytest.fail)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *words, "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2 and said in capsys.readouterr().err
@@ -159,11 +151,7 @@ def test_every_claim_has_a_rule_that_names_its_statistics(name):
         assert claim.of in PAPERS[name].plans
     assert {*PAPERS[name].leads} <= {claim.id for claim in PAPERS[name].claims}
     for lead in PAPERS[name].leads.values():
-        assert "in part" not in lead.get(NOT_SHOWN, lead[None])
-
-
-def test_the_folder_is_the_name_of_the_paper_unless_given():
-    assert str(Rerun("sutton1992").folder) == "sutton1992"
+        assert "in part" not in lead.get(NOT_SHOWN, lead["otherwise"])
 
 
 # Sutton (1992).
@@ -172,13 +160,10 @@ def test_the_folder_is_the_name_of_the_paper_unless_given():
 def errors(lms=3.5, idbd=1.5, best=None, **options):
     """Records in which both lines have their lowest error in the middle of their grids, or at the place `best`."""
     values = {}
-    for line, grid, lowest in (("LMS", sutton1992.LMS_STEP_SIZES, lms), ("IDBD", sutton1992.META_STEP_SIZES, idbd)):
+    for grid, lowest in zip(points_of(sutton1992.ERRORS).values(), (lms, idbd), strict=True):
         for at, setting in enumerate(grid):
-            values[f"{line} {setting:g}"] = [
-                9.0,
-                9.0,
-                lowest + 0.3 * abs(at - (len(grid) // 2 if best is None else best)),
-            ]
+            off = abs(at - (len(grid) // 2 if best is None else best))
+            values[setting] = [9.0, 9.0, lowest + 0.3 * off]
     return made_records(values, [10_000, 20_000, 30_000], **options)
 
 
@@ -194,7 +179,8 @@ def step_sizes(relevant=0.13, irrelevant=0.005, steps=(100_000, 250_000, 300_000
 
 
 def fixed(best=0.13, **options):
-    values = {f"LMS, relevant inputs alone {each:g}": 1.4 + abs(each - best) for each in sutton1992.RELEVANT_STEP_SIZES}
+    (grid,) = points_of(sutton1992.FIXED).values()
+    values = {name: 1.4 + abs(each - best) for name, each in grid.items()}
     return made_records(values, [10_000, 20_000, 30_000], **options)
 
 

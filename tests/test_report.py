@@ -18,11 +18,11 @@ from crossprop.experiments.facts import engine_words
 from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS
+from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
 from crossprop.experiments.questions import Answer, Headline
-from crossprop.library.paper import Version
-from crossprop.library.plans import Drawn, Plan, Setting
+from crossprop.experiments.report import PILLS, write_report
+from crossprop.library.veeriah2017.features import _table as features_table
 from crossprop.library.veeriah2017.plans import geoff_plan
-from crossprop.reproduce.page import PILLS, Story, write_report
 from crossprop.streams import Geoff
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -101,15 +101,16 @@ def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "
     return Plan(name, title, {}, Geoff(), 5, 50, settings, about)
 
 
-def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, list[Drawn]]:
+def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, list[Any]]:
     """An experiment, as `write_report` takes it."""
     return plan, records, plan.drawn(records)
 
 
-def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Drawn]]:
+def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Any]]:
     features = features_of(examples)
     maps = {chart.title.partition(":")[0]: chart for chart in charts.clouds(features)}
-    return planned("features", "Features", ()), features, [Drawn("figure-4", "", maps)]
+    plan = Plan("features", "Features", {}, Geoff(), 1, 50, table=features_table)
+    return plan, features, [(Drawing(), maps)]
 
 
 def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examples: int = 500) -> dict[str, Any]:
@@ -125,20 +126,17 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
     ids = [*(f"G{at}" for at in range(1, 7)), "R1", *(f"M{at}" for at in range(1, 5)), "T1"]
     experiments = {"G": "geoff", "R": "geoff", "M": "mnist", "T": "features"}
     notes = {first: "12% above backprop", "backprop": "gradient descent", "frozen": "never moves U"}
-    story = Story(
-        "A paper, reproduced",
-        "What the paper says, in a sentence.",
-        ["Of 12 claims, 3 hold.", "crossprop's error is 27% above backprop's [25, 29], in 30 of 30 seeds."],
-        Headline("geoff", "loss", "Three learners", notes),
-        {"seed": "one run"},
-    )
+    headline = Headline("geoff", "loss", "Three learners", notes)
+    about = ("Somebody (2017)", "A paper, reproduced", "What the paper says, in a sentence.")
+    concluded = ["Of 12 claims, 3 hold.", "crossprop's error is 27% above backprop's [25, 29], in 30 of 30 seeds."]
     return {
-        "story": story,
+        "paper": Paper(*about, {"seed": "one run"}, (), {}, lambda answers: headline),
+        "concluded": concluded,
         "experiments": [
             shown(planned("geoff", "GEOFF: a stream of changing targets", settings, "A target that changes."), geoff),
             shown(planned("mnist", "MNIST with shifting labels", settings), mnist),
+            features_shown(examples),
         ],
-        "features": features_shown(examples),
         "answers": [answer_on(id, experiments[id[0]], at) for at, id in enumerate(ids)],
         "command": "crossprop reproduce --quick --out 'results & more' --preset paper --seeds 5 --engine scan --force",
         "quick": quick,
@@ -204,7 +202,7 @@ def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
     unknown = float("nan")
     findings = tuple(Finding(f"number {at}", "", "", at + 0.5, unknown, unknown, 1) for at in range(9))
     answers = [Answer("G1", "claim", "holds", "why", rule=rule, findings=findings)]
-    text = own(written(tmp_path, experiments=[], features=None, answers=answers))
+    text = own(written(tmp_path, experiments=[], answers=answers))
     folded = text[text.index("<details><summary>rule and numbers") :]
     folded = folded[: folded.index("</details>")]
     assert rule.replace("&", "&amp;") in folded and all(f"number {at}: " in folded for at in range(9))
@@ -225,7 +223,7 @@ def test_configuration_is_escaped(tmp_path: Path) -> None:
 
 
 def test_the_policy_allows_exactly_the_scripts_of_the_page(tmp_path: Path) -> None:
-    page = written(tmp_path, experiments=[], features=None)
+    page = written(tmp_path, experiments=[])
     policy = re.search(r"script-src 'unsafe-eval' ([^;]*);", page)
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
@@ -278,13 +276,13 @@ def test_a_diverged_run_leaves_a_gap_and_a_note(tmp_path: Path) -> None:
 
 
 def test_a_report_of_nothing_but_a_claim_is_written(tmp_path: Path) -> None:
-    nothing = {"story": Story("Title", ""), "experiments": [], "features": None, "facts": {}}
+    nothing = {"paper": Paper("", "Title", "", {}, (), {}, lambda answers: None), "experiments": [], "facts": {}}
     text = own(written(tmp_path, **nothing, answers=[answer_on("T1", "mnist", 3)]))
     assert text.count("<tr id=") == 1
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = written(tmp_path, experiments=[], features=None)
+    before = written(tmp_path, experiments=[])
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk full")

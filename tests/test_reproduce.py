@@ -14,10 +14,10 @@ from browser import LINES, Opened
 from crossprop.cli import main
 from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
-from crossprop.library.paper import Version
+from crossprop.experiments.papers import Version
+from crossprop.experiments.rerun import mnist_for
 from crossprop.library.veeriah2017 import PAPER, features
 from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
-from crossprop.reproduce.runner import mnist_for
 from crossprop.running import States
 from same import files_in
 
@@ -46,9 +46,9 @@ def copied(quick, tmp_path):
 @pytest.fixture
 def records_alone(monkeypatch):
     """No figures, verdicts or page are made of the records."""
-    monkeypatch.setattr("crossprop.library.plans.Plan.drawn", lambda *_: [])
-    monkeypatch.setattr("crossprop.reproduce.runner.answers_on", lambda *_: [])
-    monkeypatch.setattr("crossprop.reproduce.runner.write_report", lambda *_, **__: None)
+    monkeypatch.setattr("crossprop.experiments.papers.Plan.drawn", lambda *_: [])
+    monkeypatch.setattr("crossprop.experiments.rerun.answers_on", lambda *_: [])
+    monkeypatch.setattr("crossprop.experiments.rerun.write_report", lambda *_, **__: None)
 
 
 def test_quick_reproduction_writes_everything(quick):
@@ -101,8 +101,8 @@ def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_pa
             raise KeyboardInterrupt
         return xr.Dataset()
 
-    monkeypatch.setattr("crossprop.library.plans.run", stop_after_two)
-    monkeypatch.setattr("crossprop.reproduce.commands.mnist_for", lambda *_: cp.datasets.mnist5k)
+    monkeypatch.setattr("crossprop.experiments.papers.run", stop_after_two)
+    monkeypatch.setattr("crossprop.cli.reproduce.mnist_for", lambda *_: cp.datasets.mnist5k)
     with pytest.raises(SystemExit):
         main(["reproduce", *words, "--out", str(tmp_path)])
     assert lived == seeds
@@ -139,7 +139,7 @@ def test_maps_do_not_depend_on_the_threads_of_blas(monkeypatch):
 
 def test_what_is_done_is_not_run_again(copied, capsys, monkeypatch, records_alone):
     out, command = copied
-    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.experiments.papers.run", pytest.fail)
     stores = {name: content for name, content in files_in(out).items() if name.endswith(".nc")}
     main(command)
     assert capsys.readouterr().out.count("done before") == 3
@@ -162,13 +162,13 @@ def test_an_interrupted_reproduction_goes_on_where_it_was(copied, monkeypatch, r
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("crossprop.library.plans.run", interrupted)
+        patch.setattr("crossprop.experiments.papers.run", interrupted)
         with pytest.raises(SystemExit) as stopped:
             main(command)
         assert stopped.value.code == 130
     assert not (out / "mnist.nc").exists() and not list(out.glob(".*"))
     made = []
-    monkeypatch.setattr("crossprop.library.plans.run", lambda *args, **_: made.append(args) or stand_in)
+    monkeypatch.setattr("crossprop.experiments.papers.run", lambda *args, **_: made.append(args) or stand_in)
     stand_in = xr.load_dataset(out / "geoff.nc")
     main(command)
     assert len(made) == 1 and (out / "mnist.nc").exists()
@@ -198,7 +198,7 @@ def test_half_a_file_of_records_is_named_and_kept(tmp_path, capsys):
     "arguments", [["--preset", "poster"], ["--seeds", "0"], ["--mnist-seeds", "-1"], ["music"]], ids=lambda a: a[-1]
 )
 def test_bad_input_ends_with_2_before_any_work(arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr("crossprop.library.plans.run", pytest.fail)
+    monkeypatch.setattr("crossprop.experiments.papers.run", pytest.fail)
     with pytest.raises(SystemExit) as stopped:
         main(["reproduce", *arguments, "--quick", "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2

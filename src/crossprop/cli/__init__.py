@@ -19,18 +19,17 @@ from tyro.conf import (
     subcommand,
 )
 
-from crossprop._support import checks as check
 from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.arena import Arena
 from crossprop.bench import Benchmark
 from crossprop.cli.data import Data, manage_data
 from crossprop.cli.lab import Lab, open_lab
+from crossprop.cli.reproduce import Reproduce, reproduce
 from crossprop.cli.run import Run, run_experiment
-from crossprop.cli.studies import list_papers, run_arena, run_benchmark, run_reproduction, run_study
+from crossprop.cli.studies import run_arena, run_benchmark, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
 from crossprop.execution import use_compilation_cache
-from crossprop.reproduce import PAPERS, PARTS, Reproduction, Rerun
 from crossprop.study import Study
 
 
@@ -52,13 +51,11 @@ COMMANDS = {
     "plot": Command(Plot, draw_plots, compiles=False),
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),
-    "reproduce": Command(Reproduction, run_reproduction),
+    "reproduce": Command(Reproduce, reproduce),
     "bench": Command(Benchmark, run_benchmark, (FlagCreatePairsOff,)),
     "lab": Command(Lab, open_lab),
     "data": Command(Data, manage_data, compiles=False),
 }
-RERUN = Command(Rerun, run_reproduction)
-"""`crossprop reproduce` with the name of a paper other than the crossprop paper."""
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)
 DESCRIPTION = (
     "Learn features online. Begin with crossprop run geoff, or with crossprop lab in the browser; crossprop COMMAND "
@@ -94,22 +91,14 @@ def _message(problem: Exception) -> str:
 def _act(words: list[str]) -> None:
     if words == ["--version"]:
         sys.stdout.write(f"crossprop {__version__}\n")
-    elif words == ["reproduce", "--list"]:
-        list_papers()
     elif words and words[0] in COMMANDS:
-        if words[0] == "reproduce" and words[1:] and not words[1].startswith("-"):
-            check.choice("what to reproduce", words[1], [*PAPERS, *PARTS])
-        paper = [word for word in words[1:2] if words[0] == "reproduce" and word in PAPERS]
-        command = RERUN if paper else COMMANDS[words[0]]
-        about = [f"{PAPERS[name].source}. Experiments: {', '.join(PAPERS[name].plans)}." for name in paper]
-        examples = [f"Example: crossprop reproduce {name} --out {name}" for name in paper]
+        command = COMMANDS[words[0]]
         # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
-        build = partial(command.flags, *paper)
         flags = tyro.cli(
-            build,
-            prog=" ".join(["crossprop", words[0], *paper]),
-            description=_wrapped("\n\n".join([*about, inspect.getdoc(command.flags) or "", *examples])),
-            args=words[1 + len(paper) :],
+            partial(command.flags),
+            prog=f"crossprop {words[0]}",
+            description=_wrapped(inspect.getdoc(command.flags) or ""),
+            args=words[1:],
             config=CONFIG + command.markers,
         )
         with interruptible():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
-from crossprop._support.formats import plural
+from crossprop._support.formats import plural, upper_first
 from crossprop.experiments.looks import LABELS, Look, look, looks
 from crossprop.records import Mark, switches
 from crossprop.statistics import Estimate, mean_interval
@@ -248,29 +248,23 @@ def headline(chart: Chart, notes: Mapping[str, str]) -> Chart:
 # Lines along a setting.
 
 
-@dataclass(frozen=True)
-class Along:
-    """A chart of the loss in the last window along a setting: for each line, its learners' values of the setting."""
-
-    title: str
-    axis: str
-    lines: Mapping[str, Mapping[str, float]]
-
-
-def along(records: "xarray.Dataset", wanted: Along, published: Published) -> Chart:
-    """A chart along a setting of learners, on a logarithmic axis."""
+def along(
+    records: "xarray.Dataset", lines: Mapping[str, Mapping[str, float]], axis: str, published: Published
+) -> dict[str, Chart]:
+    """A chart of the loss in the last window along a setting of learners, on a logarithmic axis: for each line, its
+    learners' values of the setting."""
     infos = schema.learner_infos(records)
-    look_of = looks({name: infos[next(iter(learners))] for name, learners in wanted.lines.items()})
-    lines = []
-    for name, learners in wanted.lines.items():
+    look_of = looks({name: infos[next(iter(learners))] for name, learners in lines.items()})
+    made = []
+    for name, learners in lines.items():
         last = records["loss"].isel(step=-1).sel(learner=[*learners]).transpose("seed", "learner").values
         mean, low, high = band(last)
         gone = tuple(np.flatnonzero(~np.isfinite(mean)).tolist())
-        lines.append(Line(name, look_of[name], np.array([*learners.values()]), mean, low, high, gone))
-    x = Axis(wanted.axis, log=True)
-    y = Axis(schema.describe(records, "loss").title, limits=score_limits(lines))
-    seeds = int(records.sizes["seed"])
-    return Chart("along", wanted.title, x, y, tuple(lines), _rings(lines, published), seeds=seeds)
+        made.append(Line(name, look_of[name], np.array([*learners.values()]), mean, low, high, gone))
+    title, seeds = schema.describe(records, "loss").title, int(records.sizes["seed"])
+    x, y = Axis(axis, log=True), Axis(title, limits=score_limits(made))
+    rings = _rings(made, published)
+    return {"loss": Chart("along", f"{upper_first(title)} at the end", x, y, tuple(made), rings, seeds=seeds)}
 
 
 def score_limits(lines: Iterable[Line]) -> tuple[float, float] | None:

@@ -97,7 +97,7 @@ class Runs:
     def need(self, variables: Sequence[str], learners: Sequence[str]) -> None:
         """Raises `CannotDecide` if a variable or a learner is missing, or if a learner diverged."""
         lacking = [name for name in learners if name not in self.learners]
-        lacking += [name for name in variables if name not in self.curves]
+        lacking += [name for name in variables if name not in self.records]
         if lacking:
             raise CannotDecide(f"the records hold no {', '.join(lacking)}")
         diverged = [f"{name} diverged in {n} of {self.seeds} runs" for name in learners if (n := self._diverged(name))]
@@ -123,7 +123,8 @@ class Runs:
     # Samples.
 
     def curve(self, variable: str, learner: str) -> np.ndarray:
-        """The values of a variable, `(seed, step)`."""
+        """The values of a variable, `(seed, step)`. Raises `CannotDecide` if they are missing or diverged."""
+        self.need([variable], [learner])
         return self.curves[variable][self.learners.index(learner)]
 
     def sample(self, curve: np.ndarray, phase: Phase) -> np.ndarray:

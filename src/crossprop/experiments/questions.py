@@ -41,8 +41,9 @@ INTERVALS = (
 STRICT = f"{INTERVALS} An interval that excludes every difference of {EQUAL:.0%} or more shows that there is none."
 """The end of a rule that compares with "more" or "less"."""
 
-Leads = Mapping[str, Mapping[str | None, str]]
-"""For each claim that a conclusion quotes, the sentence around the quote by verdict; None is for all other verdicts."""
+Leads = Mapping[str, Mapping[str, str]]
+"""For each claim that a conclusion quotes, the sentence around the quote by verdict, or `otherwise`."""
+Find = Callable[[Runs], Sequence[Finding]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Question:
     of: str
     asks: str
     rule: str
-    find: Callable[[Runs], Sequence[Finding]]
+    find: Find
     all_together: bool = False
     """Whether intervals hold jointly with those that are only shown."""
 
@@ -208,7 +209,9 @@ def conclusions(answers: Sequence[Answer], what: str, leads: Leads, own: Sequenc
     first = [f"Of {plural(len(paper), 'claim')} of the paper, {listed(said)} in {what}."] if said else []
     quoted = {each.id: each for each in answers if each.verdict != CANNOT}
     return first + [
-        lead.get(quoted[id].verdict, lead[None]).format(quoted[id].quote) for id, lead in leads.items() if id in quoted
+        lead.get(quoted[id].verdict, lead["otherwise"]).format(quoted[id].quote)
+        for id, lead in leads.items()
+        if id in quoted
     ]
 
 

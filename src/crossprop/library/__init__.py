@@ -1,1 +1,11 @@
-"""Papers that are rerun: the experiments and the claims of each, in a module of its own."""
+"""What the experiments ask, and their words: papers, each with its claims, studies and the arena."""
+
+from crossprop.library import dohare2024, elsayed2024, sutton1992, veeriah2017
+
+PAPERS = {
+    "veeriah2017": veeriah2017.PAPER,
+    "sutton1992": sutton1992.PAPER,
+    "dohare2024": dohare2024.PAPER,
+    "elsayed2024": elsayed2024.PAPER,
+}
+"""The papers that can be rerun, by name; the first one is the crossprop paper."""

@@ -6,12 +6,11 @@ from functools import cache
 from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Runs
-from crossprop.experiments.questions import DOES_NOT, HOLDS, INTERVALS, Answer, Headline, Leads, Question
+from crossprop.experiments.papers import Plan, Setting, Version, read_paper
+from crossprop.experiments.questions import Answer, Headline
 from crossprop.learners import Backprop
 from crossprop.library import permuted
-from crossprop.library.paper import Paper, Version
-from crossprop.library.permuted import TASK_ERRORS, smaller
-from crossprop.library.plans import Plan, Setting
+from crossprop.library.permuted import smaller
 from crossprop.network import Network
 from crossprop.optimizers import clip_weights
 from crossprop.streams import PermutedInputs
@@ -61,12 +60,10 @@ def mnist_plan(version: Version) -> Plan:
 
 
 def _adam_falls(runs: Runs) -> list[Finding]:
-    runs.need(["error"], LEARNERS)
     return [permuted.loses(runs, ADAM, HIGHER, "Adam misclassifies more at the end")]
 
 
 def _clipping_keeps(runs: Runs) -> list[Finding]:
-    runs.need(["error"], LEARNERS)
     return [
         permuted.loses(runs, CLIPPED, Bounds(high=KEPT), f"with clipping it loses less than {KEPT:g} point"),
         permuted.worse(runs, ADAM, CLIPPED, "without clipping it is worse at the end"),
@@ -74,14 +71,12 @@ def _clipping_keeps(runs: Runs) -> list[Finding]:
 
 
 def _clipping_is_better(runs: Runs) -> list[Finding]:
-    runs.need(["error"], LEARNERS)
     return [permuted.worse(runs, ADAM, CLIPPED, "without clipping it misclassifies more", permuted.OVER_ALL)]
 
 
 def _as_published(runs: Runs) -> list[Finding]:
     if len(runs.visits) < TASKS or runs.steps[-1] < TASKS * TASK:
         raise CannotDecide(f"it takes the paper's {TASKS} tasks and its network, which --full has")
-    runs.need(["error"], LEARNERS)
     found = []
     for name in LEARNERS:
         accuracy = 100 * (1 - runs.curve("error", name))
@@ -94,60 +89,6 @@ def _as_published(runs: Runs) -> list[Finding]:
     return found
 
 
-CLAIMS = (
-    Question(
-        "E1",
-        "mnist",
-        "On input-permuted MNIST, Adam loses accuracy over the tasks.",
-        f"{TASK_ERRORS}What Adam loses is above 0.{INTERVALS}",
-        _adam_falls,
-    ),
-    Question(
-        "E2",
-        "mnist",
-        "With weight clipping, Adam does not lose accuracy.",
-        f"{TASK_ERRORS}Two parts: Adam with weight clipping loses less than {KEPT:g} point, and Adam without it"
-        f" misclassifies more at the end (difference above 0).{INTERVALS}",
-        _clipping_keeps,
-    ),
-    Question(
-        "E3",
-        "mnist",
-        "Over all tasks, Adam with weight clipping is more accurate than Adam.",
-        f"{TASK_ERRORS}Over all tasks, Adam misclassifies more than Adam with weight clipping (difference above 0)."
-        f"{INTERVALS}",
-        _clipping_is_better,
-    ),
-    Question(
-        "E4",
-        "mnist",
-        "The accuracies are those of the authors' logs.",
-        f"With {TASKS} tasks of {TASK:,} examples, the accuracies lie within {POINTS:g} point of those in the logs that"
-        f" the authors published, four parts: over the last ten tasks {PUBLISHED_END[ADAM]:g}% for Adam and"
-        f" {PUBLISHED_END[CLIPPED]:g}% with clipping, over all tasks {PUBLISHED_MEAN[ADAM]:g}% and"
-        f" {PUBLISHED_MEAN[CLIPPED]:g}%.{INTERVALS}",
-        _as_published,
-    ),
-)
-LEADS: Leads = {
-    "E1": {
-        HOLDS: "Adam loses plasticity: {}",
-        DOES_NOT: "Adam does not lose plasticity here: {}",
-        None: "Whether Adam loses plasticity is not settled: {}",
-    },
-    "E2": {
-        HOLDS: "With weight clipping it does not: {}",
-        DOES_NOT: "With weight clipping it does as well: {}",
-        None: "With weight clipping: {}",
-    },
-    "E3": {
-        HOLDS: "Clipping pays: {}",
-        DOES_NOT: "Clipping does not pay: {}",
-        None: "Whether clipping pays is not settled: {}",
-    },
-}
-
-
 def _headline(answers: Sequence[Answer]) -> Headline:
     findings = [each for answer in answers for each in answer.findings]
     lost = {each.learner: each.mean for each in findings if each.quantity == permuted.LOST.name}
@@ -157,29 +98,11 @@ def _headline(answers: Sequence[Answer]) -> Headline:
     return Headline("mnist", "error", "Adam with weight clipping and without", notes)
 
 
-PAPER = Paper(
-    source='Elsayed et al. (2024), "Weight clipping for deep continual and reinforcement learning"',
-    title="Weight clipping, reproduced",
-    intro=(
-        "Networks that learn online for long often end up with large weights, and learn worse than at first. Elsayed "
-        "et al. (2024) keep every weight within bounds that depend on its fan-in, and claim that this is enough to go "
-        "on learning. This page reruns their experiment on input-permuted MNIST, with Adam."
-    ),
-    small=(
-        "Version for two cores: 5,000 images of 14x14 pixels, 100 tasks of 5,000 examples and a network of 60 and 30 "
-        "units, where the paper has 60,000 images, 300 tasks of 50,000 and 300 and 150 units"
-    ),
+PAPER = read_paper(
+    "elsayed2024",
     plans={"mnist": mnist_plan},
-    claims=CLAIMS,
-    leads=LEADS,
-    terms={
-        "input-permuted MNIST": "images of digits; in every task the pixels have another order.",
-        "weight clipping": "after every step, weights and biases are clipped to kappa over the root of the fan-in.",
-        "plasticity": "the ability to go on learning.",
-        "at first, at the end": "over the first fifth of the tasks without the very first, and over the last tenth.",
-        "seed": "one run: its examples and initial weights. Both learners get the same seeds, so they are compared in "
-        "pairs.",
-    },
+    find={"E1": _adam_falls, "E2": _clipping_keeps, "E3": _clipping_is_better, "E4": _as_published},
     headline=_headline,
-    takes_tasks=True,
+    numbers=globals() | {"TASK_ERRORS": permuted.TASK_ERRORS},
+    takes=("tasks",),
 )

@@ -1,7 +1,7 @@
 """What papers with permuted images share: smaller images, and how much is lost from the first tasks to the last."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +9,8 @@ import numpy as np
 from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs
+from crossprop.experiments.papers import Drawing, Plan, Setting, curves_of
 from crossprop.learners import Learner
-from crossprop.library.plans import Charts, Plan, Setting
 from crossprop.streams import PermutedInputs
 
 if TYPE_CHECKING:
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 EARLY, LATE = 0.2, 0.1
 FEWEST = 3
 """Tasks, so that the early and the late ones are not the same."""
-TASK_ERRORS = (
-    "Misclassified: the share over a whole task, from its first example on. At first: the first fifth of the tasks"
-    " without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at"
-    " first. "
-)
+TASK_ERRORS = """Misclassified: the share over a whole task, from its first example on. At first: the first fifth of \
+the tasks without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at \
+first."""
 
 
 @cache
@@ -48,9 +46,9 @@ def plan(
 ) -> Plan:
     """The experiment `mnist`, with a record for every task."""
     assert stream.examples is not None
-    charts = (Charts(variables=("error",), of=without_tasks),)
+    drawings = (Drawing(charts=partial(curves_of, variables=("error",), of=without_tasks)),)
     about += " The share misclassified is that of a whole task, from its first example on."
-    return Plan("mnist", title, learners, stream, seeds, stream.examples, settings, about, charts=charts)
+    return Plan("mnist", title, learners, stream, seeds, stream.examples, settings, about, drawings=drawings)
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

@@ -1,12 +1,12 @@
 """The experiments of Dohare et al. (2024): learners, streams, and every deviation from the paper with its reason."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from crossprop.experiments.charts import Published
+from crossprop.experiments.papers import Drawing, Plan, Setting, Version, curves_of
 from crossprop.learners import Backprop
 from crossprop.library import permuted
-from crossprop.library.paper import Version
-from crossprop.library.plans import Charts, Plan, Setting
 from crossprop.network import Network
 from crossprop.replacements import ContinualReplacement
 from crossprop.streams import PermutedInputs, SlowlyChanging
@@ -76,19 +76,19 @@ def regression_plan(version: Version) -> Plan:
     """Backprop with three step sizes, for several activations, and a linear unit."""
     seeds, steps, bin = _sizes(version)
     linear = Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform")
-    learners, charts = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}, ()
+    learners, drawings = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}, ()
     for activation in [*ACTIVATIONS][: version.pick(2, 2, 4)]:
         several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
         learners |= several
-        charts += (_chart(activation, [*several, LINEAR], _published(activation, steps, bin)),)
+        drawings += (_drawing(activation, [*several, LINEAR], _published(activation, steps, bin)),)
     settings, title = _scr_settings(version, seeds, steps), "Slowly-changing regression"
-    run = {"steps": steps, "charts": charts}
+    run = {"steps": steps, "drawings": drawings}
     return Plan("regression", title, learners, SlowlyChanging(), seeds, bin, settings, SCR_IS, **run)
 
 
-def _chart(activation: str, learners: Sequence[str], published: Published) -> Charts:
+def _drawing(activation: str, learners: Sequence[str], published: Published) -> Drawing:
     about = {"variables": ("loss",), "linear": True, "of": permuted.without_tasks, "published": published}
-    return Charts(ACTIVATIONS[activation], tuple(learners), **about)
+    return Drawing(ACTIVATIONS[activation], partial(curves_of, learners=learners, **about))
 
 
 def _published(activation: str, steps: int, bin: int) -> Published:
@@ -106,14 +106,14 @@ def continual_plan(version: Version) -> Plan:
     """Continual backprop beside backprop, both with the largest step size."""
     seeds, steps, bin = _sizes(version)
     learners = {name_of(each, STEP_SIZES[0]): _regression(each, STEP_SIZES[0]) for each in ("relu", "tanh")}
-    charts = ()
+    drawings = ()
     for activation, rates in (("relu", RATES), ("tanh", RATES[1:2])):
         shown = [name_of(activation, STEP_SIZES[0])]
         for rate in rates:
             replacement = ContinualReplacement(rate=rate, maturity=10, as_run=True)
             shown.append(continual_name(activation, rate))
             learners[shown[-1]] = _regression(activation, STEP_SIZES[0], replacement)
-        charts += (_chart(activation, shown, {}),)
+        drawings += (_drawing(activation, shown, {}),)
     settings = (
         *_scr_settings(version, seeds, steps),
         Setting("replacement", "units older than 10 examples, decay 0.99", "older than 100", "10 in the authors' code"),
@@ -125,7 +125,7 @@ def continual_plan(version: Version) -> Plan:
         ),
     )
     about = f"{SCR_IS} Step size 0.01."
-    run = {"steps": steps, "charts": charts}
+    run = {"steps": steps, "drawings": drawings}
     return Plan("continual", "Continual backprop", learners, SlowlyChanging(), seeds, bin, settings, about, **run)
 
 

@@ -1,6 +1,6 @@
 """Figure 4: the hidden units of a learner after task A, as a t-SNE map and as numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,20 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support.extras import require
+from crossprop._support.formats import interval
 from crossprop.datasets import DataSet
 from crossprop.execution import cores
-from crossprop.experiments.charts import clouds
+from crossprop.experiments.charts import Chart, clouds
+from crossprop.experiments.page import Table, Text
+from crossprop.experiments.papers import Drawing, Plan, Version
 from crossprop.learners import Learner
-from crossprop.library.paper import Version
-from crossprop.library.plans import Drawn, Plan
 from crossprop.library.veeriah2017.plans import feature_learners, mnist_network, mnist_stream
 from crossprop.progress import bar
 from crossprop.running import SCHEMA, States
+from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
     import xarray
 
 NEIGHBOURS = 10
+MEASURES = {"neighbours": "Same label among the 10 nearest", "silhouette": "Silhouette"}
+MAPS = """A t-SNE map of {:,} examples for the hidden units of each learner after one task, and for the pixels
+themselves. Distances between clusters mean little in such a map: the table has the numbers, measured in feature space
+before t-SNE."""
 
 
 def features_plan(version: Version) -> Plan:
@@ -37,9 +43,13 @@ def features_plan(version: Version) -> Plan:
         stream,
         1,
         stream.steps,
-        (),
-        "",
-        draw_own=_figures,
+        drawings=[
+            Drawing(
+                f"Figure 4{letter}, t-SNE of the hidden units after task A", partial(_maps, names), f"figure-4{letter}"
+            )
+            for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"]))
+        ],
+        table=_table,
         measure=partial(_measured, learners, stream.data, examples),
         measured={"examples": examples, "neighbours": NEIGHBOURS},
     )
@@ -73,14 +83,20 @@ def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, sta
     )
 
 
-def _figures(features: "xarray.Dataset") -> list[Drawn]:
-    """Figure 4: the features of backprop (a) and crossprop-approx (b), each next to the control or the pixels."""
+def _maps(names: Sequence[str], features: "xarray.Dataset") -> dict[str, Chart]:
+    """The maps of these representations."""
     maps = dict(zip(map(str, features.representation.values), clouds(features), strict=True))
-    title = "t-SNE of the hidden units after task A"
-    return [
-        Drawn(f"figure-4{letter}", f"Figure 4{letter}, {title}", {name: maps[name] for name in names})
-        for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"]))
-    ]
+    return {name: maps[name] for name in names}
+
+
+def _table(features: "xarray.Dataset") -> tuple[Text, Table]:
+    """How well labels are separated in each representation."""
+    measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
+    estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
+    names = map(str, features.representation.values)
+    rows = [[name, *(interval(*cell) for cell in cells)] for name, cells in zip(names, estimates, strict=True)]
+    caption = "How well labels are separated: mean [95% bootstrap interval of this mean alone, over examples]"
+    return Text(MAPS.format(features.sizes["example"])), Table(caption, ["Representation", *MEASURES.values()], rows)
 
 
 def _features(learner: Learner, state: Any, x: np.ndarray) -> np.ndarray:

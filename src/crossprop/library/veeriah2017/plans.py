@@ -5,9 +5,8 @@ from functools import partial
 import jax
 
 from crossprop.datasets import DataSet
+from crossprop.experiments.papers import Drawing, Plan, Setting, Version, curves_of
 from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
-from crossprop.library.paper import Version
-from crossprop.library.plans import Charts, Plan, Setting
 from crossprop.network import Network
 from crossprop.streams import Geoff, LabelShift
 
@@ -53,7 +52,7 @@ def geoff_plan(version: Version) -> Plan:
         *_shared_settings(scripts),
     )
     learners = _learners(network, GEOFF_LEARNERS, scripts)
-    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS, charts=_figures("a"))
+    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS, drawings=_figures("a"))
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -80,14 +79,14 @@ def mnist_plan(version: Version) -> Plan:
         *_shared_settings(scripts),
     )
     learners, every = _learners(network, names, scripts), version.pick(50, 500, 500)
-    return Plan("mnist", "MNIST", learners, stream, seeds, every, settings, MNIST_IS, charts=_figures("b"))
+    return Plan("mnist", "MNIST", learners, stream, seeds, every, settings, MNIST_IS, drawings=_figures("b"))
 
 
-def _figures(letter: str) -> tuple[Charts, ...]:
+def _figures(letter: str) -> tuple[Drawing, ...]:
     """Figures 1, 2 and 3 of the paper for one experiment, a or b: errors, and how far the weights moved."""
     shown = (("loss", "error"), ("incoming_drift",), ("outgoing_drift",))
     return tuple(
-        Charts(f"Figure {number}{letter}", variables=names, file=f"figure-{number}{letter}")
+        Drawing(f"Figure {number}{letter}", partial(curves_of, variables=names), f"figure-{number}{letter}")
         for number, names in enumerate(shown, start=1)
     )
 

@@ -1,9 +1,9 @@
-"""Reruns any paper: its experiments, its figures, the verdicts on its claims, and a report on one page."""
+"""Reruns a paper: its experiments, its figures, the verdicts on its claims, and a report on one page."""
 
 import json
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,13 +15,13 @@ from crossprop._support.files import atomic_write, check_writable
 from crossprop._support.formats import listed, plural
 from crossprop._version import __version__
 from crossprop.datasets import DataSet
+from crossprop.experiments import figures
 from crossprop.experiments.facts import engine_words, machine
+from crossprop.experiments.papers import Paper, Plan, Size, Version
 from crossprop.experiments.questions import Answer, answers_on, claims_json, conclusions
-from crossprop.library.paper import Paper, Size, Version
-from crossprop.library.plans import Plan
+from crossprop.experiments.report import write_report
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
-from crossprop.reproduce.page import Story, write_report
 from crossprop.streams.over_data import OverData
 
 if TYPE_CHECKING:
@@ -29,43 +29,38 @@ if TYPE_CHECKING:
 
 
 def rerun(
-    paper: Paper,
-    parts: Collection[str],
-    version: Version,
-    folder: "Folder",
-    *,
-    command: str,
-    about: Mapping[str, str],
-    facts: Mapping[str, str],
+    paper: Paper, parts: Sequence[str], version: Version, folder: "Folder", *, command: str, about: Mapping[str, str]
 ) -> list[Answer]:
-    """Runs every experiment of `parts` that is not done yet, then writes the figures, the claims and the page.
-
-    The page shows `command` and `facts`; claims.json holds `about`.
-    """
+    """Runs every experiment of `parts` that is not done yet, then writes the figures, the claims and the page, which
+    shows `command`. claims.json says what the rerun is `about`."""
     require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
-    folder.check()
+    check_writable("out", folder.path)
     plans = [plan(version) for name, plan in paper.plans.items() if name in parts]
     folder.check(plans)
-    records = {plan.name: folder.run(plan) for plan in plans}
-    drawn = {plan.name: plan.drawn(records[plan.name]) for plan in plans}
-    for plan in plans:
-        plan.save(drawn[plan.name], folder.figures(), "  (quick version)" * version.is_quick)
-    answers = answers_on(paper.claims, records)
+    done = [(plan, folder.run(plan)) for plan in plans]
+    experiments = [(plan, records, plan.drawn(records)) for plan, records in done]
+    (folder.path / "figures").mkdir(exist_ok=True)
+    for plan, _, drawn in experiments:
+        for drawing, charts in drawn:
+            first = next(iter(charts.values()))
+            rings = ", rings as published" * bool(first.rings)
+            quick = "  (quick version)" * version.is_quick
+            title = f"{drawing.title or plan.title}: {first.statistic}{quick}{rings}"
+            file = drawing.file or "-".join([plan.name, *drawing.title.lower().split()])
+            figures.save([*charts.values()], folder.path / "figures" / file, title, ".png", ".pdf")
+    answers = answers_on(paper.claims, {plan.name: records for plan, records in done})
     with atomic_write(folder.path / "claims.json") as path:
         said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
         path.write_text(json.dumps(said | {"claims": claims_json(answers)}, indent=1, allow_nan=False))
-    shown = [plan for plan in plans if plan.measure is None]
-    results = [(plan, records[plan.name], drawn[plan.name]) for plan in plans]
-    concluded = conclusions(answers, _what(paper, version, shown), paper.leads, paper.own)
     write_report(
         folder.path / "report.html",
-        story=Story(paper.title, paper.intro, concluded, paper.headline(answers), paper.terms, paper.own),
-        experiments=[each for each in results if each[0] in shown],
-        features=next((each for each in results if each[0] not in shown), None),
-        answers=answers,
+        paper,
+        conclusions(answers, _what(paper, version, plans), paper.leads, paper.own),
+        experiments,
+        answers,
         command=command,
         quick=version.is_quick,
-        facts=machine() | dict(facts) | _facts(plans, records),
+        facts=machine() | {**about, "paper": paper.source} | _facts(done),
         banner=paper.small if version.size == "small" else "",
     )
     return answers
@@ -74,6 +69,7 @@ def rerun(
 def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
     """What the conclusion is about: the version, and its seeds."""
     small = version.is_quick or (version.size == "small" and paper.small)
+    plans = [plan for plan in plans if plan.measure is None]
     by_seeds = {plan.seeds: plan for plan in plans}
     if len(by_seeds) > 1:
         seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
@@ -82,16 +78,14 @@ def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
     return f"{'this small version' if small else 'this rerun'}{', with ' * bool(seeds)}{listed(seeds)}"
 
 
-def _facts(plans: Sequence[Plan], records: "Mapping[str, xarray.Dataset]") -> dict[str, str]:
+def _facts(done: "Sequence[tuple[Plan, xarray.Dataset]]") -> dict[str, str]:
     """What a reader needs to judge the numbers: the engines and the data."""
-    facts = {}
-    here = machine()["device"]
-    for name, each in records.items():
-        if "engine" in each.attrs:
-            on = each.attrs.get("device", "")
+    facts, here = {}, machine()["device"]
+    for plan, records in done:
+        if "engine" in records.attrs:
+            on = records.attrs.get("device", "")
             elsewhere = f", on {on}" if on and on not in here else ""
-            facts[f"engine, {name}"] = f"{engine_words(each.attrs['engine'])}{elsewhere}"
-    for plan in plans:
+            facts[f"engine, {plan.name}"] = f"{engine_words(records.attrs['engine'])}{elsewhere}"
         if isinstance(plan.stream, OverData):
             data = plan.stream.data
             images = "5,000 embedded images of MNIST" if data.name.startswith("mnist5k") else "the full MNIST"
@@ -130,9 +124,8 @@ class Folder:
     checkpoints: bool = False
     """Whether runs are saved from time to time, so that the same command goes on after a crash."""
 
-    def check(self, plans: Sequence[Plan] = ()) -> None:
-        """Raises a ValueError if nothing can be written, or if there are records of another experiment by that name."""
-        check_writable("out", self.path)
+    def check(self, plans: Sequence[Plan]) -> None:
+        """Raises a ValueError if there are records of another experiment by the name of one of the plans."""
         for plan in plans:
             if self._store(plan).exists():  # else the data of its stream would be hashed for nothing
                 check_replaceable(self._store(plan), plan.experiment())
@@ -153,11 +146,6 @@ class Folder:
         write_records(path, records)
         self.say(f"{plan.name}: done in {seconds:.1f} s")
         return records
-
-    def figures(self) -> Path:
-        """The folder of the figures."""
-        (self.path / "figures").mkdir(exist_ok=True)
-        return self.path / "figures"
 
     def _store(self, plan: Plan) -> Path:
         return self.path / f"{plan.name}.nc"

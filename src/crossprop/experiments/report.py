@@ -1,58 +1,36 @@
 """`report.html`: a paper rerun, on one page: its conclusion, one chart, the claims, then every experiment."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from crossprop._support.formats import duration, interval, listed, plural
 from crossprop.experiments.charts import Chart, examples_per_point, headline
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, questions, rerun
+from crossprop.experiments.papers import Drawing, Paper, Plan, Setting
 from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Answer, Headline, tally
-from crossprop.library.plans import Drawn, Plan, Setting
-from crossprop.statistics import mean_interval
 
 if TYPE_CHECKING:
     import xarray
 
-    Experiment = tuple[Plan, xarray.Dataset, Sequence[Drawn]]
-    """A plan, its records, and their figures."""
+    Experiment = tuple[Plan, xarray.Dataset, Sequence[tuple[Drawing, Mapping[str, Chart]]]]
+    """A plan, its records, and their figures with their charts by variable."""
 
 QUICK = "quick version: small, not the paper's full settings"
-FEATURES = "features"
-MEASURES = {"neighbours": "Same label among the 10 nearest", "silhouette": "Silhouette"}
 PILLS = {HOLDS: "yes", IN_PART: "part", DOES_NOT: "no", NOT_SHOWN: "open", CANNOT: "open"}
 """The CSS class of each verdict, in the order of the summary."""
 RULE = """One rule decides them all. A part of a claim is true if its interval lies inside what is claimed, false if it
 lies outside, and undecided if it includes both. A claim holds if all its parts are true, and in part if at least half
 are. It does not hold if fewer than half would be true even with the undecided ones; otherwise it is not shown."""
-MAPS = """A t-SNE map of {:,} examples for the hidden units of each learner after one task, and for the pixels
-themselves. Distances between clusters mean little in such a map: the table has the numbers, measured in feature space
-before t-SNE."""
-
-
-@dataclass(frozen=True)
-class Story:
-    """What a report says besides its numbers: title, introduction, conclusions to quote, and words explained."""
-
-    title: str
-    intro: str
-    conclusions: Sequence[str] = ()
-    headline: Headline | None = None
-    terms: Mapping[str, str] = field(default_factory=dict)
-    own: Sequence[str] = ()
-    """Claims of ours, not of the paper."""
 
 
 def write_report(
     path: Path,
-    *,
-    story: Story,
+    paper: Paper,
+    concluded: Sequence[str],
     experiments: "Sequence[Experiment]",
-    features: "Experiment | None",
     answers: Sequence[Answer],
+    *,
     command: str,
     quick: bool,
     facts: Mapping[str, str],
@@ -62,31 +40,28 @@ def write_report(
 
     **Arguments:**
 
-    - `story`: the title, the introduction, the conclusions, the chart at the top, and the words that need explaining.
+    - `concluded`: what was found, in sentences to quote.
     - `experiments`: plans, their records and figures, in the page's order; the attribute `seconds` of the records says
       how long they took.
-    - `features`: the same for maps of features: the records have `neighbours` and `silhouette` of each `representation`
-      by `example`.
     - `answers`: the answers on the claims, in the order of their table.
     - `command`: the command that writes this report.
     - `quick`: whether this is the small version; every figure and table then says so.
     - `banner`: what the reader should know first, if anything; a quick version says that it is one.
     - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
     """
-    top: list[Any] = _headline(story.headline, experiments)
-    top += [Terms(story.terms)] if story.terms else []
-    sections = [conclusion(story.conclusions, *top), _claims(answers, story.own), *map(_experiment, experiments)]
-    sections += [_features(features)] if features else []
+    top: list[Any] = _headline(paper.headline(answers), experiments)
+    top += [Terms(paper.terms)] if paper.terms else []
+    sections = [conclusion(concluded, *top), _claims(answers, paper.own), *map(_experiment, experiments)]
     sections.append(rerun(command, facts, "What it ran on"))
-    Page(story.title, story.intro, sections, QUICK if quick else banner, quick).write(path)
+    Page(paper.title, paper.intro, sections, QUICK if quick else banner, quick).write(path)
 
 
 def _headline(wanted: Headline | None, experiments: "Sequence[Experiment]") -> list[Figure]:
     """The chart at the top, if the report has its experiment."""
     if wanted is None:
         return []
-    charts = (figure.charts for plan, _, figures in experiments if plan.name == wanted.experiment for figure in figures)
-    chart = next((each[wanted.variable] for each in charts if wanted.variable in each), None)
+    drawn = (charts for plan, _, drawn in experiments if plan.name == wanted.experiment for _, charts in drawn)
+    chart = next((charts[wanted.variable] for charts in drawn if wanted.variable in charts), None)
     if chart is None:
         return []
     return [Figure.of(headline(chart, wanted.notes), f"{wanted.title}: {chart.y.title}")]
@@ -117,12 +92,15 @@ def _claim(answer: Answer) -> tuple[str, str, Cell, Cell]:
 def _experiment(experiment: "Experiment") -> Section:
     """How an experiment was run, its charts, and its settings."""
     plan, records, drawn = experiment
-    charts = [chart for figure in drawn for chart in figure.charts.values()]
+    named = [(drawing, name, chart) for drawing, charts in drawn for name, chart in charts.items()]
+    if plan.table is not None:
+        text, table = plan.table(records)
+        maps = [Figure.of(chart, name, plan.name) for _, name, chart in named]
+        return Section(plan.name, plan.title, [text, *maps, table])
+    titles = [f"{drawing.title}: " * bool(drawing.title) + chart.title for drawing, _, chart in named]
+    figures = [Figure.of(chart, title, plan.name) for title, (_, _, chart) in zip(titles, named, strict=True)]
     elements: list[Any] = [Text(plan.about, muted=False)] if plan.about else []
-    elements.append(Text(_how_run(records, charts)))
-    for figure in drawn:
-        prefix = f"{figure.title}: " * bool(figure.title)
-        elements += [Figure.of(chart, f"{prefix}{chart.title}", plan.name) for chart in figure.charts.values()]
+    elements += [Text(_how_run(records, [figure.first for figure in figures])), *figures]
     if plan.settings:
         rows = [[each.name, each.value, *_paper(each)] for each in plan.settings]
         head = ["Setting", "Here", "In the paper", "Why"]
@@ -153,17 +131,3 @@ def _how_run(records: "xarray.Dataset", charts: Sequence[Chart]) -> str:
         gone = zip(map(str, records.learner.values), counts, strict=True)
         said += [f"{name}: {count} of {seeds} diverged." for name, count in gone if count]
     return " ".join(said)
-
-
-def _features(experiment: "Experiment") -> Section:
-    """One map per representation, and how well labels are separated in each."""
-    _, features, drawn = experiment
-    measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
-    estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
-    names = map(str, features.representation.values)
-    rows = [[name, *(interval(*cell) for cell in cells)] for name, cells in zip(names, estimates, strict=True)]
-    caption = "How well labels are separated: mean [95% bootstrap interval of this mean alone, over examples]"
-    table = Table(caption, ["Representation", *MEASURES.values()], rows)
-    charts = {name: chart for figure in drawn for name, chart in figure.charts.items()}
-    figures = [Figure.of(chart, name, FEATURES) for name, chart in charts.items()]
-    return Section(FEATURES, "Features", [Text(MAPS.format(features.sizes["example"])), *figures, table])

@@ -1,0 +1,125 @@
+"""`crossprop reproduce`: reruns papers, redraws their figures, decides their claims, and writes a report on each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from crossprop._support import checks as check
+from crossprop._support.flags import QUIET, Unset
+from crossprop.cli.console import command_line, say, wrap
+from crossprop.engines import ENGINES
+from crossprop.experiments.papers import Size, Version
+from crossprop.experiments.rerun import Folder, mnist_for, rerun
+from crossprop.library import PAPERS
+
+FIRST = next(iter(PAPERS))
+OF_SOME = ("tasks", "mnist_seeds", "exact_mnist", "preset")
+"""Flags that only some papers have."""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Rerun the crossprop paper, or another one by name: redraw its figures, decide its claims, and write a report on
+    one page.
+
+    What is in the output folder already is not run again. crossprop reproduce --list names the papers and their
+    experiments.
+
+    Examples:
+      crossprop reproduce geoff --preset scripts --out reproduction
+      crossprop reproduce sutton1992
+    """
+
+    what: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[PAPER] [EXPERIMENT ...]")] = ()
+    """A paper, by default the crossprop paper, and those of its experiments to rerun; default: all of them."""
+    list_papers: Annotated[bool, FlagCreatePairsOff, arg(name="list")] = False
+    """Name the papers and their experiments, and run nothing."""
+    out: Unset[Path] = None
+    """Folder for the records, the figures, claims.json and report.html; default: reproduction, or the name of another
+    paper."""
+    full: Annotated[bool, FlagCreatePairsOff] = False
+    """Run the paper's sizes, meant for a GPU; the default suits two cores, and says how it differs. The crossprop paper
+    has its sizes by default."""
+    quick: Annotated[bool, FlagCreatePairsOff] = False
+    """Run a small version; every figure and table of it says so."""
+    seeds: Unset[int] = None
+    """Number of runs of each learner; default: as the experiment defines it. In the crossprop paper, on GEOFF."""
+    mnist_seeds: Unset[int] = None
+    """Number of runs of each learner of the crossprop paper on MNIST; default: the paper's 1, or 5 with --quick."""
+    exact_mnist: Unset[bool] = None
+    """Add exact and projected crossprop on MNIST, which the crossprop paper could not afford; default: on a GPU."""
+    tasks: Unset[int] = None
+    """Number of tasks of permuted MNIST, where a paper has it; default: as the experiment defines it."""
+    preset: Unset[Literal["paper", "scripts"]] = None
+    """Settings of the crossprop paper's text, or of the scripts that its authors published with it; default: paper. The
+    rules are the paper's with both: the scripts have the other sign of eta's term in crossprop's memory."""
+    engine: str = "auto"
+    """How to execute the runs; auto picks by device, sizes and rule."""
+    force: Annotated[bool, FlagCreatePairsOff] = False
+    """Run experiments that are done already again."""
+
+    def __post_init__(self):
+        check.choice("engine", self.engine, ("auto", *ENGINES))
+        if self.full and self.quick:
+            raise ValueError("full and quick must not both be given: they are two versions of one reproduction")
+        if self.what and self.name not in self.what:
+            check.choice("what to reproduce", self.what[0], [*PAPERS, *PAPERS[FIRST].plans])
+        for part in self.parts:
+            check.choice("experiments", part, PAPERS[self.name].plans)
+        for name in ("seeds", "mnist_seeds", "tasks"):
+            if getattr(self, name) is not None:
+                check.integer(name, getattr(self, name), low=1)
+        for name in OF_SOME:
+            if getattr(self, name) is not None and name not in PAPERS[self.name].takes:
+                raise ValueError(f"{name} must not be given for {self.name}, which has nothing of the kind")
+
+    @property
+    def name(self) -> str:
+        """The name of the paper."""
+        return self.what[0] if self.what and self.what[0] in PAPERS else FIRST
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The experiments to rerun."""
+        named = self.what[1:] if self.what and self.what[0] in PAPERS else self.what
+        return named or tuple(PAPERS[self.name].plans)
+
+
+def reproduce(flags: Reproduce) -> None:
+    """Runs every experiment that is not done yet, then writes the figures, the claims and the page."""
+    if flags.list_papers:
+        _list_papers()
+        return
+    paper = PAPERS[flags.name]
+    out = flags.out or Path("reproduction" if flags.name == FIRST else flags.name)
+    size: Size = "full" if flags.full else "quick" if flags.quick else paper.size
+    version = Version(size, mnist_for(size, say), flags.seeds, **{name: getattr(flags, name) for name in OF_SOME})
+    about = {"paper": flags.name, "version": size}
+    if "preset" in paper.takes:
+        about["preset"] = flags.preset or "paper"
+    folder = Folder(out, say, flags.engine, flags.force, checkpoints=flags.full)
+    answers = rerun(paper, flags.parts, version, folder, command=command_line(), about=about)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1))
+    table.add_column("", no_wrap=True)
+    table.add_column("claim")
+    table.add_column("verdict", min_width=max((len(each.verdict) for each in answers), default=0))
+    for each in answers:
+        table.add_row(each.id, each.question, each.verdict)
+    Console().print(table)
+    say(f"The report is {out / 'report.html'}.")
+    if flags.quick:
+        wrap("This was the quick version, smaller than the paper's settings: its verdicts prove nothing.")
+
+
+def _list_papers() -> None:
+    """Prints the papers that can be rerun, and their experiments."""
+    table = Table("command", "paper", "experiments", box=box.SIMPLE_HEAD, show_edge=False)
+    for name, paper in PAPERS.items():
+        command = f"crossprop reproduce {name}" if name != FIRST else "crossprop reproduce"
+        table.add_row(command, f"{paper.source}.", ", ".join(paper.plans))
+    Console().print(table)
