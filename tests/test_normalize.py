@@ -17,7 +17,7 @@ LEARNERS = {
     "credit rule": cp.Normalize(cp.Crossprop(NET, 0.05)),
     "decay": cp.Normalize(cp.Backprop(NET, 0.05, optimizer="adam"), decay=0.9),
     "classes": cp.Normalize(cp.Backprop(CLASSES, 0.05, replacement="redo")),
-    "targets": cp.Normalize(cp.Foresight(NET, 0.05), decay=0.99, targets=True),
+    "targets": cp.Normalize(cp.Foresight(NET, 0.05), decay=0.99, scale_targets=True),
     "twice": cp.Normalize(cp.Normalize(Replay(NET, 0.05)), decay=0.9),
 }
 
@@ -75,7 +75,7 @@ def test_with_a_decay_statistics_are_weighted_sums():
 
 @pytest.mark.usefixtures("x64")
 def test_targets_are_normalised_and_outputs_are_in_their_units():
-    (x, y), learner, scaler = raw(50), cp.Normalize(Echo(), targets=True), StandardScaler()
+    (x, y), learner, scaler = raw(50), cp.Normalize(Echo(), scale_targets=True), StandardScaler()
     state = learner.init(jax.random.key(0))
     for step, (one, target) in enumerate(zip(x, y, strict=True)):
         before = (scaler.mean_, scaler.scale_) if step else (0, 1)
@@ -108,12 +108,12 @@ def test_it_keeps_the_contract(name):
 
 def test_sweeps_reach_the_learner_inside():
     x, y = raw(40)
-    learners = {"plain": cp.Backprop(NET, 0.1), "normalised": cp.Normalize(cp.Backprop(NET, 0.1), targets=True)}
+    learners = {"plain": cp.Backprop(NET, 0.1), "normalised": cp.Normalize(cp.Backprop(NET, 0.1), scale_targets=True)}
     axes = {"step_size": [0.1, 0.01], "normalised": {"decay": [0.9, 1.0], "network.hidden": [2, 3]}}
     found = cp.sweep(learners, cp.Arrays(x, y[:, :2]), axes, 2, 20, progress=False)["normalised"]
     assert [found.sizes[axis] for axis in ("decay", "step_size", "network.hidden", "seed")] == [2, 2, 2, 2]
     net = cp.Network(inputs=3, hidden=3, outputs=2, bias=True)
-    alone = cp.Normalize(cp.Backprop(net, 0.01), decay=0.9, targets=True)
+    alone = cp.Normalize(cp.Backprop(net, 0.01), decay=0.9, scale_targets=True)
     records = cp.run(alone, cp.Arrays(x, y[:, :2]), 2, 20, progress=False)
     chosen = found.sel({"step_size": 0.01, "decay": 0.9, "network.hidden": 3})
     np.testing.assert_array_equal(chosen.loss.transpose("seed", "step"), records.loss[0])
@@ -124,7 +124,10 @@ def test_sweeps_reach_the_learner_inside():
     ("make", "message"),
     {
         "no learner": (lambda: cp.Normalize(NET), r"^learner must be a crossprop learner, got Network"),
-        "classes": (lambda: cp.Normalize(LEARNERS["classes"], targets=True), "^targets must be False .* got True"),
+        "classes": (
+            lambda: cp.Normalize(LEARNERS["classes"], scale_targets=True),
+            "^scale_targets must be False for classes, got True",
+        ),
         "decay": (lambda: cp.Normalize(LEARNERS["decay"], decay=1.5), "^decay must be .* 1.5"),
     }.values(),
 )

@@ -17,6 +17,7 @@ from crossprop.experiments import logspace as logspace
 from crossprop.experiments import open_evaluation as open_evaluation
 from crossprop.experiments import open_sweep as open_sweep
 from crossprop.experiments import sweep as sweep
+from crossprop.learners import TD as TD
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
 from crossprop.learners import Best as Best
@@ -51,3 +52,4 @@ from crossprop.streams import RandomLabels as RandomLabels
 from crossprop.streams import SlowlyChanging as SlowlyChanging
 from crossprop.streams import Stream as Stream
 from crossprop.streams import Tracking as Tracking
+from crossprop.streams import discounted as discounted

@@ -79,13 +79,13 @@ def _check_field(what: str, value: Any) -> None:
 def _check_methods(which: str, learner: Learner) -> None:
     """One's own `update` returns a state like `init`'s and an `Outcome`, and one's own `weights` arrays by name."""
     what, state = f"{which}.update", jax.eval_shape(lambda: learner.init(jax.random.key(0)))
-    x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.network.outputs))
+    x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.targets))
     found = jax.eval_shape(learner.update, state, x, y)
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
         raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {check.shown(found)}")
     check_state(learner, found[0], f"what {what} returns", types=True)
     check.shape(f"the loss that {what} returns", found[1].loss, ())
-    check.shape(f"the outputs that {what} returns", found[1].outputs, y.shape)
+    check.shape(f"the outputs that {what} returns", found[1].outputs, (learner.network.outputs,))
     weights = jax.eval_shape(learner.weights, state)
     if not isinstance(weights, Mapping) or not all(isinstance(name, str) for name in weights):
         raise TypeError(
@@ -160,7 +160,7 @@ def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, o
         side_by_side = min(seeds, threads * ENGINES["chunked"].width(learner, place.platform))
         states = state_bytes(learner) * max(2 * side_by_side, seeds if options.return_states else 0)
         check_memory(f"the states of learners[{names[0]!r}]", states, place)
-        numbers = len(of_examples(learner.network.loss)) + _drifts(learner)
+        numbers = len(of_examples(learner.network.loss, learner.predicts)) + _drifts(learner)
         numbers += sum(math.prod(_shape(variable, learner)) for variable in options.observed)
         records += len(names) * 2 * seeds * windows * numbers * size
         rows = min(steps, steps_per_call(learner, 1))
@@ -199,8 +199,17 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
                 'classes, say so: crossprop.Arrays(x, y, kind="classification"), or crossprop.Iterator(pairs, inputs, '
                 "classes=10))"
             )
+        if learner.predicts != stream.predicts:
+            raise ValueError(
+                f"learners[{name!r}] must be a learner that predicts, such as crossprop.TD(learner): this stream's y "
+                "are cumulants, discounts and returns"
+                if stream.predicts
+                else f"learners[{name!r}] predicts, which needs a stream of cumulants, discounts and returns: this "
+                "stream's y are targets"
+            )
         for size in ("inputs", "outputs"):
             has, gives = getattr(network, size), getattr(stream, size)
+            gives = gives // 3 if stream.predicts and size == "outputs" else gives
             if has != gives:
                 is_class = size == "outputs" and stream.one_hot and network.loss == "squared"
                 hint = is_class * (
@@ -244,13 +253,15 @@ def _shape(variable: Variable, learner: Learner) -> tuple[int, ...]:
     """The shape of a probe's or a metric's values; an error if they are no numbers."""
     if variable.reads == "state":
         return _probe_shape(variable.name, variable.of, learner)
-    _check_metric(variable.name, variable.of, learner.network.outputs)
+    if variable.after and learner.predicts:
+        raise ValueError(f"metrics[{variable.name!r}] sees the outcome after learning, which a prediction has not yet")
+    _check_metric(variable.name, variable.of, learner)
     return ()
 
 
-def _check_metric(name: str, metric: Metric, outputs: int) -> None:
-    y = jax.ShapeDtypeStruct((outputs,), float_type())
-    outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), y)  # pyright: ignore[reportArgumentType]
+def _check_metric(name: str, metric: Metric, learner: Learner) -> None:
+    outputs, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.outputs, learner.targets))
+    outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), outputs)  # pyright: ignore[reportArgumentType]
     try:
         found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
     except TypeError as problem:

@@ -104,19 +104,19 @@ def checked_examples(learner: Any, x: Any, y: Any) -> tuple[Any, Any]:
     x, y = _rows("x", x, network.inputs), one_hot("y", y, network, ndim=1)
     if isinstance(y, jax.Array) and not check.is_traced(y):
         y = np.asarray(y)
-    if y.ndim == 1 and network.outputs == 1:
+    if y.ndim == 1 and learner.targets == 1:
         y = y[:, None]
-    y = _rows("y", y, network.outputs)
+    y = _rows("y", y, learner.targets, returns=learner.predicts)
     if len(x) != len(y) or not len(x):
         raise ValueError(f"x and y must have as many examples as each other, at least one, got {len(x)} and {len(y)}")
     return x, y
 
 
-def _rows(name: str, values: Any, size: int) -> Any:
+def _rows(name: str, values: Any, size: int, returns: bool = False) -> Any:
     if check.is_traced(values):
         check.rows_shape(name, values, size)
         return values.astype(float_type())
-    return check.rows(name, values, size).astype(float_type(), copy=False)
+    return check.rows(name, values, size, returns=returns).astype(float_type(), copy=False)
 
 
 def _check_learner(learner: Any) -> None:

@@ -26,9 +26,12 @@ PHASES = {"all": "over all steps", "end": "at the end of tasks", "switch": "just
 
 
 def describe(records: Container[str], name: str) -> Variable:
-    """A variable of these records. With classes, which is when there is an `error`, the loss is a cross-entropy."""
+    """A variable of these records. With classes, which is when there is an `error`, the loss is a cross-entropy; of
+    predictions, which is when there is `known`, it is the error against the return."""
     if name == "loss" and "error" in records:
         return replace(LOSS, title="cross-entropy", unit="nats")
+    if name == "loss" and "known" in records:
+        return replace(LOSS, title="squared error of the return")
     if name.startswith(DRIFT):
         return drift(name.removeprefix(DRIFT))
     return VARIABLES.get(name) or Variable(name, reads="state", title=name.replace("_", " "))

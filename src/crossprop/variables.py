@@ -46,9 +46,16 @@ ERROR = Variable(
     title="share misclassified",
     unit="fraction of examples",
 )
+KNOWN = Variable(
+    "known",
+    lambda outcome, y: jnp.mean(~jnp.isnan(y[2::3])),
+    title="share of examples whose return is known",
+    unit="fraction of examples",
+)
+"""Of predictions: where it is 1, `loss` is the squared error of the return; where it is 0, the squared TD error."""
 INCOMING = Variable("incoming_drift", norm, "weights", title="change of incoming weights, |U − U₀|", log=True)
 OUTGOING = Variable("outgoing_drift", norm, "weights", title="change of outgoing weights, |W − W₀|", log=True)
-VARIABLES = {variable.name: variable for variable in (LOSS, ERROR, INCOMING, OUTGOING)}
+VARIABLES = {variable.name: variable for variable in (LOSS, ERROR, KNOWN, INCOMING, OUTGOING)}
 DRIFT = "drift_"
 """Prefix of the drift of weights other than U and W."""
 
@@ -59,8 +66,10 @@ def drift(weights: str) -> Variable:
     return VARIABLES.get(f"{weights}_drift") or Variable(DRIFT + weights, norm, "weights", title=title, log=True)
 
 
-def of_examples(loss: str) -> tuple[Variable, ...]:
-    """The variables of the examples of every run, by the kind of its loss."""
+def of_examples(loss: str, predicts: bool = False) -> tuple[Variable, ...]:
+    """The variables of the examples of every run, by the kind of its loss and whether its learner predicts."""
+    if predicts:
+        return LOSS, KNOWN
     return (LOSS, ERROR) if loss == "softmax" else (LOSS,)
 
 

@@ -177,6 +177,13 @@ def finite(name: str, value: np.ndarray, start: int = 0) -> None:
         raise ValueError(f"{name} must be finite, got {value[(first, *rest)]} at index {where}")
 
 
+def with_returns(triples: np.ndarray) -> np.ndarray:
+    """Cumulants, discounts and returns, with 0 for every return that is NaN, which is one that is not known."""
+    found = np.array(triples)
+    found[:, 2::3][np.isnan(found[:, 2::3])] = 0
+    return found
+
+
 def fits_float(name: str, value: np.ndarray, start: int = 0) -> None:
     """No finite number of `value` is infinite in JAX's float type."""
     largest = float(jnp.finfo(jax.dtypes.canonicalize_dtype(float)).max)
@@ -201,13 +208,14 @@ def array(name: str, values: Any) -> np.ndarray:
     return _from_objects(found) if found.dtype.kind == "O" else found
 
 
-def rows(name: str, values: Any, size: int) -> np.ndarray:
-    """`values` is a table of finite numbers, `(examples, size)`; returned as an array of NumPy."""
+def rows(name: str, values: Any, size: int, *, returns: bool = False) -> np.ndarray:
+    """`values` is a table of finite numbers, `(examples, size)`; returned as an array of NumPy. With `returns`, every
+    third number may be NaN."""
     found = array(name, values)
     if found.dtype.kind not in "buif":
         raise TypeError(f"{name} must be numbers, got {found.dtype}")
     rows_shape(name, found, size)
-    finite(name, found)
+    finite(name, with_returns(found) if returns else found)
     return found
 
 

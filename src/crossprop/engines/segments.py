@@ -168,7 +168,7 @@ class LoopSession(Session):
             self.feed = RunFeed(sources[0], size, more)
         else:
             self.place = to_device(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
-            self.feed = batch_feed(sources, size, more, learner.network.outputs, batch.stop)
+            self.feed = batch_feed(sources, size, more, learner.targets, batch.stop)
 
     def examples(self, count: int) -> tuple[Any, Any]:
         if isinstance(self.feed, RunFeed):

@@ -33,7 +33,8 @@ class Session(ABC):
         options = batch.options
         self.batch, self.overlapping, self.step = batch, overlapping, options.first
         self.segment = batch.segment or min(most, batch.stop or most)
-        self.examined = of_examples(batch.runs[0].learner.network.loss)
+        learner = batch.runs[0].learner
+        self.examined = of_examples(learner.network.loss, learner.predicts)
         self.examined += tuple(variable for variable in options.observed if variable.reads == "example")
         self.recorder = Recorder(options.record_every, options.first, [variable.name for variable in self.examined])
         self.unfetched: tuple[dict[str, jax.Array], int] | None = None

@@ -20,6 +20,7 @@ from crossprop.learners.frozen import Frozen as Frozen
 from crossprop.learners.hindsight import BackpropReplay as BackpropReplay
 from crossprop.learners.hindsight import Hindsight as Hindsight
 from crossprop.learners.normalize import Normalize as Normalize
+from crossprop.learners.td import TD as TD
 from crossprop.registry import Registry
 
 LEARNERS: Registry[Learner] = Registry(
@@ -46,5 +47,5 @@ LEARNERS: Registry[Learner] = Registry(
 and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyRule`, or in a package by an entry point
 of the group `crossprop.learners`."""
 
-WRAPPERS: dict[str, type[Learner]] = {"best": Best, "normalize": Normalize}
-"""Learners around a learner, by name."""
+WRAPPERS: dict[str, type[Learner]] = {"best": Best, "td": TD, "normalize": Normalize}
+"""Learners around a learner, by name, the inner ones first."""

@@ -54,12 +54,23 @@ class Learner(Checked):
     replaces: ClassVar[tuple[str, ...]] = ()
     """Fields of the learner that this one is around which it replaces: a sweep does not vary them."""
 
+    @property
+    def predicts(self) -> bool:
+        """Whether `y` has a cumulant, a discount and a return for each output, as a stream that `predicts` gives them;
+        otherwise a target."""
+        return False
+
+    @property
+    def targets(self) -> int:
+        """The size of `y`."""
+        return self.network.outputs * (3 if self.predicts else 1)
+
     @abstractmethod
     def init(self, key: Key[Array, ""]) -> Any:
         """The state before the first example."""
 
     @abstractmethod
-    def update(self, state: Any, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[Any, Outcome]:
+    def update(self, state: Any, x: Float[Array, " inputs"], y: Float[Array, " targets"]) -> tuple[Any, Outcome]:
         """Learns from one example; `y` is one-hot if the loss is softmax. The outcome is from before learning."""
 
     @abstractmethod
@@ -72,6 +83,32 @@ class Learner(Checked):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def _as_learner(given: Any) -> Learner:
+    if not isinstance(given, Learner):
+        raise TypeError(f"learner must be a crossprop learner, got {check.shown(given)}")
+    return given
+
+
+class Wrapper(Learner):
+    """A learner around a learner, whose state has that of the learner as `inner`."""
+
+    learner: Any = eqx.field(converter=_as_learner)
+
+    @property
+    def network(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The learner's."""
+        return self.learner.network
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the learner does."""
+        return self.learner.predicts
+
+    def weights(self, state: Any) -> dict[str, Array]:
+        """The learner's."""
+        return self.learner.weights(state.inner)
 
 
 class NetworkLearner(Learner):

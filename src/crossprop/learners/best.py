@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, as_numbers, hyperparameter
-from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.base import Outcome, Wrapper
 from crossprop.learners.calling import compiled_method
 from crossprop.network import float_type
 
@@ -46,7 +46,7 @@ class BestState(NamedTuple):
         return self.inner.outgoing
 
 
-class Best(Learner):
+class Best(Wrapper):
     r"""A learner with several step sizes side by side; the one that has lately been best answers.
 
     Every copy begins with the same weights and learns from every example. The copy with the least discounted mean loss
@@ -70,26 +70,18 @@ class Best(Learner):
 
     replaces: ClassVar[tuple[str, ...]] = ("step_size",)
 
-    learner: Any
     step_sizes: tuple[Hyperparameter, ...] = eqx.field(default=STEP_SIZES, converter=as_numbers)
     horizon: Hyperparameter = hyperparameter(
         default=300.0, low=1, help="Over how many examples the losses fade by which the best step size is chosen"
     )
 
     def __check_init__(self):
-        if not isinstance(self.learner, Learner):
-            raise TypeError(f"learner must be a crossprop learner, got {check.shown(self.learner)}")
         if not hasattr(self.learner, "step_size"):
             raise ValueError(f"learner must have a step_size, got {check.shown(self.learner)}")
         if not isinstance(self.step_sizes, tuple) or not self.step_sizes:
             raise ValueError(f"step_sizes must be a tuple of numbers, at least one, got {check.shown(self.step_sizes)}")
         for at, step_size in enumerate(self.step_sizes):
             check.number(f"step_sizes[{at}]", step_size, above=0)
-
-    @property
-    def network(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The learner's."""
-        return self.learner.network
 
     def init(self, key: Key[Array, ""]) -> BestState:
         """The state before the first example."""
@@ -110,10 +102,6 @@ class Best(Learner):
         copies, outcomes = learned(jnp.array(self.step_sizes), state.copies)
         losses = state.losses + (outcomes.loss - state.losses) / self.horizon
         return BestState(copies, losses.astype(state.losses.dtype)), _chosen(outcomes, state.best)
-
-    def weights(self, state: BestState) -> dict[str, Array]:
-        """The learner's, of the step size that answers."""
-        return self.learner.weights(state.inner)
 
     def _copy(self, step_size: Any) -> Any:
         return replace(self.learner, step_size=step_size)

@@ -94,7 +94,7 @@ def _compiled(function: Callable[..., Any], structure: Any) -> Any:
 
 def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *example: Any) -> Any:
     """Shapes are known while a program is traced, so these checks cost nothing at later calls."""
-    sizes = (learner.network.inputs, learner.network.outputs)
+    sizes = (learner.network.inputs, learner.targets)
     if len(example) == 2 and np.shape(example[1]) == ():
         if learner.network.loss != "softmax" and sizes[1] == 1:
             example = (example[0], jnp.reshape(jnp.asarray(example[1], float_type()), (1,)))

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
-from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.base import Outcome, Wrapper
 from crossprop.learners.calling import compiled_method
 from crossprop.network import error_of, float_type
 
@@ -46,7 +45,7 @@ class Normalized(NamedTuple):
     targets: Moments | None
 
 
-class Normalize(Learner):
+class Normalize(Wrapper):
     """A learner whose inputs are normalised as it learns: each less its running mean, by its running deviation.
 
     An example counts in the statistics that it is normalised by, in `update` and in `predict`, so that not even the
@@ -57,8 +56,8 @@ class Normalize(Learner):
     - `learner`: any learner.
     - `decay`: how much less an example counts with every later one. At 1 all count alike, as in scikit-learn's
       `StandardScaler.partial_fit`; below it, statistics follow inputs that change.
-    - `targets`: whether the learner's targets are normalised, too, where the loss is squared. Losses and outputs stay
-      in the units of `y`.
+    - `scale_targets`: whether the learner's targets are normalised, too, where the loss is squared. Losses and outputs
+      stay in the units of `y`.
 
     ```python
     learner = Normalize(Backprop(Network(inputs=20, hidden=50), step_size=0.01), decay=0.999)
@@ -67,26 +66,19 @@ class Normalize(Learner):
     Welford (1962), "Note on a Method for Calculating Corrected Sums of Squares and Products".
     """
 
-    learner: Any
     decay: Hyperparameter = hyperparameter(
         default=1.0, above=0, high=1, scale="decay", help="Decay of the statistics that inputs are normalised by"
     )
-    targets: bool = hyperparameter(default=False, help="Whether targets are normalised, too")
+    scale_targets: bool = hyperparameter(default=False, help="Whether targets are normalised, too")
 
     def __check_init__(self):
-        if not isinstance(self.learner, Learner):
-            raise TypeError(f"learner must be a crossprop learner, got {check.shown(self.learner)}")
-        if self.targets and self.network.loss != "squared":
-            raise ValueError(f"targets must be False where the loss is {self.network.loss}, got True")
-
-    @property
-    def network(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The learner's."""
-        return self.learner.network
+        if self.scale_targets and (self.predicts or self.network.loss != "squared"):
+            what = "a learner that predicts, but around the one inside" if self.predicts else "classes"
+            raise ValueError(f"scale_targets must be False for {what}, got True")
 
     def init(self, key: Key[Array, ""]) -> Normalized:
         """The state before the first example."""
-        targets = Moments.of_none(self.network.outputs) if self.targets else None
+        targets = Moments.of_none(self.network.outputs) if self.scale_targets else None
         return Normalized(self.learner.init(key), Moments.of_none(self.network.inputs), targets)
 
     @compiled_method
@@ -98,7 +90,7 @@ class Normalize(Learner):
 
     @compiled_method
     def update(
-        self, state: Normalized, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
+        self, state: Normalized, x: Float[Array, " inputs"], y: Float[Array, " targets"]
     ) -> tuple[Normalized, Outcome]:
         """Learns from one example."""
         x, inputs = self._normalized(state.inputs, x)
@@ -109,10 +101,6 @@ class Normalize(Learner):
         inner, outcome = self.learner.update(state.inner, x, normal)
         outputs = state.targets.mean + state.targets.deviation * outcome.outputs
         return Normalized(inner, inputs, targets), Outcome(error_of("squared", outputs, y)[0], outputs)
-
-    def weights(self, state: Normalized) -> dict[str, Array]:
-        """The learner's."""
-        return self.learner.weights(state.inner)
 
     def _normalized(self, moments: Moments, values: Array) -> tuple[Array, Moments]:
         moments = moments.including(values.astype(moments.mean.dtype), self.decay)

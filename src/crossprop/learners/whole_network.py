@@ -122,7 +122,20 @@ def _extra_arguments(
         found["fan_in"] = at_weights(widths)
     if "inputs_axis" in optimizer.needs:
         found["inputs_axis"] = at_weights([*(0 for _ in state.layers), 1])
+    if "directions" in optimizer.needs:
+        found["directions"] = partial(_directions, stack, state, example)
     return key, found
+
+
+def _directions(stack: Stack, state: State, example: _Example, delta: Array) -> tuple[Any, ...]:
+    """The directions of all weights for an error; None in the place of weights that stay."""
+    credits = credit_layers(stack, state, example.activations, delta)
+    parts = [
+        directions_of(layer, credit, seen)[1]
+        for layer, credit, seen in zip(state.layers, credits, example.features, strict=False)
+    ]
+    hidden = (reduce(add, each) if each else None for each in parts)
+    return (*hidden, delta[:, None] * example.features[-1][None, :])
 
 
 def _curvature(stack: Stack, state: State, example: _Example) -> list[Array]:

@@ -22,6 +22,7 @@ EXTRA_ARGUMENTS = {
     "error the sum over outputs of (dy/dw)^2, so x^2 for a linear unit",
     "hessian_product": "a function from a tree like the parameters to the product of the loss's Hessian with it",
     "delta": "the error at the outputs, target minus output: a number or an array",
+    "directions": "a function from an error at the outputs to what it makes of the gradients, with the other sign",
     "fan_in": "the number of inputs of a unit, for all parameters or one for each part of their tree",
     "inputs_axis": "the axis along which a unit's inputs lie, for all parameters or one for each part of their tree",
 }

@@ -17,6 +17,7 @@ from crossprop.streams.iterator import Iterator as Iterator
 from crossprop.streams.label_shift import LabelShift as LabelShift
 from crossprop.streams.permuted_inputs import PermutedInputs as PermutedInputs
 from crossprop.streams.random_labels import RandomLabels as RandomLabels
+from crossprop.streams.returns import discounted as discounted
 from crossprop.streams.slowly_changing import SlowlyChanging as SlowlyChanging
 from crossprop.streams.tracking import Tracking as Tracking
 

@@ -16,7 +16,7 @@ from crossprop._support.memory import check_memory
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, set_fields
 
-KINDS = ("regression", "classification")
+KINDS = ("regression", "classification", "prediction")
 FEW = 1000
 """Integers from 0 to below this number are taken for classes."""
 
@@ -38,7 +38,8 @@ class Arrays(PoolStream):
     - `y`: numbers, `(steps, outputs)` or `(steps,)`; or classes, `(steps,)`: integers from 0, or labels of any kind.
     - `classes`: the number of classes, or a list of the labels in the order of the outputs. None is the largest class
       plus one for integers from 0, and all labels in `y`, sorted, otherwise; the attribute then has the labels.
-    - `kind`: `"regression"` or `"classification"`. None takes floats for numbers and strings, booleans and integers
+    - `kind`: `"regression"`, `"classification"`, or `"prediction"`, where a row of `y` has a cumulant, a discount and a
+      return, or NaN, for each prediction. None takes floats for numbers and strings, booleans and integers
       from 0 for classes; where that is not beyond doubt, it is an error that asks for `kind`.
 
     ```python
@@ -61,11 +62,16 @@ class Arrays(PoolStream):
                     f"{name} must be numbers {'or labels ' * (name == 'y')}of shape (steps,) or (steps, size), "
                     f"got {_description(values, getattr(self, name), kinds)}"
                 )
-            _check_finite(name, values)
+            _check_finite(name, values, returns=name == "y" and self.kind == "prediction")
         if len(x) != len(y):
             raise ValueError(f"x and y must have as many steps as each other, got {len(x)} and {len(y)}")
         if self.kind is not None:
             check.choice("kind", self.kind, KINDS)
+        if self.kind == "prediction" and (y.ndim != 2 or y.shape[1] % 3 or y.dtype.kind != "f"):
+            raise ValueError(
+                "y must be a cumulant, a discount and a return for each prediction, floats of shape (steps, 3), got "
+                f"shape {y.shape} of {y.dtype}"
+            )
         classes = None
         if (self.kind or _guessed(y, self.classes)) == "classification":
             y, classes = _as_classes(y, self.classes)
@@ -78,7 +84,8 @@ class Arrays(PoolStream):
         for values in (x, y):
             if not isinstance(values, np.memmap):
                 values.flags.writeable = False
-        set_fields(self, x=x, y=y, classes=classes, kind="regression" if classes is None else "classification")
+        kind = "classification" if classes is not None else "prediction" if self.kind == "prediction" else "regression"
+        set_fields(self, x=x, y=y, classes=classes, kind=kind)
 
     @property
     def inputs(self) -> int:
@@ -93,6 +100,10 @@ class Arrays(PoolStream):
     @property
     def one_hot(self) -> bool:
         return self.classes is not None
+
+    @property
+    def predicts(self) -> bool:
+        return self.kind == "prediction"
 
     @property
     def steps(self) -> int:
@@ -206,10 +217,11 @@ def _one_hot_table(size: int, dtype: np.dtype) -> np.ndarray:
     return np.lib.stride_tricks.sliding_window_view(row, size)[::-1]
 
 
-def _check_finite(name: str, values: np.ndarray) -> None:
+def _check_finite(name: str, values: np.ndarray, *, returns: bool = False) -> None:
     """Checks part by part, so that a memory-mapped array never is in memory as a whole."""
     size = max(1, 2**22 // max(1, values[:1].size))
     for start in range(0, len(values) if values.dtype.kind == "f" else 0, size):
-        check.finite(name, values[start : start + size], start)
+        part = values[start : start + size]
+        check.finite(name, check.with_returns(part) if returns and values.ndim == 2 else part, start)
         check.fits_float(name, values[start : start + size], start)
         files.release_pages(values)

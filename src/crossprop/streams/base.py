@@ -61,6 +61,8 @@ class Stream(ABC):
     outputs: int
     one_hot: bool
     steps: int | None
+    predicts: bool = False
+    """Whether `y` has a cumulant, a discount and a return for each prediction; the return may be NaN."""
 
     @abstractmethod
     def begin(self, key: Key[Array, ""]) -> Any:

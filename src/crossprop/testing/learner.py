@@ -275,6 +275,10 @@ def _stream(learner: Learner) -> Arrays:
     x = numbers.normal(size=(STEPS, network.inputs))
     if network.loss == "softmax":
         return Arrays(x, numbers.integers(network.outputs, size=STEPS), classes=network.outputs)
+    if learner.predicts:
+        triples = numbers.uniform(size=(STEPS, network.outputs, 3))
+        triples[5, :, 1], triples[7, :, 2] = 0, np.nan  # an end, and a return that is not known
+        return Arrays(x, triples.reshape(STEPS, -1), kind="prediction")
     return Arrays(x, numbers.normal(size=(STEPS, network.outputs)))
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from crossprop.learners import Backprop
+from crossprop._support import checks as check
+from crossprop.learners import TD, Backprop
 from crossprop.network import Network, float_type
 from crossprop.passes import live
 from crossprop.running import run
@@ -38,6 +39,7 @@ def _dealt(stream: Stream) -> None:
         array = np.asarray(values)
         require(array.dtype.kind in "buif", f"{name} of {array.dtype}")
         require(array.shape == (count, size), f"{name} of shape {array.shape}, not {(count, size)}")
+        array = check.with_returns(array) if name == "y" and stream.predicts else array
         require(np.isfinite(array).all(), f"{name} has numbers that are not finite")
     _require_form(dealt[0], place)
 
@@ -109,7 +111,9 @@ def _sample(stream: Stream) -> None:
 def _run_on(stream: Stream) -> None:
     """`crossprop.run` learns from the examples that are dealt."""
     loss, count = "softmax" if stream.one_hot else "squared", _count(stream)
-    learner = Backprop(Network(stream.inputs, 2, stream.outputs, loss=loss), 1e-6)
+    outputs = stream.outputs // 3 if stream.predicts else stream.outputs
+    learner = Backprop(Network(stream.inputs, 2, outputs, loss=loss), 1e-6)
+    learner = TD(learner) if stream.predicts else learner
     records = run(learner, stream, [0], 1, "scan", progress=False, steps=count)
     stream_key, initial_key = keys(0)
     _, x, y = stream.deal(stream.begin(stream_key), count)

@@ -1,0 +1,54 @@
+"""The returns of recorded cumulants."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from crossprop._support import checks as check
+
+UNKNOWN = 1e-6
+"""A return is known if this share, or less, of what comes after the data would be in it."""
+
+
+def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps triples"]:
+    """The `y` of predictions from what was recorded: cumulants, discounts, and the returns that follow from them.
+
+    **Arguments:**
+
+    - `cumulants`: `(steps,)`, or `(steps, predictions)`. A row holds what came with that row's `x`.
+    - `discounts`: a number, one for each prediction, or `(steps, predictions)`.
+
+    **Returns:** `(steps, 3 * predictions)`. The last returns are NaN, down to where less than a millionth of what comes
+    after the data is in them.
+
+    ```python
+    stream = Arrays(np.ones((500, 1)), discounted(np.arange(500) % 2, [0.5, 0.9]), kind="prediction")
+    ```
+    """
+    cumulants, discounts = (
+        check.array(name, each) for name, each in (("cumulants", cumulants), ("discounts", discounts))
+    )
+    if cumulants.ndim not in (1, 2) or not len(cumulants) or cumulants.dtype.kind not in "buif":
+        found = f"shape {cumulants.shape} of {cumulants.dtype}"
+        raise ValueError(f"cumulants must be numbers of shape (steps,) or (steps, predictions), got {found}")
+    cumulants = cumulants.reshape(len(cumulants), -1).astype(float)
+    try:
+        discounts = np.broadcast_to(np.asarray(discounts, float), np.broadcast_shapes(cumulants.shape, discounts.shape))
+        cumulants = np.broadcast_to(cumulants, discounts.shape)
+    except ValueError:
+        raise ValueError(
+            "discounts must be a number, one for each prediction, or (steps, predictions), got shape "
+            f"{discounts.shape} for cumulants of shape {cumulants.shape}"
+        ) from None
+    if not ((discounts >= 0) & (discounts <= 1)).all():
+        outside = discounts[~((discounts >= 0) & (discounts <= 1))]
+        raise ValueError(f"discounts must be between 0 and 1, got {outside[0]}")
+    check.finite("cumulants", cumulants)
+    returns = np.zeros(discounts.shape)
+    left = np.ones(discounts.shape)
+    for step in reversed(range(len(returns) - 1)):
+        returns[step] = cumulants[step + 1] + discounts[step + 1] * returns[step + 1]
+        left[step] = discounts[step + 1] * left[step + 1]
+    returns[left > UNKNOWN] = np.nan
+    return np.stack([cumulants, discounts, returns], axis=2).reshape(len(returns), -1)
