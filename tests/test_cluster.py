@@ -22,7 +22,7 @@ import crossprop as cp
 import crossprop.cli
 from crossprop.engines.protocol import RunOptions
 from crossprop.experiments import SweepSpec
-from crossprop.experiments.workers import OtherCode, Workers
+from crossprop.experiments.cluster import OtherCode, Workers
 from same import assert_same_sweeps
 from slow import Slow, most_at_a_time, told
 from waiting import until
@@ -226,8 +226,11 @@ def test_workers_of_other_versions_are_refused(machines, tmp_path, stream, monke
             "scheduler": versions(*scheduler),
             "workers": {"tcp://w": versions(*worker)},
         }
+        client = SimpleNamespace(get_versions=lambda packages, told=told: told)
+        monkeypatch.setattr(CLUSTER, "_client", lambda _, client=client: contextlib.nullcontext(client))
         with pytest.raises(ValueError, match=error):
-            CLUSTER._check_versions(SimpleNamespace(get_versions=lambda packages, told=told: told))
+            sweep(NOWHERE, stream, store=tmp_path / "store")
+    assert not list(tmp_path.iterdir())
 
 
 def versions(crossprop, jax, python="3.11.7.final.0"):
@@ -235,31 +238,28 @@ def versions(crossprop, jax, python="3.11.7.final.0"):
 
 
 def test_workers_of_other_versions_that_join_are_left_out():
-    there = {"tcp://a": 2}
-    told = {"client": versions("1", "2"), "workers": {"tcp://a": versions("1", "2", "3.11.1.final.0")}}
-    client = SimpleNamespace(nthreads=lambda: dict(there), get_versions=lambda packages: told)
-    workers = Workers(client)
-    assert workers.threads == {"tcp://a": 2} and not workers.excluded
-    there |= {"tcp://b": 1, "tcp://c": 1, "tcp://d": 4}
-    told["workers"] |= {"tcp://b": versions("0", "2"), "tcp://c": versions("1", "2", "3.12.7.final.0")}
-    told["workers"] |= {"tcp://d": versions("1", "2")}
+    there = {"tcp://a": 2, "tcp://b": 1, "tcp://c": 1}
+    told = {"client": versions("1", "2"), "scheduler": versions("1", "2"), "workers": {
+        "tcp://a": versions("1", "2", "3.11.1.final.0"),
+        "tcp://b": versions("0", "2"),
+        "tcp://c": versions("1", "2", "3.12.7.final.0"),
+    }}  # fmt: skip
+    submitted = {}
+    workers = Workers(
+        SimpleNamespace(
+            nthreads=lambda: there,
+            get_versions=lambda packages: told,
+            submit=lambda function, **options: submitted.update(options),
+        )
+    )
     with pytest.warns(UserWarning, match="is left out") as warned:
-        workers.refresh()
+        workers.exclude_faulty(ConnectionError())
     assert [str(each.message) for each in warned] == [
         "the worker tcp://b of the cluster is left out: it has crossprop 0, and this process has 1",
         "the worker tcp://c of the cluster is left out: it has python 3.12, and this process has 3.11",
     ]
-    assert workers.threads == {"tcp://a": 2, "tcp://d": 4}
-    submitted = {}
-    client.submit = lambda function, **options: submitted.update(options) or SimpleNamespace(key="task")
-    client.cancel = lambda tasks: None
-    task = workers.submit(print)
-    assert submitted["workers"] == ["tcp://a", "tcp://d"]
-    assert not workers.cancel_stranded([task])
-    there = {"tcp://e": 1}
-    told["workers"] = {"tcp://e": versions("1", "2")}
-    workers.refresh()
-    assert workers.cancel_stranded([task]) == [task] and workers.are_at_fault(task, ConnectionError())
+    workers.submit(print)
+    assert submitted["workers"] == ["tcp://a"] and submitted["allow_other_workers"]
 
 
 def test_an_engine_that_the_workers_cannot_use_is_refused(machines, tmp_path, stream):

@@ -5,12 +5,8 @@ import sys
 from contextlib import redirect_stderr
 from types import SimpleNamespace
 
-import numpy as np
-import optax
 import pytest
 
-import crossprop as cp
-from crossprop._support.formats import as_html
 from crossprop.progress import bar
 
 
@@ -82,17 +78,3 @@ def test_a_notebook_is_told_where_an_interrupted_run_stopped(notebook):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert "70%" in notebook[-1]["text/plain"]
-
-
-def test_learners_networks_and_streams_are_tables_in_a_notebook():
-    learner = cp.Foresight(cp.Network(3, (4, 5)), 0.25, optimizer=optax.lion)
-    html = learner._repr_html_()
-    for part in ("Foresight", "Network", "(4, 5)", ">0.25<", ">lion<", ">horizon<"):
-        assert part in html
-    assert "float64[5, 2]" in cp.Arrays(np.ones((5, 2)), np.ones(5))._repr_html_()
-    assert ">ABC<" in cp.Geoff()._repr_html_()
-    assert ">outputs<" in cp.Iterator([], inputs=1, outputs=1)._repr_html_()
-
-
-def test_text_in_a_table_is_text():
-    assert "&lt;script&gt;" in as_html(cp.datasets.DataSet("<script>", np.ones((2, 1)), np.arange(2), 2))

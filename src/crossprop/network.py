@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from crossprop._support import checks as check
-from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
 from crossprop._support.programs import program
 from crossprop.hyperparameters import Name, known
@@ -129,9 +128,6 @@ class Network(eqx.Module):
                 _check_scale(f"incoming_scale[{layer}]", scale)
         else:
             _check_scale("incoming_scale", self.incoming_scale)
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
     @property
     def units(self) -> int:

@@ -2,10 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
-from html import escape
-from typing import Any
+from collections.abc import Sequence
 
 
 def interval(mean: float, low: float, high: float) -> str:
@@ -89,33 +86,3 @@ def about(seconds: float) -> str:
 def upper_first(text: str) -> str:
     """The text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
-
-
-MOST_LETTERS = 120
-
-
-def as_html(thing: Any) -> str:
-    """A dataclass as a table of its fields, for notebooks: `_repr_html_` of learners, networks and streams."""
-    cell = "style='text-align:left;vertical-align:top'"
-    shown = [field.name for field in fields(thing) if field.repr] if is_dataclass(thing) else []
-    rows = [
-        f"<tr><th scope='row' {cell}>{escape(name)}</th><td {cell}>{_value_html(getattr(thing, name))}</td></tr>"
-        for name in shown
-    ]
-    name = escape(type(thing).__name__)
-    return f"<table><caption {cell}><b>{name}</b></caption><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _value_html(value: Any) -> str:
-    if is_dataclass(value) and not isinstance(value, type):
-        return as_html(value)
-    return escape(_value_text(value))
-
-
-def _value_text(value: Any) -> str:
-    if hasattr(value, "shape") and hasattr(value, "dtype") and value.shape != ():
-        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    if isinstance(value, Callable):
-        return getattr(value, "__qualname__", repr(value))
-    text = value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else repr(value)
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"

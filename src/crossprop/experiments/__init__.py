@@ -14,7 +14,7 @@ from crossprop._support.interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.experiments.blocks import Block, BlockResult, build_blocks, missing, run_blocks, steps_of
-from crossprop.experiments.cluster import connected, run_blocks_on_cluster
+from crossprop.experiments.cluster import Workers, connected, run_blocks_on_cluster
 from crossprop.experiments.evaluate import evaluation_blocks
 from crossprop.experiments.evaluate import open_evaluation as open_evaluation
 from crossprop.experiments.findings import compare as compare
@@ -22,7 +22,6 @@ from crossprop.experiments.grid import logspace as logspace
 from crossprop.experiments.labelled import extended, labelled
 from crossprop.experiments.spec import SweepSpec as SweepSpec
 from crossprop.experiments.store import CONTINUES, Store, open_for_writing, read_store
-from crossprop.experiments.workers import Workers
 from crossprop.learners.base import Learner
 from crossprop.progress import bar
 from crossprop.source_identity import warn_unknown

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from crossprop._support.warning import warn
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.engines.protocol import RunOptions
 from crossprop.execution import DevicePool
 from crossprop.experiments.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
 from crossprop.experiments.spec import SweepSpec
-from crossprop.experiments.workers import VERSIONS, OtherCode, Workers, difference
 from crossprop.network import float_type
 from crossprop.progress import bar
 from crossprop.source_identity import code_identity
@@ -30,10 +30,12 @@ from crossprop.variables import functions
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+VERSIONS = ("crossprop", "jax", "python")
+"""What workers must have in the version of this process."""
 TIMEOUT = 5
 """Seconds to reach a scheduler."""
-SECONDS_TO_WAIT, SECONDS_TO_LOOK = 0.02, 2.0
-"""Seconds between two looks for finished tasks, and between two looks for workers that joined or left."""
+SECONDS_TO_WAIT = 0.02
+"""Seconds between two looks for finished tasks."""
 FEWEST, PER_THREAD = 16, 2
 """Tasks under way: this many per thread of a worker, and at least a few, since a cluster may grow with its work."""
 RETRIES = 2
@@ -41,6 +43,59 @@ RETRIES = 2
 
 _pools: dict[str, DevicePool] = {}
 """Pools by worker in this process: all tasks of a worker share its pool, and so its threads."""
+
+
+class OtherCode(Exception):
+    """A worker found that it has other versions, or another version of the user's own code."""
+
+    def __init__(self, where: str, reason: str):
+        super().__init__(where, reason)
+        self.where, self.reason = where, reason
+
+
+class Workers:
+    """The workers of a cluster. Those that join with other versions or code are left out, with a warning."""
+
+    def __init__(self, client: "Client"):
+        self.client = client
+        self.excluded: dict[str, str] = {}
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, retries: int = 0) -> "Future":
+        """Submits a task to any worker but those that are left out, where there are others."""
+        others = [where for where in self.client.nthreads() if where not in self.excluded]
+        where = {"workers": others, "allow_other_workers": True} if self.excluded and others else {}
+        return self.client.submit(function, *arguments, **where, retries=retries, pure=False)
+
+    def exclude_faulty(self, problem: Exception) -> None:
+        """Leaves out the workers because of which a task may have failed."""
+        faulty = {problem.where: problem.reason} if isinstance(problem, OtherCode) else {}
+        for where, reason in (faulty | dict(_other_versions(self.client))).items():
+            if where not in self.excluded:
+                warn(f"the worker {where} of the cluster is left out: {reason}")
+                self.excluded[where] = reason
+        there: Mapping[str, int] = self.client.nthreads()  # pyright: ignore[reportAssignmentType]
+        if there and not there.keys() - self.excluded:
+            where, reason = next(reversed(self.excluded.items()))
+            raise ValueError(f"cluster must have workers with the code of this process, got {where}: {reason}")
+
+
+def _other_versions(client: "Client") -> Iterator[tuple[str, str]]:
+    """The machines that have other versions than this process, each with the first difference."""
+    versions: Any = client.get_versions(packages=list(VERSIONS))
+    for where, its in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
+        if isinstance(its, dict) and (reason := _difference(its["packages"], versions["client"]["packages"])):
+            yield where, reason
+
+
+def _difference(there: Mapping[str, str | None], here: Mapping[str, str | None]) -> str | None:
+    """The first version in which a worker differs from this process; of Python's, only the first two numbers count."""
+    for name in VERSIONS:
+        its, own = (str(each.get(name) or "none") for each in (there, here))
+        if name == "python":
+            its, own = (".".join(each.split(".")[:2]) for each in (its, own))
+        if its != own:
+            return f"it has {name} {its}, and this process has {own}"
+    return None
 
 
 @contextmanager
@@ -53,7 +108,8 @@ def connected(
         yield None
         return
     with _client(cluster) as client:
-        _check_versions(client)
+        for where, reason in _other_versions(client):
+            raise ValueError(f"cluster must have the versions of this process on every machine, got {where}: {reason}")
         with nullcontext() if client.nthreads() else bar("waiting for a worker", 1, progress, "workers", "none yet"):
             workers = Workers(client)
             widths(workers, blocks, spec.options, spec.engine)
@@ -106,9 +162,8 @@ def widths(workers: Workers, blocks: Sequence[Block], options: RunOptions, engin
         task = workers.submit(_widths, list(kinds.values()), options, engine, _setting())
         try:
             return dict(zip(kinds, task.result(), strict=True))
-        except Exception as problem:
-            if not workers.are_at_fault(task, problem):
-                raise
+        except OtherCode as problem:
+            workers.exclude_faulty(problem)
 
 
 def _without_stream(block: Block) -> Block:
@@ -120,90 +175,60 @@ def run_blocks_on_cluster(
     workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str, on_steps: Callable[[int], None]
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
-    from distributed import as_completed
+    client, setting = workers.client, _setting()
+    groups = deque(_groups(blocks, widths(workers, blocks, options, engine), len(client.nthreads())))
+    going: dict[Future, tuple[list[int], int]] = {}
+    """The blocks of each task, and how many workers were left out when it was submitted."""
+    streams: dict[int, Future] = {}
+    codes: dict[Any, dict[str, str]] = {}
 
-    sender = _Sender(workers, options, engine)
-    groups = deque(_groups(blocks, widths(workers, blocks, options, engine), len(workers.threads)))
-    going: dict[Future, list[int]] = {}
-    done = as_completed(loop=workers.client.loop)
+    def submit(numbers: list[int]) -> "Future":
+        group = [blocks[number] for number in numbers]
+        for block in group:
+            if id(block.stream) not in streams:
+                streams[id(block.stream)] = _send_stream(workers, block.stream)
+            if (which := _which_code(block)) not in codes:
+                codes[which] = _code(block, options)
+        theirs, bare = [streams[id(block.stream)] for block in group], [_without_stream(block) for block in group]
+        of_group = [codes[_which_code(block)] for block in group]
+        return workers.submit(_run_there, bare, theirs, of_group, options, engine, setting, retries=RETRIES)
+
     try:
         while groups or going:
-            most = max(FEWEST, PER_THREAD * sum(workers.threads.values()))
+            most = max(FEWEST, PER_THREAD * sum(client.nthreads().values()))
             while groups and len(going) < most:
                 numbers = groups.popleft()
-                task = sender.send([blocks[number] for number in numbers])
-                going[task] = numbers
-                done.add(task)
-            for task in _ended(done, workers, going):
-                numbers = going.pop(task)
+                going[submit(numbers)] = numbers, len(workers.excluded)
+            while not (done := [task for task in going if task.done()]):
+                time.sleep(SECONDS_TO_WAIT)
+            for task in done:
+                numbers, excluded = going.pop(task)
                 try:
                     results = _result(task)
                 except Exception as problem:
-                    if not workers.are_at_fault(task, problem):
+                    workers.exclude_faulty(problem)
+                    if len(workers.excluded) == excluded and not isinstance(problem, OtherCode):
                         raise
-                    sender.forget_streams()
+                    streams.clear()  # a worker that could not read one may have held it
                     groups.append(numbers)
                     continue
-                workers.succeeded = True
                 for number, result in zip(numbers, results, strict=True):
                     on_steps(len(blocks[number].seeds) * steps_of(blocks[number], options))
                     yield number, result
-            workers.refresh()
     finally:
-        workers.client.cancel(list(going))
+        client.cancel(list(going))
 
 
-def _ended(done: Any, workers: Workers, going: "Mapping[Future, list[int]]") -> "list[Future]":
-    """Waits until tasks are done, or left without a worker that may run them, and returns those."""
-    looked = time.monotonic()
-    while not done.has_ready():
-        time.sleep(SECONDS_TO_WAIT)
-        if time.monotonic() - looked > SECONDS_TO_LOOK:
-            workers.refresh()
-            if stranded := workers.cancel_stranded(going):
-                return stranded
-            looked = time.monotonic()
-    ready = []
-    while done.has_ready():
-        ready.append(next(done))
-    return [task for task in ready if task in going]
+def _send_stream(workers: Workers, stream: Stream) -> "Future":
+    """A stream, once for all blocks that use it. It is a task, so that it comes back when its worker is lost."""
+    from dask import config
+
+    with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        return workers.submit(_stream, stream)
 
 
-class _Sender:
-    """Sends blocks to workers: each stream once, and the identity of the user's own code that a worker must have."""
-
-    def __init__(self, workers: Workers, options: RunOptions, engine: str):
-        self.workers, self.options, self.engine = workers, options, engine
-        self.setting = _setting()
-        self.streams: dict[int, Future] = {}
-        self.codes: dict[Any, dict[str, str]] = {}
-
-    def send(self, group: list[Block]) -> "Future":
-        for block in group:
-            if id(block.stream) not in self.streams:
-                self.streams[id(block.stream)] = self._send_stream(block.stream)
-        theirs = [self.streams[id(block.stream)] for block in group]
-        codes = [self._code(block) for block in group]
-        bare = [_without_stream(block) for block in group]
-        arguments = bare, theirs, codes, self.options, self.engine, self.setting
-        return self.workers.submit(_run_there, *arguments, retries=RETRIES)
-
-    def forget_streams(self) -> None:
-        """Streams are sent again with the next blocks: a worker that could not read one may have held it."""
-        self.streams.clear()
-
-    def _code(self, block: Block) -> dict[str, str]:
-        which = jax.tree.structure(block.learner), id(block.stream)
-        if which not in self.codes:
-            self.codes[which] = _code(block, self.options)
-        return self.codes[which]
-
-    def _send_stream(self, stream: Stream) -> "Future":
-        """The stream, once for all blocks that use it. It is a task, so that it comes back when its worker is lost."""
-        from dask import config
-
-        with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            return self.workers.submit(_stream, stream)
+def _which_code(block: Block) -> Any:
+    return jax.tree.structure(block.learner), id(block.stream)
 
 
 def _code(block: Block, options: RunOptions) -> dict[str, str]:
@@ -252,14 +277,6 @@ def _versions() -> dict[str, str]:
     return {"crossprop": __version__, "jax": jax.__version__, "python": platform.python_version()}
 
 
-def _check_versions(client: "Client") -> None:
-    """An error if a machine that is there already has other versions."""
-    versions: Any = client.get_versions(packages=list(VERSIONS))
-    for where, its in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
-        if reason := difference(its["packages"], versions["client"]["packages"]):
-            raise ValueError(f"cluster must have the versions of this process on every machine, got {where}: {reason}")
-
-
 # What runs on a worker.
 
 
@@ -305,7 +322,7 @@ def _run_there(
 def _as_caller(setting: dict[str, Any]) -> Iterator[None]:
     from distributed import get_worker
 
-    if reason := difference(_versions(), setting["versions"]):
+    if reason := _difference(_versions(), setting["versions"]):
         raise OtherCode(get_worker().address, reason)
     with jax.enable_x64(setting["x64"]):
         yield

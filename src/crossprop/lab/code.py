@@ -2,26 +2,15 @@
 
 import json
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from crossprop import optimizers, specification
-from crossprop.experiments.toml import parse_value
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
-from crossprop.registry import arguments_of
 from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
-
-NETWORK_FLAGS, STREAM_FLAGS = ("hidden", "activation", "bias"), ("tasks", "examples")
-FLAGS = (
-    *specification.LEARNER_FLAGS,
-    *(f"network.{name}" for name in NETWORK_FLAGS),
-    *(f"stream.{name}" for name in STREAM_FLAGS),
-)
-"""What `crossprop run` has flags of their own for; it takes other arguments with `--set`."""
 
 
 def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
@@ -91,71 +80,7 @@ def _arguments(name: str, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
-    """A command for the shell: `crossprop run`, or a file for `crossprop sweep` if learners have names of their own or
-    values that no flag can have."""
-    words = _run_words(setting, imports)
-    return _sweep_script(setting, imports) if words is None else shlex.join(words)
-
-
-def _run_words(setting: Setting, imports: tuple[str, ...]) -> list[str] | None:
-    """The words of `crossprop run`, or None if it would not read a name or a value as it is."""
-    table = setting.table
-    for name, own in table["learners"].items():
-        clear = not {*name} & {":", "="} and not name.startswith("-")
-        if not clear or own.get("rule", name) != name or {*own} & {*LEARNERS[name].keywords}:
-            return None
-    given = {f"network.{name}": value for name, value in table.get("network", {}).items()}
-    given |= {f"stream.{name}": value for name, value in table["stream"].items() if name != "name"}
-    given |= _learner_flags(table["learners"])
-    words = ["crossprop", "run", table["stream"]["name"], "--learners", *table["learners"]]
-    for module in imports:
-        words += ["--import", module]
-    for path, value in given.items():
-        flag = path.rpartition(".")[2].replace("_", "-")
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if value is None:
-            continue
-        if path == "network.hidden" and isinstance(value, list) and len(value) > 1:
-            words += ["--hidden", *map(str, value)]
-        elif path in FLAGS and isinstance(value, bool):
-            words += [f"--{flag}" if value else f"--no-{flag}"]
-        elif path in FLAGS and (isinstance(value, str) or (isinstance(value, int | float) and value >= 0)):
-            words += [f"--{flag}", text]
-        elif type(parse_value(text)) is type(value) and parse_value(text) == value:
-            words += ["--set", f"{path}={text}"]
-        else:
-            return None
-    words += ["--record-every", str(setting.record_every), "--seeds", str(len(setting.seeds))]
-    return words + (["--steps", str(setting.steps)] if setting.stream.steps != setting.steps else [])
-
-
-def _learner_flags(learners: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Each argument once if all learners that take it have the same value, else for each learner by its name."""
-    flags: dict[str, Any] = {}
-    taken = {name: arguments_of(LEARNERS[name]) for name in learners}
-    given = {name: _flat(own) for name, own in learners.items()}
-    for name, own in given.items():
-        for argument, value in own.items():
-            whole = argument.partition(".")[0]
-            others = [each for each, known in taken.items() if known is None or whole in known]
-            fixed = any(whole in LEARNERS[each].keywords for each in others)
-            same = all(argument in given[each] and given[each][argument] == value for each in others)
-            flags[argument if same and not fixed else f"{name}:{argument}"] = value
-    return flags
-
-
-def _flat(own: Mapping[str, Any]) -> dict[str, Any]:
-    """A learner's arguments with those of its optimizer and its replacement beside their names: `optimizer.sigma`."""
-    flat: dict[str, Any] = {}
-    for argument, value in own.items():
-        if isinstance(value, dict) and "name" in value:
-            flat |= {argument: value["name"]} | {f"{argument}.{key}": value[key] for key in value if key != "name"}
-        elif argument != "rule":
-            flat[argument] = value
-    return flat
-
-
-def _sweep_script(setting: Setting, imports: tuple[str, ...]) -> str:
+    """A command for the shell that writes a file for `crossprop sweep` and runs it."""
     table = setting.table
     lines = [f"import = {_toml(list(imports))}"] if imports else []
     lines += [f"seeds = {len(setting.seeds)}", f"record_every = {setting.record_every}", 'store = "lab-sweep"']

@@ -6,7 +6,6 @@ import itertools
 import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -44,7 +43,6 @@ SEGMENT_SECONDS = 8e-3
 SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
-STREAMS_KEPT = 4
 SECONDS_KEPT = 60
 """Seconds for which examples are kept that no page runs on."""
 MOST_EXAMPLES = 2**32
@@ -71,15 +69,6 @@ def _count_compilation() -> None:
 xla.listen(xla.COMPILED, _count_compilation)
 
 
-class Slot:
-    """The tables of one stream and seed, once they are made, and their bytes by address."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.tables: Tables | None = None
-        self.bytes: dict[int, int] = {}
-
-
 class Workshop:
     """What all pages share: threads for the devices, the streams' examples, and which programs are compiled."""
 
@@ -87,45 +76,46 @@ class Workshop:
         self.imports, self.closing = imports, closing
         self.pool = DevicePool()
         self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")
-        self.tables: OrderedDict[str, dict[int, Slot]] = OrderedDict()
+        self.tables: dict[tuple[str, int], Tables] = {}
+        """The examples by stream and seed; those used longest ago come first."""
+        self.making: dict[tuple[str, int], threading.Lock] = {}
         self.programs: set[Any] = set()
         self.work: set[Future[Any]] = set()
         self.lock = threading.Lock()
         self.watched: set[Watched] = set()
 
     def tables_for(self, setting: Setting, run: Run) -> Tables:
-        """The tables of a run's stream and seed; those of the last few streams are kept."""
+        """The tables of a run's stream and seed, which are kept for a while."""
+        key = setting.stream_name, run.seed
         with self.lock:
-            kept = self.tables.setdefault(setting.stream_name, {})
-            self.tables.move_to_end(setting.stream_name)
-            self._forget_unused(lambda: len(self.tables) > STREAMS_KEPT)
-            slot = kept.setdefault(run.seed, Slot())
-        with slot.lock:  # runs of other seeds make their examples meanwhile
-            if slot.tables is None:
-                made = tables_of(run.stream, run.seed)
-                with self.lock:
-                    slot.bytes = _bytes_of(made)
-                    self._forget_unused(lambda: self._size() > MOST_EXAMPLES)
-                    if self._size() > MOST_EXAMPLES:
-                        slot.bytes = {}
-                        raise ValueError(
-                            f"the examples of all seeds and pages must fit in {in_words(MOST_EXAMPLES)} for the lab: "
-                            "take fewer seeds or examples, close another page, or use crossprop.run"
-                        )
-                slot.tables = made
-            return slot.tables
+            making = self.making.setdefault(key, threading.Lock())
+        with making:  # runs of other seeds make their examples meanwhile
+            tables = self.tables.get(key) or tables_of(run.stream, run.seed)
+            with self.lock:
+                self.tables.pop(key, None)
+                self.tables[key] = tables
+                self._forget_unused(lambda: self._size() > MOST_EXAMPLES)
+                if self._size() > MOST_EXAMPLES:
+                    del self.tables[key]
+                    raise ValueError(
+                        f"the examples of all seeds and pages must fit in {in_words(MOST_EXAMPLES)} for the lab: "
+                        "take fewer seeds or examples, close another page, or use crossprop.run"
+                    )
+            return tables
 
     def _size(self) -> int:
-        """The bytes of all examples; a table that several seeds share is there once."""
-        tables = [slot.bytes for kept in self.tables.values() for slot in kept.values()]
-        return sum({address: size for each in tables for address, size in each.items()}.values())
+        """The bytes of all examples, but for those that are read from a file; a table that several seeds share is there
+        once."""
+        tables = (table for each in self.tables.values() for table in each.pool[:2])
+        return sum({id(table): table.nbytes for table in tables if not isinstance(table, np.memmap)}.values())
 
     def _forget_unused(self, is_too_much: Callable[[], bool] = lambda: True) -> None:
         """Gives the examples of streams back that no page runs on, the ones used longest ago first."""
         used = {each.setting.stream_name for each in [*self.watched]}
-        for name in [name for name in self.tables if name not in used]:
+        for key in [key for key in self.tables if key[0] not in used]:
             if is_too_much():
-                del self.tables[name]
+                del self.tables[key]
+                self.making.pop(key, None)
 
     def _tidy(self) -> None:
         with self.lock:
@@ -183,11 +173,6 @@ class Workshop:
             each.stop.set()
         self.threads.shutdown(wait=False, cancel_futures=True)
         return not wait([*self.work], SECONDS_TO_END).not_done
-
-
-def _bytes_of(tables: Tables) -> dict[int, int]:
-    """The bytes of tables by their addresses, but for those that are read from a file."""
-    return {table.ctypes.data: table.nbytes for table in tables.pool[:2] if not isinstance(table, np.memmap)}
 
 
 class Group(NamedTuple):

@@ -16,7 +16,6 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from crossprop._support import checks as check
-from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
 from crossprop.hyperparameters import Checked, Hyperparameter, by_structure, hyperparameter, layers_field
 from crossprop.learners.calling import compiled_method
@@ -80,9 +79,6 @@ class Learner(Checked):
     @abstractmethod
     def weights(self, state: Any) -> dict[str, Array]:
         """The weights whose drift is recorded, by name; an empty dict records none."""
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
 
 def _as_learner(given: Any) -> Learner:

@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from crossprop._support import checks as check
-from crossprop._support.formats import as_html
 from crossprop._support.memory import bytes_of, check_memory
 from crossprop._support.transfers import to_device
 from crossprop.network import float_type
@@ -75,9 +74,6 @@ class Stream(ABC):
     def task(self, steps: np.ndarray) -> np.ndarray:
         """The number of the task at these steps, counted from 0; the same for every key."""
         return np.zeros(np.shape(steps), int)
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
     def sample(self, key: Key[Array, ""]) -> Sample:
         """All examples of one run, for a finite stream."""
