@@ -15,21 +15,19 @@ import wide
 
 import crossprop as cp
 from crossprop import execution, running
-from crossprop.engines import feed, recorder, segments, session, sources
+from crossprop.engines import feed, segments, session
 from crossprop.engines.gpu import kernel, layout
 
 SHORTEST = 3e-4
 WATCHED = {
     running: ("checked_learners", "check_run_memory", "experiment", "_records"),
     execution: ("_batches", "open_session"),
-    session.Session: ("advance", "_fetch"),
+    session.Session: ("advance", "_fetch", "results"),
     kernel.KernelSession: ("__init__", "examples", "execute"),
     segments.LoopSession: ("__init__", "examples", "execute"),
-    recorder.Recorder: ("add", "results"),
-    sources: ("open_sources", "tables_at_once"),
-    feed: ("sent",),
-    feed.TableFeed: ("__init__", "take"),
-    feed.StackedFeed: ("take",),
+    feed: ("tables_at_once", "sent"),
+    feed.Feed: ("take",),
+    feed.SharedFeed: ("__init__", "take"),
     layout: ("gather", "begin"),
 }
 STEPS = 600 if wide.QUICK else 30_000

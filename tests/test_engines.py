@@ -17,11 +17,10 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 import crossprop as cp
 from crossprop._support import xla
 from crossprop.engines import ENGINES, choose, chunked, scan, segments
-from crossprop.engines.feed import batch_feed
+from crossprop.engines.feed import Feed, SharedFeed
 from crossprop.engines.gpu import kernel, layout, parts, support
 from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
 from crossprop.engines.protocol import Batch, Run, RunOptions
-from crossprop.engines.sources import open_sources
 from crossprop.learners import LEARNERS
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
@@ -281,9 +280,9 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
 def traced_kernel(learner, steps=4):
     """The kernel of one segment, traced for a GPU."""
     runs, outputs = runs_of(learner, steps), layout.power(learner.network.outputs)
-    sources, place = open_sources(runs)
-    initial, own = layout.gather(runs, place)
-    examples = batch_feed(sources, steps, 0, outputs, None).take(0, steps)
+    feed = Feed.of(runs)
+    initial, own = layout.gather(runs, feed.place)
+    examples = SharedFeed(feed, steps, steps, outputs, None).take(0, steps)
     shared = layout.Shared(
         examples.pool.astype(jnp.float32), examples.rows, examples.y, *kernel.initial_weights(initial)
     )

@@ -13,10 +13,12 @@ import xarray
 import crossprop as cp
 from crossprop import execution
 from crossprop.datasets import DataSet
-from crossprop.engines import sources as run_sources
-from crossprop.engines.feed import batch_feed, expanded
+from crossprop.engines import dealing
+from crossprop.engines import feed as feeding
+from crossprop.engines.dealing import Dealt, StreamKey
+from crossprop.engines.feed import Feed, SharedFeed, expanded
 from crossprop.engines.protocol import Run
-from crossprop.engines.sources import Dealt, open_sources, tables_at_once, tables_of
+from crossprop.engines.tables import tables_at_once, tables_of
 from crossprop.streams import geoff
 from crossprop.streams.base import Pool
 from test_streams import build
@@ -278,14 +280,14 @@ def test_streams_of_images_take_nothing_but_a_data_set(kind):
 )
 def test_several_runs_dealt_by_one_program_get_the_examples_that_each_would_get_alone(stream, seeds):
     chosen = [*range(seeds), 0]
-    sources, place = open_sources([Run(None, stream, seed) for seed in chosen])
-    assert len(sources) == 1 and place.tolist() == chosen
-    feed = batch_feed(sources, size=8, more=2, outputs=stream.outputs, stop=None)
+    feed = Feed.of([Run(None, stream, seed) for seed in chosen])
+    assert len(feed.parts) == 1 and feed.place.tolist() == chosen
+    shared = SharedFeed(feed, segment=8, length=10, outputs=stream.outputs, stop=None)
     for start, count in ((6, 2), (8, 8), (16, 5)):
-        x, y = expanded(feed.take(start, count), place)
+        x, y = expanded(shared.take(start, count), feed.place)
         for run, seed in enumerate(chosen):
-            alone = Dealt(stream, [seed])
-            for one, other in zip(alone.take(start, count), (x, y), strict=True):
+            alone = Dealt(StreamKey(stream), [seed])
+            for one, other in zip(alone.take(start, count, count), (x, y), strict=True):
                 np.testing.assert_array_equal(one[0], other[run, :count])
                 assert other.shape[1] == 10
 
@@ -307,13 +309,13 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
     made = [*tables_at_once(stream, [0, 1, 2]), *tables_at_once(stream, [3, 4])]
     assert len({id(source.pool.x) for source in made}) == tables
     chosen = [0, 1, 2, 3, 4, 1]
-    sources, place = open_sources([Run(None, stream, seed) for seed in chosen], lambda run: made[run.seed])
-    feed = batch_feed(sources, size=6, more=2, outputs=stream.outputs + 1, stop=12)
+    feed = Feed.of([Run(None, stream, seed) for seed in chosen], lambda run: made[run.seed])
+    shared = SharedFeed(feed, segment=6, length=8, outputs=stream.outputs + 1, stop=12)
     for start, count in ((0, 6), (6, 6), (2, 3)):
-        x, y = expanded(feed.take(start, count), place)
+        x, y = expanded(shared.take(start, count), feed.place)
         for run, seed in enumerate(chosen):
-            (x_alone,), (y_alone,) = tables_of(stream, seed).take(start, count)
-            np.testing.assert_array_equal(made[seed].take(start, count)[0][0], x_alone)
+            (x_alone,), (y_alone,) = tables_of(stream, seed).take(start, count, count)
+            np.testing.assert_array_equal(made[seed].take(start, count, count)[0][0], x_alone)
             np.testing.assert_array_equal(x[run, :count], x_alone)
             np.testing.assert_array_equal(y[run, :count], np.pad(y_alone, ((0, 0), (0, 1))))
         assert not y[:, count:].any() and y.shape[1] == 8
@@ -322,10 +324,10 @@ def test_sources_made_for_a_device_have_the_examples_that_each_would_have_alone(
 def test_a_call_that_makes_examples_at_once_has_the_records_of_one_that_does_not(monkeypatch):
     """As on a GPU, where batches have many runs; here each has one, and reads its rows of the tables that all share."""
     learners = {"small": cp.Backprop(cp.Network(3, 2), 0.01), "large": cp.Backprop(cp.Network(3, 2), 0.1)}
-    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], run_sources.SharedTables
+    expected, made, begin = cp.run(learners, GEOFF, [4, 1], 6), [], feeding.SharedTables
     monkeypatch.setattr(execution, "SharedTables", lambda runs, at_once: begin(runs, at_once=True))
     monkeypatch.setattr(
-        run_sources, "tables_at_once", lambda stream, seeds: made.append(len(seeds)) or tables_at_once(stream, seeds)
+        feeding, "tables_at_once", lambda stream, seeds: made.append(len(seeds)) or tables_at_once(stream, seeds)
     )
     xarray.testing.assert_equal(cp.run(learners, GEOFF, [4, 1], 6), expected)
     assert sum(made) == 2, "and each seed's are made once"
@@ -344,25 +346,23 @@ def test_a_stream_that_makes_several_pools_at_once_makes_the_form_that_it_says()
 
 def test_a_table_that_all_runs_share_is_there_once():
     stream = cp.PermutedInputs(COIN, None, 5)
-    one, other, both = Dealt(stream, [0]), Dealt(stream, [1]), Dealt(stream, [0, 1])
-    table = one.places[0].x
-    assert other.places[0].x is table
-    one.take(0, 20)
-    assert one.places[0].x is table, "and dealing does not copy it"
-    both.take(0, 20)
-    assert both.stacked is not None and both.stacked[0].x is table
+    one, other, both = (Dealt(StreamKey(stream), seeds) for seeds in ([0], [1], [0, 1]))
+    table = one.shared.x
+    assert other.shared.x is table and both.shared.x is table
+    one.take(0, 20, 20)
+    both.take(0, 20, 20)
+    assert one.places.x is None and both.places.x is None, "and dealing does not copy it"
 
 
-def test_a_run_that_goes_on_gets_to_its_place_without_making_the_examples_before_it():
+def test_a_run_that_goes_on_gets_to_its_place_without_making_the_examples_before_it(monkeypatch):
     stream = cp.RandomLabels(COIN, None, 5, passes=3)
-    source, made = Dealt(stream, [0]), []
-    one = source.programs.one
-    source.programs = source.programs._replace(one=lambda place, count: made.append(count) or one(place, count))
-    source.take(10_000, 3)
+    dealt, made, deal = Dealt(StreamKey(stream), [0]), [], dealing._deal
+    monkeypatch.setattr(dealing, "_deal", lambda *given: made.append(given[-1]) or deal(*given))
+    dealt.take(10_000, 3, 3)
     expected, *_ = jax.jit(stream.deal, static_argnums=1)(stream.begin(cp.keys(0)[0]), 10_003)
-    assert made == [3]
-    for name in ("step", "order", "labels", "x"):
-        np.testing.assert_array_equal(getattr(source.places[0], name), getattr(expected, name))
+    assert made == [None] * 3 + [3]
+    for name in ("step", "order"):
+        np.testing.assert_array_equal(getattr(dealt.places, name)[0], getattr(expected, name))
 
 
 # Dealing in parts, ends and bad input

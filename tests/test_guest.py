@@ -11,7 +11,7 @@ import pytest
 import crossprop as cp
 from crossprop._support import programs, xla
 from crossprop.engines import segments
-from crossprop.engines.sources import is_traceable
+from crossprop.engines.dealing import unchanged
 from own_streams import Noise, Waves
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -85,7 +85,7 @@ def test_runs_work_without_an_unstable_api_of_jax(drill, monkeypatch):
     numbers = lambda: cp.run(learner, Noise(steps=12), seeds=1, record_every=4).loss.values
     expected = numbers()
     free()
-    segments._make_segment.cache_clear()
+    segments._compiled.clear()
     DRILLS[drill](monkeypatch)
     np.testing.assert_allclose(numbers(), expected, rtol=1e-5)
     free()
@@ -123,9 +123,9 @@ class Broken(Noise):
 
 def test_a_stream_runs_on_the_host_only_because_of_a_tracer():
     key = jax.random.key(0)
-    assert is_traceable(Noise(), Noise().begin(key))
-    assert not any(is_traceable(stream, stream.begin(key)) for stream in (Waves(), Refused()))
-    assert not is_traceable(Noise(), (key, "a name"))
+    assert unchanged(Noise(), Noise().begin(key)) == (True, False)
+    assert all(unchanged(stream, stream.begin(key)) is None for stream in (Waves(), Refused()))
+    assert unchanged(Noise(), (key, "a name")) is None
     with pytest.raises(ZeroDivisionError, match="of the user's own"):
         cp.run(cp.Backprop(NET, 0.01), Broken(steps=8), seeds=1, record_every=4)
 

@@ -9,11 +9,11 @@ import pytest
 import crossprop as cp
 from crossprop._support import transfers
 from crossprop._support.transfers import sent
-from crossprop.engines.feed import batch_feed
+from crossprop.engines.feed import Feed, SharedFeed
 from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import LoopSession
-from crossprop.engines.sources import Tables, open_sources
+from crossprop.engines.tables import Tables
 
 
 def read_only(*shape):
@@ -73,8 +73,8 @@ SENT = {
 @pytest.mark.parametrize("what", SENT)
 def test_examples_have_arrived_before_a_program_reads_them(what, waited_for):
     stream, expected = SENT[what]
-    sources, _ = open_sources([Run(None, stream, seed) for seed in range(2)])
-    batch_feed(sources, size=6, more=2, outputs=stream.outputs, stop=None).take(0, 6)
+    feed = Feed.of([Run(None, stream, seed) for seed in range(2)])
+    SharedFeed(feed, segment=6, length=8, outputs=stream.outputs, stop=None).take(0, 6)
     assert {*expected} <= {*waited_for}
 
 
@@ -82,7 +82,7 @@ def test_row_numbers_are_sent_for_several_segments_and_not_beyond_the_end_of_a_r
     asked, rows = [], Tables.rows
     monkeypatch.setattr(Tables, "rows", lambda self, *span: asked.append(span) or rows(self, *span))
     stream = cp.Arrays(np.arange(60.0).reshape(20, 3), np.arange(20.0), kind="regression")
-    feed = batch_feed(open_sources([Run(None, stream, 0)]).distinct, size=6, more=2, outputs=1, stop=15)
+    feed = SharedFeed(Feed.of([Run(None, stream, 0)]), segment=6, length=8, outputs=1, stop=15)
     for start, count in ((0, 6), (6, 6), (12, 3)):
         np.testing.assert_array_equal(feed.take(start, count).y[0, :count, 0], np.arange(start, start + count))
     assert asked == [(0, 15)]

@@ -52,7 +52,7 @@ def _seconds(learner: Learner, stream: Stream, steps: int, engine: str) -> float
     jax.block_until_ready(session.states())
     began = clock()
     while session.step < steps:
-        session.advance(min(session.segment, steps - session.step))
+        session.advance(session.next_count(steps))
     session.results()
     return clock() - began
 

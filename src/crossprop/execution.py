@@ -21,9 +21,9 @@ from crossprop._support.programs import make_room
 from crossprop._support.transfers import to_device
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
+from crossprop.engines.feed import Feed, Loaded, SharedTables
 from crossprop.engines.protocol import Batch, Run, RunOptions, RunResult
 from crossprop.engines.session import Session
-from crossprop.engines.sources import Loaded, SharedTables, Sources
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
@@ -123,7 +123,7 @@ class Executor:
         tables = SharedTables(self.runs, at_once=devices()[0].platform != "cpu" and len(devices()) == 1)
 
         def one(batch: list[int]) -> list[RunResult]:
-            session = self._open(batch, tables.open([self.runs[i] for i in batch]))
+            session = self._open(batch, tables.feed([self.runs[i] for i in batch]))
             if self.checkpoints is not None:
                 self.checkpoints.restore(batch[0], session)
             self._finish(session, batch)
@@ -150,9 +150,7 @@ class Executor:
         steps = session.batch.stop
         assert steps is not None
         while session.step < steps:
-            # Segments end at multiples of their length, so that a resumed run is cut as before.
-            count = min(session.segment - session.step % session.segment, steps - session.step)
-            self._advance(session, batch, count)
+            self._advance(session, batch, session.next_count(steps))
             if self.checkpoints is not None:
                 self.checkpoints.save(batch[0], session, done=session.step == steps)
 
@@ -162,7 +160,7 @@ class Executor:
         assert isinstance(stream, IteratorStream)
         source, limit = Loaded(stream), self.options.stop(stream)
         size = ITERATOR_SEGMENT if limit is None else min(ITERATOR_SEGMENT, limit)
-        start = lambda batch: self._open(batch, Sources([source], np.zeros(len(batch), np.int32)), size)
+        start = lambda batch: self._open(batch, Feed([source], np.zeros(len(batch), np.int32)), size)
         sessions = list(threads.map(lambda batch: self._on_device(start, batch), batches))
         with stream.batches(size, limit) as examples:
             for x, y in examples:
@@ -180,8 +178,8 @@ class Executor:
         for session, batch in zip(sessions, batches, strict=True):
             yield from zip(batch, session.results(), strict=True)
 
-    def _open(self, batch: list[int], sources: Sources, segment: int | None = None) -> Session:
-        return open_session(self.engines[batch[0]], [self.runs[i] for i in batch], self.options, sources, segment)
+    def _open(self, batch: list[int], feed: Feed, segment: int | None = None) -> Session:
+        return open_session(self.engines[batch[0]], [self.runs[i] for i in batch], self.options, feed, segment)
 
     def _advance(self, session: Session, batch: list[int], count: int) -> None:
         interrupts.check()
@@ -206,13 +204,13 @@ class Executor:
 
 
 def open_session(
-    engine: str, runs: Sequence[Run], options: RunOptions, sources: Sources | None = None, segment: int | None = None
+    engine: str, runs: Sequence[Run], options: RunOptions, feed: Feed | None = None, segment: int | None = None
 ) -> Session:
-    """Begins a batch of runs of one structure. `sources` are their examples, `segment` the steps of a segment."""
+    """Begins a batch of runs of one structure. `feed` has their examples, `segment` the steps of a segment."""
     if make_room():
         bound_compilation_cache()
     runs = [run if run.start is None else run._replace(start=to_device(run.start)) for run in runs]
-    return ENGINES[engine].start(Batch(runs, options, sources, segment), devices()[0].platform)
+    return ENGINES[engine].start(Batch(runs, options, feed, segment), devices()[0].platform)
 
 
 def devices() -> list[Any]:

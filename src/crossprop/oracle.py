@@ -23,7 +23,6 @@ J has as many numbers as U times W (times three with adam), so this is for small
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +30,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
 from crossprop._support import checks as check
@@ -39,11 +37,12 @@ from crossprop._support.programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
+from crossprop.engines.feed import Feed
 from crossprop.engines.protocol import Run
-from crossprop.engines.recorder import window_ends, window_lengths
-from crossprop.engines.sources import open_sources
 from crossprop.learners.base import CreditRule, State
 from crossprop.learners.calling import check_state
+from crossprop.learners.stack import Stack, respond
+from crossprop.learners.update import hidden_directions
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples
 from crossprop.records import info_coordinates
@@ -51,6 +50,7 @@ from crossprop.running import experiment, provenance
 from crossprop.seeds import keys
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
+from crossprop.variables import window_ends, window_lengths
 
 if TYPE_CHECKING:
     import xarray
@@ -188,14 +188,14 @@ def _run(
     along: CreditRule, learners: Mapping[str, CreditRule], stream: Stream, seed: int, steps: int, record_every: int
 ) -> dict[str, np.ndarray]:
     """The records of one run, `(learner, step, ...)`."""
-    [source], _ = open_sources([Run(along, stream, seed)])
+    feed = Feed.of([Run(along, stream, seed)])
     initial_key = keys(seed)[1]
     state, followers = along.init(initial_key), tuple(learners.values())
     carry = (state, _no_derivatives(state), tuple(each.init(initial_key) for each in followers))
     windows = []
     for end in window_ends(steps, record_every).tolist():
         begin = (end - 1) // record_every * record_every
-        x, y = (np.asarray(values[0], float_type()) for values in source.take(begin, end - begin))
+        x, y = (np.asarray(values[0], float_type()) for values in feed.take(begin, end - begin))
         carry, window = _window(along, followers, carry, x, y)
         windows.append(jax.tree.map(np.asarray, window))
     return {variable: np.stack([window[variable] for window in windows], axis=1) for variable in windows[0]}
@@ -289,18 +289,13 @@ def _inputs(network: Network, matrices: Layers, shifts: Layers, x: Array) -> lis
     return inputs
 
 
-def _capture(step_size: Any) -> optax.GradientTransformation:
-    """An optimizer that moves nothing and whose state is the last gradient."""
-    zeros = lambda params: jax.tree.map(jnp.zeros_like, params)
-    return optax.GradientTransformation(zeros, lambda updates, state, params=None: (zeros(updates), updates))
-
-
 def _direction(learner: CreditRule, state: State, x: Array, y: Array) -> Layers:
     """Where the learner wants its incoming weights to go, before its optimizer; zeros if it does not move them."""
-    bare = replace(learner, optimizer=_capture)
-    layers = tuple(layer._replace(optimizer=jnp.zeros_like(layer.weights)) for layer in state.layers)
-    after, _ = bare.update(state._replace(layers=layers, optimizer=jnp.zeros_like(state.outgoing)), x, y)
-    return tuple(-layer.optimizer for layer in after.layers)
+    stack, inputs = Stack.of(learner), learner.network.with_constant(x)
+    z = stack.nets[0].weigh(inputs, state.layers[0].weights)
+    _, directions = hidden_directions(state, respond(stack, state, inputs, z, y))
+    still = [jnp.zeros_like(weights) for weights in state.incoming]
+    return tuple(zeros if each is None else each for zeros, each in zip(still, directions, strict=True))
 
 
 def _no_derivatives(state: State) -> tuple[Derivative, ...]:

@@ -1,6 +1,6 @@
 """One pass over arrays of examples: `live` learns from them, `predict` only answers."""
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,9 +15,9 @@ from crossprop._support.programs import make_room, program
 from crossprop._support.transfers import this_device, to_device
 from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import ExampleLoop
-from crossprop.engines.segments import compiler_options
+from crossprop.engines.segments import compiled
 from crossprop.learners.base import Learner, Outcome
-from crossprop.learners.calling import check_leaves, check_state, one_hot
+from crossprop.learners.calling import as_targets, check_leaves, check_state
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
 
@@ -51,7 +51,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     length = 1 << (len(x) - 1).bit_length()
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
     platform = this_device().platform
-    learn_from_all = _compiled_pass(platform)
+    learn_from_all = compiled(_pass, platform, static_argnames="whole")
     state, outcomes = learn_from_all(learner, state, *to_device([*padded]), len(x), whole=platform == "cpu")
     return state, Outcome(*(values[: len(x)] for values in outcomes))
 
@@ -83,11 +83,6 @@ class _Every:
         return Outcome(put(outcomes.loss, outcome.loss), put(outcomes.outputs, outcome.outputs))
 
 
-@cache
-def _compiled_pass(platform: str) -> Any:
-    return program(_pass, static_argnames="whole", compiler_options=compiler_options(platform))
-
-
 def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, Outcome]:
     check_state(learner, state)
     loop = ExampleLoop(whole=whole)
@@ -100,12 +95,9 @@ def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: b
 def checked_examples(learner: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """`x (examples, inputs)` and `y (examples, outputs)` as finite arrays of JAX's float type."""
     _check_learner(learner)
-    network = learner.network
-    x, y = _rows("x", x, network.inputs), one_hot("y", y, network, ndim=1)
+    x, y = _rows("x", x, learner.network.inputs), as_targets("y", y, learner, ndim=1)
     if isinstance(y, jax.Array) and not check.is_traced(y):
         y = np.asarray(y)
-    if y.ndim == 1 and learner.targets == 1:
-        y = y[:, None]
     y = _rows("y", y, learner.targets, returns=learner.predicts)
     if len(x) != len(y) or not len(x):
         raise ValueError(f"x and y must have as many examples as each other, at least one, got {len(x)} and {len(y)}")

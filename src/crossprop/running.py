@@ -29,7 +29,6 @@ from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines.protocol import Metric, Probe, Run, RunOptions, RunResult
-from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.session import plain_numbers
 from crossprop.execution import Executor, compiler_flags, devices, engine_for
 from crossprop.learners.base import Learner
@@ -39,7 +38,7 @@ from crossprop.records import info_coordinates
 from crossprop.source_identity import code_identity, warn_unknown
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
-from crossprop.variables import functions
+from crossprop.variables import functions, window_ends, window_lengths
 
 if TYPE_CHECKING:
     import xarray

@@ -1,4 +1,4 @@
-"""Variables: what is recorded of a run. Sums, names, sizes, titles and axes follow from this table."""
+"""Variables: what is recorded of a run, and its windows. Sums, names, sizes, titles and axes follow from the table."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
@@ -76,3 +77,13 @@ def of_examples(loss: str, predicts: bool = False) -> tuple[Variable, ...]:
 def functions(variables: Iterable[Variable]) -> dict[str, Any]:
     """The function of every variable, by name."""
     return {variable.name: variable.of for variable in variables}
+
+
+def window_ends(steps: int, record_every: int, first: int = 0) -> np.ndarray:
+    """The coordinate `step` of the records: how many examples were learned from at each window's end."""
+    return np.append(np.arange((first // record_every + 1) * record_every, steps, record_every), steps)
+
+
+def window_lengths(ends: np.ndarray, first: int = 0) -> np.ndarray:
+    """The coordinate `window` of the records: the number of examples in each window."""
+    return np.diff(ends, prepend=first)

@@ -9,7 +9,7 @@
   in `test_engines`.
 - Compiler options (`known_options`): on a GPU the same bits in every process. Unknown ones are left out. Tested in
   `test_engines`.
-- A number that is infinite and NaN (`layer_update.after`): matrices changed in place on a CPU. If XLA sees through it
+- A number that is infinite and NaN (`update.depend_on`): matrices changed in place on a CPU. If XLA sees through it
   they are copied, 1.1 to 2x. Tested in `test_one_function`.
 - `jax_threefry_partitionable` (`optimizers/noise.py`): normal numbers in half the time. Without it
   `jax.random.normal`. Tested in `test_optimizers`.

@@ -19,12 +19,11 @@ from jax import lax
 from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.rebuilding import Matrices, Steps, memory_matrices, product, rebuild
 from crossprop.engines.scan import weight_changes
-from crossprop.engines.segments import LoopSession, batch_width, moves
+from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.engines.session import Session
 from crossprop.learners.base import Credit, CreditRule, Learner, State
-from crossprop.learners.layer_update import move_layer_in_order
-from crossprop.learners.stack import Stack
-from crossprop.learners.update import learn_above
+from crossprop.learners.stack import Stack, moves
+from crossprop.learners.update import learn_above, move_layer_in_order
 from crossprop.variables import Variable
 
 BLOCK = 64

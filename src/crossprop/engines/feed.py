@@ -1,9 +1,11 @@
-"""Feeds examples to runs, one segment at a time; data that several runs share are stored once.
+"""Feeds examples to runs, one segment at a time: rows of tables, or examples that a stream deals in order.
 
-A single run reads its source through a `RunFeed`; the runs of a batch on a device share a `TableFeed`, or else a
-`StackedFeed`.
+The parts of a feed are `Tables`, `Dealt` and `Loaded`: `take(start, count, length)` gives `count` examples and padding,
+`(seeds, length, ...)`.
 """
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,9 +17,11 @@ from jax import lax
 
 from crossprop._support.programs import program
 from crossprop._support.transfers import SentTable, sent, to_device
-from crossprop.engines.sources import NUMBERS_ON_DEVICE, Source, Tables
+from crossprop.engines.dealing import Dealt, StreamKey
+from crossprop.engines.protocol import Run
+from crossprop.engines.tables import NUMBERS_ON_DEVICE, Tables, tables_at_once, tables_of
 from crossprop.network import float_type
-from crossprop.streams.base import Stream
+from crossprop.streams.base import PoolStream, Stream
 
 SEGMENTS_SENT = 16
 """Row numbers are sent for at most this many segments at a time;"""
@@ -31,74 +35,83 @@ class Examples(NamedTuple):
     pool: Any
     """`(examples, inputs)`"""
     rows: Any
-    """`(sources, steps)`: rows of `pool`"""
+    """`(seeds, steps)`: rows of `pool`"""
     y: Any
-    """`(sources, steps, outputs)`"""
+    """`(seeds, steps, outputs)`"""
 
 
-class RunFeed:
-    """The examples of one run, at the same place in memory in every segment: `size` rows, and `more` of padding."""
+class Feed:
+    """The examples of some runs: a row of `x` and `y` for each seed of a stream. `place` is the row of each run."""
 
-    def __init__(self, source: Source, size: int, more: int):
-        self.source, self.size = source, size
-        shapes = ((size + more, source.stream.inputs), (size + more, source.stream.outputs))
-        self.buffers = tuple(np.zeros(shape, float_type()) for shape in shapes)
+    def __init__(self, parts: Sequence[Any], place: np.ndarray):
+        self.parts, self.place = parts, place
 
-    def take(self, start: int, count: int) -> tuple[Any, Any]:
-        x, y = self.buffers
-        if isinstance(self.source, Tables):
-            self.source.take_into(x, y, start, count)
-            return x, y
-        taken = self.source.take(start, _whole(self.source.stream, start, self.size, count))
-        if isinstance(taken[0], jax.Array):
-            return tuple(_only_padded(values, len(x)) for values in taken)  # pyright: ignore[reportReturnType]
-        for buffer, values in zip((x, y), taken, strict=True):
-            buffer[: values.shape[1]] = values[0]
+    @classmethod
+    def of(cls, runs: Sequence[Run], tables: "Callable[[Run], Tables] | None" = None) -> "Feed":
+        """The examples of some runs from the first one on. `tables` gives those of a stream that has some."""
+        seeds: dict[Any, dict[int, int]] = {}
+        found: dict[Any, Any] = {}
+        places: list[tuple[Any, int]] = []
+        for run in runs:
+            if isinstance(run.stream, PoolStream):
+                part = tables(run) if tables is not None else tables_of(run.stream, run.seed)
+                found[id(part)] = part
+                places.append((id(part), 0))
+            else:
+                which = StreamKey(run.stream)
+                known = seeds.setdefault(which, {})
+                places.append((which, known.setdefault(run.seed, len(known))))
+        parts = found | {which: Dealt(which, [*known]) for which, known in seeds.items()}
+        begins = dict(zip(parts, np.cumsum([0, *(part.seeds for part in parts.values())]), strict=False))
+        return cls([*parts.values()], np.array([begins[which] + row for which, row in places], np.int32))
+
+    def take(self, start: int, count: int, segment: int = 0, length: int = 0) -> tuple[Any, Any]:
+        """`count` examples from number `start` on, padded to `length`: `x` and `y`, `(seeds, length, ...)`.
+
+        A whole `segment` is asked for where one begins and the stream has it, so that one program deals all.
+        """
+        steps = self.parts[0].stream.steps
+        if segment and start % segment == 0 and (steps is None or start + segment <= steps):
+            count = segment
+        taken = [part.take(start, count, max(length, count)) for part in self.parts]
+        if len(taken) == 1:
+            return taken[0]
+        joined = jnp.concatenate if isinstance(taken[0][0], jax.Array) else np.concatenate
+        x, y = (joined(values) for values in zip(*taken, strict=True))
         return x, y
 
 
-def batch_feed(
-    sources: Sequence[Source], size: int, more: int, outputs: int, stop: int | None
-) -> "TableFeed | StackedFeed":
-    """Feeds several runs on one device: `size` steps per segment, followed by `more` steps of padding; `y` is padded to
-    `outputs`. They stop at the step `stop`, if that is known."""
-    tables = [source for source in sources if isinstance(source, Tables) and not source.is_mapped]
-    sizes = {id(table): table.size for source in tables for table in source.pool[:2]}
-    if len(tables) == len(sources) and sum(sizes.values()) <= NUMBERS_ON_DEVICE:
-        return TableFeed(tables, size + more, outputs, stop)
-    return StackedFeed(sources, size, size + more, outputs)
+class SharedFeed:
+    """The examples of runs side by side on one device: `segment` steps at a time, followed by padding up to `length`;
+    `y` is padded to `outputs`. They stop at the step `stop`, if that is known.
 
+    Tables are on the device, if they fit. The host then sends row numbers alone, once for all whose pools have the same
+    index. Otherwise examples are sent or dealt for every segment.
+    """
 
-class StackedFeed:
-    """Examples of several sources, sent or dealt for every segment."""
-
-    def __init__(self, sources: Sequence[Source], size: int, length: int, outputs: int):
-        self.sources, self.size, self.length, self.outputs = sources, size, length, outputs
-
-    def take(self, start: int, count: int) -> Examples:
-        taken = [source.take(start, _whole(source.stream, start, self.size, count)) for source in self.sources]
-        x = _joined([pair[0] for pair in taken], self.length, self.sources[0].stream.inputs)
-        y = _joined([pair[1] for pair in taken], self.length, self.outputs)
-        rows = np.arange(len(x) * self.length, dtype=np.int32).reshape(len(x), self.length)
-        return Examples(x.reshape(-1, x.shape[-1]), to_device(rows), y)
-
-
-class TableFeed:
-    """Tables on the device. The host sends row numbers alone, once for all sources whose pools have the same index."""
-
-    def __init__(self, sources: Sequence[Tables], length: int, outputs: int, stop: int | None):
-        self.length, self.stop = length, stop
-        self.x, x_begins = _on_device([source.pool.x for source in sources])
-        self.y, y_begins = _on_device([source.pool.y for source in sources], partial(_widened, outputs))
-        begins = np.array([source.begins for source in sources]).T + np.array([x_begins, y_begins])
-        which = [(id(source.stream), id(source.pool.index)) for source in sources]
-        self.orders = dict(zip(which, sources, strict=True))
+    def __init__(self, feed: Feed, segment: int, length: int, outputs: int, stop: int | None):
+        self.feed, self.segment, self.length, self.outputs, self.stop = feed, segment, length, outputs, stop
+        tables = [part for part in feed.parts if isinstance(part, Tables) and not part.is_mapped]
+        sizes = {id(table): table.size for part in tables for table in part.pool[:2]}
+        self.on_device = len(tables) == len(feed.parts) and sum(sizes.values()) <= NUMBERS_ON_DEVICE
+        if not self.on_device:
+            return
+        self.x, x_begins = _on_device([part.pool.x for part in tables])
+        self.y, y_begins = _on_device([part.pool.y for part in tables], partial(_widened, outputs))
+        begins = np.array([part.begins for part in tables]).T + np.array([x_begins, y_begins])
+        which = [(id(part.stream), id(part.pool.index)) for part in tables]
+        self.orders = dict(zip(which, tables, strict=True))
         number = {order: at for at, order in enumerate(self.orders)}
         order = np.array([number[order] for order in which])
         self.begins, self.order = to_device((begins.astype(np.int32), order.astype(np.int32)))
         self.rows, self.sent = np.zeros((2, 0, 0), np.int32), range(0)
 
     def take(self, start: int, count: int) -> Examples:
+        if not self.on_device:
+            taken = self.feed.take(start, count, self.segment, self.length)
+            x, y = (each if isinstance(each, jax.Array) else to_device(each) for each in taken)
+            rows = np.arange(len(x) * self.length, dtype=np.int32).reshape(len(x), self.length)
+            return Examples(x.reshape(-1, x.shape[-1]), to_device(rows), _widened(self.outputs, y))
         at = start - self.sent.start
         if at < 0 or at + count > len(self.sent) or at + self.length > self.rows.shape[-1]:
             self._send(start, count)
@@ -111,8 +124,8 @@ class TableFeed:
         segments = max(1, min(SEGMENTS_SENT, ROW_NUMBERS_SENT // (2 * len(self.orders) * self.length)))
         ahead = count if self.stop is None else max(count, min(segments * self.length, self.stop - start))
         rows = np.zeros((2, len(self.orders), segments * self.length), np.int32)
-        for at, source in enumerate(self.orders.values()):
-            rows[:, at, :ahead] = source.rows(start, ahead)
+        for at, part in enumerate(self.orders.values()):
+            rows[:, at, :ahead] = part.rows(start, ahead)
         self.rows, self.sent = to_device(rows), range(start, start + ahead)
 
 
@@ -129,8 +142,10 @@ def _on_device(
 
 
 def _widened(columns: int, table: Any) -> Any:
+    if table.shape[-1] == columns and table.dtype == float_type():
+        return table
     pad = jnp.pad if isinstance(table, jax.Array) else np.pad
-    return pad(table.astype(float_type()), ((0, 0), (0, columns - table.shape[1])))
+    return pad(table.astype(float_type()), [(0, 0)] * (table.ndim - 1) + [(0, columns - table.shape[-1])])
 
 
 @partial(program, static_argnames="length")
@@ -143,31 +158,49 @@ def _looked_up(
     return jnp.where(given, x_rows, 0), jnp.take(y, y_rows, axis=0, mode="fill", fill_value=0)
 
 
-def _whole(stream: Stream, start: int, size: int, count: int) -> int:
-    """The examples to deal: a whole segment if it begins one and the stream has it, so that one program deals all."""
-    whole = start % size == 0 and (stream.steps is None or start + size <= stream.steps)
-    return size if whole else count
-
-
-def _joined(values: Sequence[Any], length: int, size: int) -> jax.Array:
-    """Arrays `(rows, steps, numbers)` of several sources as one, padded to `(rows, length, size)`."""
-    padded = [_padded(each if isinstance(each, jax.Array) else to_device(each), length, size) for each in values]
-    return padded[0] if len(padded) == 1 else jnp.concatenate(padded)
-
-
-@partial(program, static_argnums=(1, 2))
-def _padded(values: jax.Array, length: int, size: int) -> jax.Array:
-    return jnp.pad(values, ((0, 0), (0, length - values.shape[1]), (0, size - values.shape[2])))
-
-
-@partial(program, static_argnums=1)
-def _only_padded(values: jax.Array, length: int) -> jax.Array:
-    """The only row of `(1, steps, numbers)`, padded."""
-    return jnp.pad(values[0], ((0, length - values.shape[1]), (0, 0)))
-
-
 @program
 def expanded(examples: Examples, place: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`x (runs, steps, inputs)` and `y (runs, steps, outputs)` of runs at these places."""
     rows, y = examples.rows[place], examples.y[place]
     return examples.pool[rows].astype(y.dtype), y
+
+
+class SharedTables:
+    """The tables of every stream and seed of some runs: made once, dropped when the last run has taken them. If
+    `at_once`, those of a batch are made together on the device."""
+
+    def __init__(self, runs: Sequence[Run], at_once: bool):
+        self.at_once, self.lock = at_once, threading.Lock()
+        self.left = Counter((id(run.stream), run.seed) for run in runs)
+        self.locks = {which: threading.Lock() for which in self.left}
+        self.tables: dict[tuple[int, int], Tables] = {}
+
+    def feed(self, runs: Sequence[Run]) -> Feed:
+        """The examples of a batch."""
+        if self.at_once and isinstance(stream := runs[0].stream, PoolStream):
+            with self.lock:
+                missing = {run.seed: None for run in runs if (id(stream), run.seed) not in self.tables}
+                made = tables_at_once(stream, [*missing]) if missing else []
+                self.tables |= {(id(stream), seed): tables for seed, tables in zip(missing, made, strict=True)}
+        return Feed.of(runs, self._take)
+
+    def _take(self, run: Run) -> Tables:
+        which = id(run.stream), run.seed
+        with self.locks[which]:
+            if which not in self.tables:
+                self.tables[which] = tables_of(run.stream, run.seed)
+            self.left[which] -= 1
+            return self.tables[which] if self.left[which] else self.tables.pop(which)
+
+
+class Loaded:
+    """The examples of a `crossprop.Iterator`, which all runs are given at the same time."""
+
+    seeds = 1
+
+    def __init__(self, stream: Stream):
+        self.stream, self.x, self.y = stream, np.zeros((0, 0)), np.zeros((0, 0))
+
+    def take(self, start: int, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+        more = ((0, max(length - len(self.x), 0)), (0, 0))
+        return np.pad(self.x, more)[None], np.pad(self.y, more)[None]

@@ -1,7 +1,7 @@
 """What engines are given, and what they give back."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -46,8 +46,8 @@ class Batch(NamedTuple):
 
     runs: Sequence[Run]
     options: RunOptions
-    sources: Any = None
-    """The runs' examples, as `feed.Sources`; None opens them."""
+    feed: Any = None
+    """The runs' examples, a `feed.Feed`; None is `Feed.of` the runs."""
     segment: int | None = None
     """Steps per segment; None leaves it to the engine."""
 
@@ -75,30 +75,3 @@ class Rows(NamedTuple):
     at: Any
     until: Any
     start: Any
-
-
-@runtime_checkable
-class Loop(Protocol):
-    """How an engine goes through examples. Hashable: a segment is compiled for each."""
-
-    @property
-    def stride(self) -> int | None:
-        """The most examples it takes at a time; None is any number."""
-        ...
-
-    def enter(self, learner: Any, state: Any) -> Any:
-        """The engine's layout of a state, kept for the length of a run."""
-        ...
-
-    def leave(self, learner: Any, work: Any) -> Any:
-        """The public state."""
-        ...
-
-    def changes(self, learner: Any, initial: Any, work: Any, alive: Any = None) -> dict[str, tuple[jax.Array, ...]]:
-        """How every named set of weights has changed, as arrays without biases; undefined for a run that is not
-        `alive`."""
-        ...
-
-    def advance(self, learner: Any, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
-        """Learns from the rows, and adds their outcomes to the window by `fold.example` or `fold.block`."""
-        ...

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from crossprop.engines.segments import moves
 from crossprop.learners.base import Credit, CreditRule, State
-from crossprop.learners.layer_update import depend_on, weigh_memories
+from crossprop.learners.stack import moves
+from crossprop.learners.update import depend_on, weigh_memories
 
 
 class Matrices(NamedTuple):

@@ -10,14 +10,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from crossprop.engines.one_function import as_one_function, as_own_function
-from crossprop.engines.protocol import Batch, Loop, Rows
+from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.engines.session import Session
 from crossprop.learners.base import CreditRule, Learner, Outcome, State
 from crossprop.learners.credit import Credit, Layer
-from crossprop.learners.layer_update import answer, move_layer, move_layer_in_order
-from crossprop.learners.stack import Stack
-from crossprop.learners.update import learn
+from crossprop.learners.stack import Stack, answer
+from crossprop.learners.update import learn, move_layer, move_layer_in_order
 from crossprop.network import float_type
 from crossprop.variables import Variable
 
@@ -37,7 +36,7 @@ def width(learner: Learner, platform: str, programs: Any = None) -> int:
     return batch_width(learner, platform, TILE_BYTES)
 
 
-def start(batch: Batch, platform: str, programs: Callable[[int], Loop] | None = None) -> Session:
+def start(batch: Batch, platform: str, programs: Callable[[int], Any] | None = None) -> Session:
     """Begins the runs of a batch. `programs` is a loop of GPU programs, by its stride, in the place of XLA's."""
     learner, on_cpu = batch.runs[0].learner, platform == "cpu"
     if programs is not None:
@@ -54,24 +53,33 @@ def _stride(batch: Batch) -> int:
 
 class ExampleLoop(NamedTuple):
     """One example after another. With a stride it goes a fixed number of examples at a time; `whole`, for one run on a
-    CPU, makes it one compiled function where that can be."""
+    CPU, makes it one compiled function where that can be.
+
+    `chunked.BlockLoop` and `gpu.sliced.SlicedLoop` have the same methods. Loops are hashable: a segment is compiled for
+    each."""
 
     stride: int | None = None
+    """The most examples it takes at a time; None is any number."""
     whole: bool = False
 
     def enter(self, learner: Learner, state: Any) -> Any:
+        """The engine's layout of a state, kept for the length of a run."""
         return state
 
     def leave(self, learner: Learner, work: Any) -> Any:
+        """The public state."""
         return work
 
     def changes(self, learner: Learner, initial: Any, work: Any, alive: Any = None) -> dict[str, tuple[jax.Array, ...]]:
+        """How every named set of weights has changed, as arrays without biases; undefined for a run that is not
+        `alive`."""
         if isinstance(learner, CreditRule):
             return weight_changes(learner, initial, work, inputs_axis=0)
         before, now = learner.weights(initial), learner.weights(work)
         return {name: ((_floats(now[name]) - _floats(before[name])).ravel(),) for name in now}
 
     def advance(self, learner: Learner, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
+        """Learns from the rows, and adds their outcomes to the window by `fold.example` or `fold.block`."""
         x, y, at, until, start = rows
         update = self._update_of_rule(learner) if isinstance(learner, CreditRule) else _update_of_any(learner)
 

@@ -5,6 +5,7 @@ go through the examples of a segment; this module does the rest.
 """
 
 import threading
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -14,17 +15,14 @@ import numpy as np
 from jax import lax
 
 from crossprop._support import xla
-from crossprop._support.programs import program as own_program
+from crossprop._support.programs import program
 from crossprop._support.transfers import this_device, to_device
-from crossprop.engines.feed import RunFeed, batch_feed, expanded
+from crossprop.engines.feed import Feed, SharedFeed, expanded
 from crossprop.engines.fold import Fold, Window
-from crossprop.engines.protocol import Batch, Loop, Rows
+from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.session import Carry, Session, whole_windows
-from crossprop.engines.sources import open_sources
 from crossprop.hyperparameters import by_structure
 from crossprop.learners.base import CreditRule, Learner, state_shapes
-from crossprop.learners.stack import Stack
-from crossprop.learners.update import learn_above
 from crossprop.network import float_type
 from crossprop.seeds import keys, keys_of
 from crossprop.variables import Variable, drift
@@ -36,6 +34,7 @@ EXAMPLE_BYTES = 2**30
 MOST_SIDE_BY_SIDE = 2**11
 
 _making = threading.Lock()
+_compiled: dict[tuple[Callable[..., Any], str], Any] = {}
 
 
 def batch_width(learner: Learner, platform: str, most: float) -> int:
@@ -52,15 +51,6 @@ def state_size(learner: Learner) -> int:
     if isinstance(learner, CreditRule) and learner.network.hidden:
         return sum(layer.fan_in * layer.units for layer in learner.network.layers())
     return max(1, sum(leaf.size for leaf in jax.tree.leaves(state_shapes(learner))))
-
-
-@by_structure
-def moves(learner: CreditRule) -> bool:
-    """Whether the rule moves the first layer's weights at all."""
-    sizes = learner.network.hidden[0], learner.network.outputs
-    z, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in sizes)
-    credit = lambda state, z, y: learn_above(Stack.of(learner), state, z, y)[1]
-    return jax.eval_shape(credit, state_shapes(learner), z, y).moves
 
 
 def seconds_per_step(learner: Learner) -> float:
@@ -102,7 +92,7 @@ def most_turns(stride: int, segment: int, record_every: int, windows: int) -> in
 class SegmentConfig(NamedTuple):
     """What a segment is compiled for."""
 
-    loop: Loop
+    loop: Any
     examined: tuple[Variable, ...]
     """Variables of examples, which are summed."""
     probes: tuple[Variable, ...]
@@ -136,7 +126,7 @@ class LoopSession(Session):
     Data-dependent loop counts force a sync of device and host. With `fixed_turns` there are none: the loop is called as
     often as a segment could need, and must take no time where no examples are left."""
 
-    def __init__(self, loop: Loop, batch: Batch, width: int, fixed_turns: bool = False):
+    def __init__(self, loop: Any, batch: Batch, width: int, fixed_turns: bool = False):
         self.loop, self.width, self.single, self.fixed_turns = loop, width, width == 1, fixed_turns
         self.platform = this_device().platform
         runs = batch.runs
@@ -145,7 +135,6 @@ class LoopSession(Session):
             most = whole_windows(most, batch.options.record_every)
         else:
             most = max(most // (loop.stride or 1), 1) * (loop.stride or 1)
-        # The examples of a single run have the same place in memory in every segment.
         super().__init__(batch, most, overlapping=not self.single)
         together = [*runs, *[runs[0]] * (width - len(runs))]
         self.alive = None if self.single else np.arange(width) < len(runs)
@@ -162,30 +151,27 @@ class LoopSession(Session):
         initial = None if isinstance(learner, CreditRule) or not self.single else learner.init(initial_keys)
         self.initial, self.progress = _begun(loop, self.single, self.learners, initial_keys, initial, start)
         self.probes = tuple(variable for variable in batch.options.observed if variable.reads == "state")
-        sources, place = batch.sources or open_sources(runs)
-        size, more = self.segment, loop.stride or 0
-        if self.single:
-            self.feed = RunFeed(sources[0], size, more)
-        else:
-            self.place = to_device(np.array([*place, *[place[0]] * (width - len(runs))], np.int32))
-            self.feed = batch_feed(sources, size, more, learner.targets, batch.stop)
+        self.feed, self.length = batch.feed or Feed.of(runs), self.segment + (loop.stride or 0)
+        if not self.single:
+            self.place = to_device(np.resize(self.feed.place, width))
+            self.shared = SharedFeed(self.feed, self.segment, self.length, learner.targets, batch.stop)
 
     def examples(self, count: int) -> tuple[Any, Any]:
-        if isinstance(self.feed, RunFeed):
-            examples = self.feed.take(self.step, count)
-            return examples if self.platform == "cpu" else to_device(examples)
-        return expanded(self.feed.take(self.step, count), self.place)
+        if not self.single:
+            return expanded(self.shared.take(self.step, count), self.place)
+        x, y = self.feed.take(self.step, count, self.segment, self.length)
+        return (x[0], y[0]) if self.platform == "cpu" else to_device((x[0], y[0]))
 
     def execute(self, examples: tuple[Any, Any], count: int) -> dict[str, jax.Array]:
         (x, y), every = examples, self.batch.options.record_every
-        sums = self.recorder.open_sums(self.width, y.dtype)
+        sums = self.open_sums(self.width, y.dtype)
         sums = {name: values[0] for name, values in sums.items()} if self.single else sums
         windows, stride = most_windows(self.segment, every, self.step), self.loop.stride
         turns = most_turns(stride, self.segment, every, windows) if self.fixed_turns and stride else None
-        program = SegmentConfig(self.loop, self.examined, self.probes, self.single, windows, turns)
+        config = SegmentConfig(self.loop, self.examined, self.probes, self.single, windows, turns)
         given = SegmentInputs(x, y, sums, self.step, count, every, self.alive)
-        compiled = _compiled_segment(self.platform)
-        self.progress, records = compiled(program, self.learners, self.initial, self.progress, given)
+        run_segment = _compiled_segment(self.platform)
+        self.progress, records = run_segment(config, self.learners, self.initial, self.progress, given)
         return records
 
     def states(self) -> list[Any]:
@@ -195,9 +181,9 @@ class LoopSession(Session):
         return [jax.tree.map(lambda leaf: leaf[i], states) for i in range(len(self.batch.runs))]  # noqa: B023
 
 
-@partial(own_program, static_argnums=(0, 1))
+@partial(program, static_argnums=(0, 1))
 def _begun(
-    loop: Loop, single: bool, learners: Learner, initial_keys: jax.Array, initial: Any, start: Any
+    loop: Any, single: bool, learners: Learner, initial_keys: jax.Array, initial: Any, start: Any
 ) -> tuple[Any, Carry]:
     """The initial states in the loop's layout, and the runs before their first example. These have memory of their own,
     which a segment may write into."""
@@ -209,8 +195,8 @@ def _begun(
     return initial, Carry(jax.tree.map(jnp.copy, work), jnp.full(initial_keys.shape, -1, int))
 
 
-@partial(own_program, static_argnums=(0, 1))
-def _left(loop: Loop, single: bool, learners: Learner, work: Any) -> Any:
+@partial(program, static_argnums=(0, 1))
+def _left(loop: Any, single: bool, learners: Learner, work: Any) -> Any:
     return loop.leave(learners, work) if single else jax.vmap(loop.leave)(learners, work)
 
 
@@ -224,24 +210,25 @@ def compiler_options(platform: str) -> dict[str, bool | int]:
     return xla.known_options({"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})
 
 
-def _compiled_segment(platform: str) -> Any:
-    """One for all threads, so that a program is compiled once."""
+def compiled(function: Callable[..., Any], platform: str, **options: Any) -> Any:
+    """A function as a program for a platform: one for all threads, so that it is compiled once."""
     with _making:
-        return _make_segment(platform)
+        which = function, platform
+        if which not in _compiled:
+            _compiled[which] = program(function, compiler_options=compiler_options(platform), **options)
+        return _compiled[which]
 
 
-@cache
-def _make_segment(platform: str) -> Any:
-    options = compiler_options(platform)
-    return own_program(_segment, static_argnames="program", donate_argnames="progress", compiler_options=options)
+def _compiled_segment(platform: str) -> Any:
+    return compiled(_segment, platform, static_argnames="config", donate_argnames="progress")
 
 
 def _segment(
-    program: SegmentConfig, learner: Any, initial: Any, progress: Carry, given: SegmentInputs
+    config: SegmentConfig, learner: Any, initial: Any, progress: Carry, given: SegmentInputs
 ) -> tuple[Carry, dict[str, jax.Array]]:
     """The progress after a segment, and its records, `(runs, windows)` each."""
-    each = partial(_one_segment, program)
-    if program.single:
+    each = partial(_one_segment, config)
+    if config.single:
         progress, records = each(learner, initial, progress, given)
         return progress, jax.tree.map(lambda values: values[None], records)
     several = jax.vmap(each, in_axes=(0, 0, 0, SegmentInputs(0, 0, 0, None, None, None, 0)))
@@ -249,9 +236,9 @@ def _segment(
 
 
 def _one_segment(
-    program: SegmentConfig, learner: Any, initial: Any, progress: Carry, given: SegmentInputs
+    config: SegmentConfig, learner: Any, initial: Any, progress: Carry, given: SegmentInputs
 ) -> tuple[Carry, dict[str, jax.Array]]:
-    (loop, examined, probes, _, windows, turns), (x, y, sums, start, steps, record_every, alive) = program, given
+    (loop, examined, probes, _, windows, turns), (x, y, sums, start, steps, record_every, alive) = config, given
     fold = Fold(learner.network.loss, examined)
 
     def measure(initial: Any, work: Any, closes: Any = True) -> dict[str, jax.Array]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from crossprop.arguments import checked_steps, checked_variables
 from crossprop.engines.protocol import Run, RunOptions, RunResult
-from crossprop.engines.recorder import window_ends, window_lengths
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import DevicePool, Executor, engine_for
 from crossprop.experiments.grid import Grid, build
@@ -22,7 +21,7 @@ from crossprop.learners.base import Learner
 from crossprop.records import measure, phase_weights
 from crossprop.running import provenance
 from crossprop.streams.base import Stream
-from crossprop.variables import Variable
+from crossprop.variables import Variable, window_ends, window_lengths
 
 MOST_SEEDS = 32
 SECONDS = 60

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from crossprop.engines.feed import Feed
 from crossprop.engines.protocol import Run
-from crossprop.engines.sources import Source
 from crossprop.network import Network
 from crossprop.seeds import keys
 
@@ -26,11 +26,11 @@ LEAST_SIDE = 5
 class Features:
     """What one run's features are, compared with what they were before the first example."""
 
-    def __init__(self, run: Run, source: Source):
+    def __init__(self, run: Run, feed: Feed):
         self.network = run.learner.network
         initial = run.learner.init(keys(run.seed)[1])
         self.initial = self._incoming(initial)
-        self.x = np.asarray(source.take(0, min(EXAMPLES, run.stream.steps or EXAMPLES))[0][0])
+        self.x = np.asarray(feed.take(0, min(EXAMPLES, run.stream.steps or EXAMPLES))[0][0])
         self.rows: list[tuple[str, np.ndarray, float]] = []
         if self.initial is not None:
             self.first = self._activations(initial)

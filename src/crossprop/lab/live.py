@@ -22,11 +22,11 @@ from crossprop._support.memory import in_words
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines import ENGINES
+from crossprop.engines.feed import Feed
 from crossprop.engines.protocol import Run, RunOptions
-from crossprop.engines.recorder import window_ends
 from crossprop.engines.segments import seconds_for
 from crossprop.engines.session import Session
-from crossprop.engines.sources import Tables, open_sources, tables_of
+from crossprop.engines.tables import Tables, tables_of
 from crossprop.execution import DevicePool, devices, engine_for, open_session
 from crossprop.experiments.charts import to_json
 from crossprop.experiments.looks import looks
@@ -36,7 +36,7 @@ from crossprop.lab.settings import Setting
 from crossprop.network import Network
 from crossprop.statistics import mean_interval
 from crossprop.streams import PoolStream
-from crossprop.variables import VARIABLES
+from crossprop.variables import VARIABLES, window_ends
 
 SEGMENT_SECONDS = 8e-3
 """About how long one run advances before it is asked again whether to go on."""
@@ -255,8 +255,8 @@ class Watched:
 
         def start(name: str, seeds: list[int]) -> Group:
             runs = [Run(setting.learners[name], setting.stream, seed) for seed in seeds]
-            sources = open_sources(runs, partial(self.workshop.tables_for, setting))
-            group = Group(name, open_session(self.engines[name], runs, options, sources, self.segment))
+            feed = Feed.of(runs, partial(self.workshop.tables_for, setting))
+            group = Group(name, open_session(self.engines[name], runs, options, feed, self.segment))
             if name in new and seeds[0] == setting.seeds[0]:
                 # One run of each new program goes ahead, so that its neighbours find it compiled.
                 group.session.advance(self._until(0))
@@ -342,8 +342,8 @@ class Watched:
         def look(name: str) -> Frame | None:
             if name not in self.features:
                 run = Run(setting.learners[name], setting.stream, setting.seeds[0])
-                [source], _ = open_sources([run], partial(self.workshop.tables_for, setting))
-                self.features[name] = Features(run, source)
+                feed = Feed.of([run], partial(self.workshop.tables_for, setting))
+                self.features[name] = Features(run, feed)
             return self.features[name].look(first[name].states()[0], task, ends)
 
         found = await asyncio.gather(

@@ -20,10 +20,8 @@ from crossprop._support.memory import bytes_of, check_memory
 from crossprop.hyperparameters import Checked, Hyperparameter, by_structure, hyperparameter, layers_field
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Layer, Outcome, Replaced, Shapes, State, Units
-from crossprop.learners.layer_update import answer
-from crossprop.learners.stack import Stack
+from crossprop.learners.stack import Stack, answer
 from crossprop.learners.update import learn
-from crossprop.learners.whole_network import all_weights
 from crossprop.network import Network
 from crossprop.optimizers.base import (
     Optax,
@@ -194,7 +192,7 @@ class CreditRule(NetworkLearner):
         state = State(tuple(layers), outgoing, None, None, self._initial_replacement(key))
         if whole is None:
             return state._replace(optimizer=self.outgoing_optimizer().init(outgoing))
-        optimizer = whole(self.step_sizes()).init(all_weights(Stack.of(self), state))
+        optimizer = whole(self.step_sizes()).init(Stack.of(self).weights(state))
         steps_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in whole.needs else None
         return state._replace(optimizer=optimizer, key=steps_key)
 

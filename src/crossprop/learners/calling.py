@@ -15,6 +15,9 @@ from crossprop._support import forks
 from crossprop.network import float_type
 from crossprop.source_identity import are_bound, drop_outdated_programs
 
+NUMERIC_KINDS = "buif"
+"""NumPy's kinds of numbers."""
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -57,8 +60,12 @@ class _CompiledMethod:
 
 def _quick_call(program: Callable[..., Any], leaves: list[Any], learner: Callable[[], Any]) -> Callable[..., Any]:
     """A call that only runs the program, if its arguments are arrays and the code of the learner was not edited."""
-    network, bindings = learner().network, drop_outdated_programs(learner())
-    hyperparameters: dict[bool, Any] = {}
+    bindings = drop_outdated_programs(learner())
+
+    @lru_cache(2)
+    def hyperparameters(wide: bool) -> Any:
+        with jax.ensure_compile_time_eval():
+            return jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
 
     def call(state: Any, *example: Any, **named: Any) -> Any:
         if bindings and not are_bound(bindings):
@@ -67,17 +74,13 @@ def _quick_call(program: Callable[..., Any], leaves: list[Any], learner: Callabl
             example = (*example, *(named.pop(name) for name in ("x", "y") if name in named), *named.values())
         for value in example:
             if type(value) is not np.ndarray and not isinstance(value, jax.Array):
-                example = as_arrays(network, *example)
+                example = _as_arrays(learner(), *example)
                 break
         wide = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-        if wide not in hyperparameters:
-            with jax.ensure_compile_time_eval():
-                hyperparameters[wide] = jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
         try:
-            return program(hyperparameters[wide], state, *example)
+            return program(hyperparameters(wide), state, *example)
         except (OverflowError, ValueError, TypeError):
-            for name, value in zip("xy", example, strict=False):
-                _numbers(name, value)
+            _as_arrays(learner(), *example)
             check_leaves(state)
             raise
 
@@ -94,13 +97,8 @@ def _compiled(function: Callable[..., Any], structure: Any) -> Any:
 
 def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *example: Any) -> Any:
     """Shapes are known while a program is traced, so these checks cost nothing at later calls."""
-    sizes = (learner.network.inputs, learner.targets)
-    if len(example) == 2 and np.shape(example[1]) == ():
-        if learner.network.loss != "softmax" and sizes[1] == 1:
-            example = (example[0], jnp.reshape(jnp.asarray(example[1], float_type()), (1,)))
-        elif learner.network.loss == "softmax" and jnp.issubdtype(example[1].dtype, jnp.integer):
-            example = (example[0], jax.nn.one_hot(example[1], sizes[1]))
-    for name, value, size in zip("xy", example, sizes, strict=False):
+    example = _as_arrays(learner, *example)
+    for name, value, size in zip("xy", example, (learner.network.inputs, learner.targets), strict=False):
         check.shape(name, value, (size,))
     check_state(learner, state)
     return function(learner, state, *(jnp.asarray(value) for value in example))
@@ -120,38 +118,29 @@ def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = 
         raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {given}")
 
 
-NUMERIC_KINDS = "buif"
-"""NumPy's kinds of numbers."""
-
-
 def check_leaves(state: Any) -> None:
-    """A TypeError if a state holds anything but numbers that JAX can take."""
-    for leaf in jax.tree.leaves(state):
-        if isinstance(leaf, np.ndarray | np.generic):
-            fits = (
-                leaf.dtype.kind in NUMERIC_KINDS
-                and leaf.dtype.itemsize <= 8
-                and not isinstance(leaf, np.ma.MaskedArray)
-            )
-        else:
-            fits = isinstance(leaf, jax.Array | float) or (isinstance(leaf, int) and abs(leaf) < 2**31)
-        if not fits:
-            raise TypeError(f"state must be a state of this learner, got {check.shown(state)}")
+    """A TypeError if a state holds anything that JAX cannot take."""
+    try:
+        jax.eval_shape(lambda state: state, state)
+    except (OverflowError, TypeError, ValueError):
+        raise TypeError(f"state must be a state of this learner, got {check.shown(state)}") from None
 
 
-def as_arrays(network: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
-    """`x` and `y` as arrays; a class becomes one-hot where the loss is softmax."""
-    return (_numbers("x", x), *(one_hot("y", y, network, ndim=0) for y in targets))
+def _as_arrays(learner: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
+    return (_numbers("x", x), *(as_targets("y", y, learner, ndim=0) for y in targets))
 
 
-def one_hot(name: str, y: Any, network: Any, ndim: int) -> Any:
-    """Numbers as they are; if the loss is softmax, integers with `ndim` axes are classes, and become one-hot."""
-    values = _numbers(name, y)
+def as_targets(name: str, y: Any, learner: Any, ndim: int) -> Any:
+    """Targets as an array. What has `ndim` axes gets one of outputs: integers are classes if the loss is softmax, and
+    become one-hot, and numbers are those of one output."""
+    values, network = _numbers(name, y), learner.network
     is_class = network.loss == "softmax" and jnp.issubdtype(values.dtype, np.integer)
-    if check.is_traced(values):
-        return jax.nn.one_hot(values, network.outputs) if is_class and values.ndim == ndim else values
-    if not is_class or values.ndim != ndim:
+    if values.ndim != ndim or not (is_class or learner.targets == 1):
         return values.astype(float_type()) if is_class else values
+    if not is_class:
+        return values[..., None].astype(float_type())
+    if check.is_traced(values):
+        return jax.nn.one_hot(values, network.outputs)
     if values.size:
         check.integer(f"the smallest class in {name}", int(values.min()), low=0)
         check.integer(f"the largest class in {name}", int(values.max()), low=0, high=network.outputs - 1)

@@ -12,9 +12,8 @@ from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import CreditRule, NetworkLearner, Outcome, State
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Layer
-from crossprop.learners.layer_update import answer
-from crossprop.learners.stack import Stack
-from crossprop.learners.whole_network import learn_at_once
+from crossprop.learners.stack import Stack, answer, respond
+from crossprop.learners.update import move_at_once
 
 
 class LateState(NamedTuple):
@@ -127,7 +126,8 @@ def _credited(rule: Backprop, state: State, x: Array, delta: Array) -> State:
 
     if rule.network_optimizer() is not None and rule.network.hidden:
         target = delta - rule.network.error(outputs(state.incoming), jnp.zeros_like(delta))[1]  # its error is delta now
-        return learn_at_once(stack, state, inputs, target, hidden_only=True)[0]
+        z = stack.nets[0].weigh(inputs, state.layers[0].weights)
+        return move_at_once(stack, state, respond(stack, state, inputs, z, target), hidden_only=True)
     (directions,) = jax.vjp(outputs, state.incoming)[1](delta)
     return state._replace(layers=tuple(map(_stepped, rule.by_layer(), state.layers, directions)))
 

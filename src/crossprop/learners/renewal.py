@@ -11,7 +11,6 @@ from jax import Array, lax
 
 from crossprop.learners.credit import Layer, Replaced, State
 from crossprop.learners.stack import Stack
-from crossprop.learners.whole_network import all_weights
 from crossprop.optimizers.base import PartStates
 from crossprop.replacements import Watched
 
@@ -136,7 +135,7 @@ def _with_fresh_optimizers(stack: Stack, state: State, unit: Array, axes: dict[i
     """The state with optimizers as at the start in what they keep for some weights: those of `unit` along an axis of
     each of these matrices, counted from the first layer's weights to the outgoing ones."""
     if (whole := stack.whole.network_optimizer()) is not None:
-        weights = all_weights(stack, state)
+        weights = stack.weights(state)
         fresh = whole(stack.whole.step_sizes()).init(weights)
         return state._replace(optimizer=_restarted_parts(state.optimizer, fresh, weights, unit, axes))
     layers, top = list(state.layers), state.optimizer

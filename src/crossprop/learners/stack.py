@@ -1,69 +1,33 @@
-"""A deep network as a stack of hidden layers.
+"""A deep network as a stack of hidden layers: one example's pass up, and who gets the credit, from the top down.
 
 To its rule each layer is a network of its own, whose inputs are the layer below and whose outputs are the layer above.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jax import Array
 
-from crossprop.learners.credit import Credit
-from crossprop.network import Activation
+from crossprop.hyperparameters import by_structure
+from crossprop.learners.credit import Credit, Outcome, State, Units
+from crossprop.network import Activation, float_type
 
 if TYPE_CHECKING:
     from crossprop.learners.base import CreditRule
 
 
-@runtime_checkable
-class Arithmetic(Protocol):
-    """How a layout multiplies, in one layer: `Network` for whole arrays, `gpu.layout.PaddedNetwork` for padded
-    pieces."""
-
-    def with_constant(self, values: Any, /) -> Any:
-        """Inputs or features, with the constant 1 appended if there are biases."""
-        ...
-
-    def without_constant(self, outgoing: Any, /) -> Array:
-        """The outgoing weights of the hidden units."""
-        ...
-
-    def transposed(self, weights: Any, /) -> Any:
-        """The weights into the layer above as outgoing weights of this one."""
-        ...
-
-    def weigh(self, values: Any, weights: Any, /) -> Array:
-        """`sum_i values_i weights_ij`."""
-        ...
-
-    def activate(self, z: Array, /) -> Activation:
-        """Hidden units and their slopes."""
-        ...
-
-    def through_norm(self, error: Array, units: Activation, /) -> Array:
-        """The error at the pre-activations from that at the normalised ones."""
-        ...
-
-    def own_slope(self, units: Activation, /) -> Array | None:
-        """How a unit's normalised pre-activation follows its own pre-activation, or None."""
-        ...
-
-    def outputs_of(self, features: Any, outgoing: Any, /) -> Array:
-        """The linear outputs."""
-        ...
-
-    def error(self, outputs: Array, y: Array, /) -> tuple[Array, Array]:
-        """The loss and `delta`."""
-        ...
-
-
 class Stack(NamedTuple):
-    """A rule as it is to each hidden layer, and the arithmetic there; `whole` is the rule itself."""
+    """A rule as it is to each hidden layer, and the arithmetic there; `whole` is the rule itself.
+
+    Arithmetic is that of a `Network` for whole arrays, and that of a `gpu.layout.PaddedNetwork` for padded pieces.
+    """
 
     whole: "CreditRule"
     rules: "tuple[CreditRule, ...]"
-    nets: tuple[Arithmetic, ...]
-    top: Arithmetic
+    nets: tuple[Any, ...]
+    top: Any
     """The arithmetic of the outputs."""
     whole_credit: Callable[[Credit], Credit] = lambda credit: credit
     """The first layer's credit, from that by the units of the layer above which are at hand."""
@@ -73,3 +37,88 @@ class Stack(NamedTuple):
         """The stack of a rule in this layout, whose arrays are whole."""
         nets = rule.network.layers()
         return cls(rule, rule.by_layer(), nets, nets[-1] if nets else rule.network)
+
+    def weights(self, state: State) -> tuple[Any, ...]:
+        """What an optimizer of the whole network sees: the incoming weights of every layer, or None if its rule does
+        not move them, and the outgoing weights."""
+        moving = zip(self.rules, state.layers, strict=True)
+        return (*(layer.weights if moves(rule) else None for rule, layer in moving), state.outgoing)
+
+
+@by_structure
+def moves(rule: "CreditRule") -> bool:
+    """Whether a rule moves the weights into its first hidden layer at all."""
+    rule, zeros = rule.by_layer()[0], lambda *shape: jnp.zeros(shape, float_type())
+    network, shapes = rule.network, rule.shapes()
+
+    def credit() -> Credit:
+        phi, delta = zeros(network.units), zeros(network.outputs)
+        memory = None if shapes.memory is None or shapes.matrices else zeros(*shapes.memory)
+        signs = None if shapes.signs is None else zeros(*shapes.signs)
+        return rule.credit(Units(phi, phi, zeros(network.outputs, network.units), memory, signs), delta)
+
+    return jax.eval_shape(credit).moves
+
+
+class Example(NamedTuple):
+    """What happened at one example, before learning from it."""
+
+    y: Array
+    features: list[Any]
+    """What every layer sees, the output layer last, with its constant."""
+    activations: list[Activation]
+    outcome: Outcome
+    delta: Array
+    credits: list[Credit]
+    """The coefficients for every hidden layer."""
+
+
+def answer(stack: Stack, state: State, inputs: Any) -> Array:
+    """The linear outputs; `inputs` have their constant."""
+    for net, layer in zip(stack.nets, state.layers, strict=True):
+        inputs = net.with_constant(net.activate(net.weigh(inputs, layer.weights)).phi)
+    return stack.top.outputs_of(inputs, state.outgoing)
+
+
+def respond(stack: Stack, state: State, inputs: Any, z: Any, y: Array) -> Example:
+    """The pass up and the credits. `z` are the first layer's pre-activations; where they are given, inputs need not
+    be."""
+    activations, features = [], [inputs]
+    for net, above in zip(stack.nets, [*state.layers[1:], None][: len(stack.nets)], strict=True):
+        activations.append(net.activate(z))
+        features.append(net.with_constant(activations[-1].phi))
+        z = z if above is None else net.weigh(features[-1], above.weights)
+    outputs = stack.top.outputs_of(features[-1], state.outgoing)
+    loss, delta = stack.top.error(outputs, y)
+    credits = credit_layers(stack, state, activations, delta)
+    return Example(y, features, activations, Outcome(loss, outputs), delta, credits)
+
+
+def credit_layers(stack: Stack, state: State, activations: list[Activation], delta: Array) -> list[Credit]:
+    """The coefficients for every hidden layer, from the top down."""
+    credits: list[Credit] = []
+    for at in reversed(range(len(state.layers))):
+        rule, net, layer, units = stack.rules[at], stack.nets[at], state.layers[at], activations[at]
+        top = at == len(state.layers) - 1
+        outgoing = net.without_constant(state.outgoing if top else net.transposed(state.layers[at + 1].weights))
+        memory = None if rule.shapes().matrices else layer.memory
+        credit = rule.credit(Units(units.phi, units.slope, outgoing, memory, layer.signs), delta)
+        if at > 0:
+            error = rule.network.weigh(delta, outgoing) if credit.error is None else credit.error
+            delta = net.through_norm(error * units.slope, units)
+        else:
+            credit = stack.whole_credit(credit)
+        credits.append(_at_preactivations(net, credit, units))
+    return credits[::-1]
+
+
+def _at_preactivations(net: Any, credit: Credit, units: Activation) -> Credit:
+    """The coefficients for the weights, from those for normalised pre-activations."""
+    own = net.own_slope(units)
+    if own is None:
+        return credit
+    direct, memory = credit.from_input, credit.memory_input
+    return credit._replace(
+        from_input=None if direct is None else net.through_norm(direct, units),
+        memory_input=None if memory is None else memory * own[None, :],
+    )

@@ -13,7 +13,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from crossprop._support.programs import program
-from crossprop.engines.feed import batch_feed
+from crossprop.engines.feed import Feed, SharedFeed
 from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import layout
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
@@ -22,7 +22,6 @@ from crossprop.engines.gpu.support import multiprocessors, triton, why_no_progra
 from crossprop.engines.protocol import Batch
 from crossprop.engines.segments import most_windows
 from crossprop.engines.session import Carry, Session, whole_windows
-from crossprop.engines.sources import open_sources
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.update import learn
 from crossprop.network import float_type
@@ -85,9 +84,9 @@ class KernelSession(Session):
         self.interpret, rule = interpret, batch.runs[0].learner
         assert isinstance(rule, CreditRule)
         self.rule, outputs = rule, layout.power(rule.network.outputs)
-        sources, place = batch.sources or open_sources(batch.runs)
-        self.feed = batch_feed(sources, self.segment, 0, outputs, batch.stop)
-        self.initial, self.own = layout.gather(batch.runs, place)
+        feed = batch.feed or Feed.of(batch.runs)
+        self.feed = SharedFeed(feed, self.segment, self.segment, outputs, batch.stop)
+        self.initial, self.own = layout.gather(batch.runs, feed.place)
         self.progress = layout.begin(self.initial, self.own)
         if batch.runs[0].start is not None:
             states = [run.start for run in batch.runs]
@@ -103,7 +102,7 @@ class KernelSession(Session):
         every = self.batch.options.record_every
         windows = most_windows(self.segment, every, self.step)
         bounds = np.array([self.step, self.step + count, every], np.int32)
-        sums = self.recorder.open_sums(len(self.own.place), np.dtype(np.float32))
+        sums = self.open_sums(len(self.own.place), np.dtype(np.float32))
         self.progress, records = _segment(
             self.rule, self.interpret, windows, examples, self.own, self.progress, sums, bounds
         )

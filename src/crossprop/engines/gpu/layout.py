@@ -17,12 +17,11 @@ from jax import lax
 from crossprop._support.programs import program
 from crossprop._support.transfers import to_device
 from crossprop.engines.protocol import Run
-from crossprop.engines.segments import moves
 from crossprop.engines.session import Carry
 from crossprop.hyperparameters import by_structure
 from crossprop.learners.base import CreditRule, State, state_shapes
 from crossprop.learners.credit import Layer
-from crossprop.learners.stack import Stack
+from crossprop.learners.stack import Stack, moves
 from crossprop.network import Activation, Network, float_type
 from crossprop.seeds import keys_of
 

@@ -32,13 +32,11 @@ from crossprop.engines.gpu.layout import (
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.engines.gpu.support import triton
 from crossprop.engines.rebuilding import Steps, last_step, step_back
-from crossprop.engines.segments import moves
 from crossprop.hyperparameters import by_structure
 from crossprop.learners.base import Credit, CreditRule, Learner, State, credit_adds_up, state_shapes
 from crossprop.learners.credit import Layer
-from crossprop.learners.layer_update import move_layer
-from crossprop.learners.stack import Stack
-from crossprop.learners.update import learn_above
+from crossprop.learners.stack import Stack, moves
+from crossprop.learners.update import learn_above, move_layer
 from crossprop.network import float_type
 from crossprop.variables import Variable
 
@@ -80,14 +78,90 @@ class Tiling(NamedTuple):
         return products.distances(now, before, width, alive, self.interpret)
 
     def run_part(
-        self, learner: CreditRule, state: State, gram: jax.Array, targets: jax.Array, count: Any, is_first: Any
+        self, learner: CreditRule, state: State, gram: jax.Array, y: jax.Array, count: Any, idle: Any
     ) -> tuple[State, Credit, jax.Array]:
-        return run_part(self, learner, state, gram, targets, count, is_first)
+        """The first `count` examples of a part, whose first layer has a row for each example.
+
+        The state above the first layer's matrices, the coefficients, and the outputs. After the first `count` examples
+        the coefficients change nothing; if the run is `idle`, they can be anything.
+        """
+        assert triton is not None
+        size, network = len(y), learner.network
+        first_rows = [slice(0, size)]
+        rows, above = _apart(learner, split_state(learner, state, first_rows))
+        numbers = jnp.stack([jnp.asarray(leaf, y.dtype) for leaf in jax.tree.leaves(learner)])
+        targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
+        size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
+        given = (numbers, jnp.asarray(count, jnp.int32), size_or_none, gram, targets, rows, above)
+        units = power(network.hidden[0])
+        stack, z = padded_stack(learner), jax.ShapeDtypeStruct((units,), y.dtype)
+        _, credit, outcome = jax.eval_shape(partial(learn_above, stack), above, z, targets[0])
+        array = lambda *shape: jax.ShapeDtypeStruct(shape, y.dtype)
+        credits = jax.tree.map(lambda leaf: array(self.programs, size, *leaf.shape), credit)
+        shares = [array(1, self.programs, len(targets[0])), array(1, self.programs, units)]
+        arrived = jnp.zeros(1, jnp.int32)
+        leaves = jax.tree.leaves((*given, arrived))
+        made = (arrived, above, credits, array(size, *outcome.outputs.shape), shares)
+        shapes, made_structure = jax.tree.flatten(made)
+
+        def program(*refs: Any) -> None:
+            (*refs_in, _), refs_out = refs[: len(leaves)], refs[len(leaves) :]
+            _program(
+                self,
+                learner,
+                jax.tree.unflatten(jax.tree.structure(given), refs_in),
+                jax.tree.unflatten(made_structure, refs_out),
+            )
+
+        found = pl.pallas_call(
+            program,
+            out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes],
+            grid=(self.programs,),
+            input_output_aliases={len(leaves) - 1: 0},
+            compiler_params=triton.CompilerParams(num_warps=self.warps, num_stages=1),
+            interpret=self.interpret,
+            name="part",
+        )(*leaves)
+        _, above, credits, outputs, _ = jax.tree.unflatten(made_structure, found)
+        after = joined_state(learner, _together(learner, rows, above), first_rows)
+        first = state.layers[0]._replace(memory=after.layers[0].memory)
+        credits = jax.tree.map(lambda of_programs: of_programs[0], credits)
+        return after.with_first(first), credits, outputs[:, : network.outputs]
 
     def change(
         self, credits: Credit, weights: list, steps: Steps, bases: list[tuple[list, list]], memory: Any, count: Any
     ) -> tuple[list[jax.Array], Any]:
-        return _change(self.interpret, credits, weights, steps, bases, memory, count)
+        """Like `rebuilding._trace_back`, where inputs are padded and the big matrices change by programs. Each total is
+        a sum of matrices, each times a number."""
+        units = bases[0][0][0].shape[0 if steps.units_first else 1]
+        real = lambda values: values if values.shape[-1] == units else values[..., :units]
+        fill = lambda scale: jnp.full(units, scale, steps.inputs.dtype)
+
+        def changed(change: products.Change) -> jax.Array:
+            if steps.units_first:
+                return products.changed(change, steps.inputs, count, self.interpret)
+            spread = Steps(change.weights[:, None] * steps.inputs, steps.units_first).spread(change.given)
+            for matrix, scale in zip(change.matrices, change.scales, strict=True):
+                scaled = matrix * scale[..., None, :]
+                spread += scaled if matrix.ndim == spread.ndim else jnp.sum(scaled, axis=0)
+            return spread
+
+        if memory is None:
+            given = real(credits.from_input)
+            return [
+                changed(products.Change(matrices, [*map(fill, scales)], given, weight))
+                for (matrices, scales), weight in zip(bases, weights, strict=True)
+            ], None
+        last = last_step(credits, len(bases))
+        found = trace_back(self.interpret, partial(step_back, _summed), last, credits, weights, count)
+        (taken, fade), (given, faded) = jax.tree.map(real, found)
+        ones = jnp.ones_like(weights[0])
+        totals = [
+            changed(products.Change([*matrices, memory], [*map(fill, scales), own[: len(memory)]], each, ones))
+            for (matrices, scales), own, each in zip(bases, taken, given, strict=True)
+        ]
+        keep = lambda h, new: changed(products.Change([h], [fade], new, ones))
+        return totals, jax.vmap(keep, in_axes=(0, 1))(memory, faded[:, : len(memory)])
 
 
 def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> Tiling | None:
@@ -130,58 +204,6 @@ def _numbers(rule: CreditRule) -> tuple[int, int]:
     size = lambda part: sum(leaf.size for leaf in jax.tree.leaves(part))
     rows, above = _apart(rule, state)
     return size(rows), size(above)
-
-
-def run_part(
-    tiling: Tiling, learner: CreditRule, state: State, gram: jax.Array, y: jax.Array, count: Any, idle: Any
-) -> tuple[State, Credit, jax.Array]:
-    """The first `count` examples of a part, whose first layer has a row for each example.
-
-    The state above the first layer's matrices, the coefficients, and the outputs. After the first `count` examples the
-    coefficients change nothing; if the run is `idle`, they can be anything.
-    """
-    assert triton is not None
-    size, network = len(y), learner.network
-    first_rows = [slice(0, size)]
-    rows, above = _apart(learner, split_state(learner, state, first_rows))
-    numbers = jnp.stack([jnp.asarray(leaf, y.dtype) for leaf in jax.tree.leaves(learner)])
-    targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
-    size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
-    given = (numbers, jnp.asarray(count, jnp.int32), size_or_none, gram, targets, rows, above)
-    units = power(network.hidden[0])
-    stack, z = padded_stack(learner), jax.ShapeDtypeStruct((units,), y.dtype)
-    _, credit, outcome = jax.eval_shape(partial(learn_above, stack), above, z, targets[0])
-    array = lambda *shape: jax.ShapeDtypeStruct(shape, y.dtype)
-    credits = jax.tree.map(lambda leaf: array(tiling.programs, size, *leaf.shape), credit)
-    shares = [array(1, tiling.programs, len(targets[0])), array(1, tiling.programs, units)]
-    arrived = jnp.zeros(1, jnp.int32)
-    leaves = jax.tree.leaves((*given, arrived))
-    made = (arrived, above, credits, array(size, *outcome.outputs.shape), shares)
-    shapes, made_structure = jax.tree.flatten(made)
-
-    def program(*refs: Any) -> None:
-        (*refs_in, _), refs_out = refs[: len(leaves)], refs[len(leaves) :]
-        _program(
-            tiling,
-            learner,
-            jax.tree.unflatten(jax.tree.structure(given), refs_in),
-            jax.tree.unflatten(made_structure, refs_out),
-        )
-
-    found = pl.pallas_call(
-        program,
-        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes],
-        grid=(tiling.programs,),
-        input_output_aliases={len(leaves) - 1: 0},
-        compiler_params=triton.CompilerParams(num_warps=tiling.warps, num_stages=1),
-        interpret=tiling.interpret,
-        name="part",
-    )(*leaves)
-    _, above, credits, outputs, _ = jax.tree.unflatten(made_structure, found)
-    after = joined_state(learner, _together(learner, rows, above), first_rows)
-    first = state.layers[0]._replace(memory=after.layers[0].memory)
-    credits = jax.tree.map(lambda of_programs: of_programs[0], credits)
-    return after.with_first(first), credits, outputs[:, : network.outputs]
 
 
 def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None:
@@ -325,48 +347,6 @@ def trace_back(
         name="trace_back",
     )(*given)
     return jax.tree.unflatten(made_structure, found)
-
-
-def _change(
-    interpret: bool,
-    credits: Credit,
-    weights: list,
-    steps: Steps,
-    bases: list[tuple[list, list]],
-    memory: Any,
-    count: Any,
-) -> tuple[list[jax.Array], Any]:
-    """As `_trace_back`, for a program's coefficients, which have padding; each total is a sum of matrices, each times a
-    number. The block's rows are few; the big matrices change by programs."""
-    units = bases[0][0][0].shape[0 if steps.units_first else 1]
-    real = lambda values: values if values.shape[-1] == units else values[..., :units]
-    fill = lambda scale: jnp.full(units, scale, steps.inputs.dtype)
-
-    def changed(change: products.Change) -> jax.Array:
-        if steps.units_first:
-            return products.changed(change, steps.inputs, count, interpret)
-        spread = Steps(change.weights[:, None] * steps.inputs, steps.units_first).spread(change.given)
-        for matrix, scale in zip(change.matrices, change.scales, strict=True):
-            scaled = matrix * scale[..., None, :]
-            spread += scaled if matrix.ndim == spread.ndim else jnp.sum(scaled, axis=0)
-        return spread
-
-    if memory is None:
-        given = real(credits.from_input)
-        return [
-            changed(products.Change(matrices, [*map(fill, scales)], given, weight))
-            for (matrices, scales), weight in zip(bases, weights, strict=True)
-        ], None
-    last = last_step(credits, len(bases))
-    found = trace_back(interpret, partial(step_back, _summed), last, credits, weights, count)
-    (taken, fade), (given, faded) = jax.tree.map(real, found)
-    ones = jnp.ones_like(weights[0])
-    totals = [
-        changed(products.Change([*matrices, memory], [*map(fill, scales), own[: len(memory)]], each, ones))
-        for (matrices, scales), own, each in zip(bases, taken, given, strict=True)
-    ]
-    keep = lambda h, new: changed(products.Change([h], [fade], new, ones))
-    return totals, jax.vmap(keep, in_axes=(0, 1))(memory, faded[:, : len(memory)])
 
 
 def _summed(memories: jax.Array, weights: jax.Array) -> jax.Array:

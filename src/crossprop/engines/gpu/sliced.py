@@ -23,9 +23,8 @@ from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces,
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.engines.gpu.support import triton
 from crossprop.engines.protocol import Rows
-from crossprop.engines.segments import moves
 from crossprop.learners.base import CreditRule, Learner, State
-from crossprop.learners.stack import Stack
+from crossprop.learners.stack import Stack, moves
 from crossprop.learners.update import learn
 from crossprop.network import float_type
 from crossprop.variables import Variable
