@@ -40,12 +40,12 @@ import xarray
 import crossprop as cp
 from crossprop import datasets, metrics, probes
 from crossprop._support import memory
-from crossprop.arena import read_arena
 from crossprop.datasets.fetching import Archive, Origin, sha256
 from crossprop.datasets.mnist_files import MNIST
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.toml import read_spec
 from crossprop.learners import LEARNERS
+from crossprop.library.arena import read_arena
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.record_files import read_records, write_records
 from crossprop.replacements import REPLACEMENTS

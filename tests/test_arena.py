@@ -15,17 +15,17 @@ from matplotlib.figure import Figure
 
 import crossprop as cp
 from browser import Opened, data_of, violations
-from crossprop.arena import Arena, read_arena
-from crossprop.arena.answers import answers, conclusions, worth
-from crossprop.arena.page import _group, per_task
-from crossprop.arena.standing import Results, parts_of, rank_estimates, standings
 from crossprop.cli import main
+from crossprop.cli.studies import Arena, run_arena
 from crossprop.costs import Cost, kept_costs
 from crossprop.experiments.charts import forest
 from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS
 from crossprop.learners import LEARNERS
+from crossprop.library.arena import answers, conclusions, read_arena, worth
+from crossprop.library.arena_page import _group, per_task
+from crossprop.library.standing import Results, parts_of, rank_estimates, standings
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
 
@@ -151,8 +151,8 @@ def test_nothing_serious_keeps_anyone_from_reading_the_page(arena, chromium, axe
 @pytest.mark.parametrize(("size", "settings", "stream"), [(None, 16, "random-labels"), ("full", 36, "slowly-changing")])
 def test_every_size_gives_every_learner_the_same_budget(size, settings, stream, tmp_path):
     file = files("crossprop.library") / "arena.toml"
-    assert len(read_arena(file, tmp_path, size).stages) == 6
-    spec = read_arena(file, tmp_path, size, [stream]).stages[stream].spec
+    assert len(read_arena(file, tmp_path, size=size).stages) == 6
+    spec = read_arena(file, tmp_path, [stream], size=size).stages[stream].spec
     assert {len(grid.points) for grid in spec.grids} == {settings}
     assert spec.learners["foresight-continual"].replacement == cp.ContinualReplacement()
     assert spec.learners["redo"].replacement.every == (200 if size is None else 1000)
@@ -164,7 +164,7 @@ def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
     text = capsys.readouterr().out
     file = tmp_path / "my.toml"
     file.write_text(text.replace('only = ["backprop"', 'only = ["backprop", "crossprop"'))
-    stages = read_arena(file, tmp_path, "quick", ["digits"]).stages
+    stages = read_arena(file, tmp_path, ["digits"], size="quick").stages
     assert [*stages] == ["digits"] and "crossprop" in stages["digits"].spec.learners
 
 
@@ -289,7 +289,7 @@ def test_what_is_wrong_in_a_list_is_named_before_any_run(old, new, message, tmp_
     assert old in LISTED
     (tmp_path / "my.toml").write_text(LISTED.replace(old, new, 1))
     with pytest.raises(ValueError, match=message):
-        Arena(file=tmp_path / "my.toml", out=tmp_path / "out").run(lambda text: None)
+        run_arena(Arena(file=tmp_path / "my.toml", out=tmp_path / "out"))
 
 
 def test_costs_are_kept_for_what_was_measured_and_a_damaged_file_is_replaced(tmp_path, monkeypatch):
@@ -321,7 +321,7 @@ def test_costs_are_kept_for_what_was_measured_and_a_damaged_file_is_replaced(tmp
 )
 def test_what_is_wrong_is_named(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        Arena(**{"out": tmp_path} | options).run(lambda text: None)
+        run_arena(Arena(**{"out": tmp_path} | options))
 
 
 INFOS = {

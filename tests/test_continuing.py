@@ -19,7 +19,6 @@ import xarray as xr
 
 import crossprop as cp
 from crossprop._support.files import write_json
-from crossprop.arena.page import _charts, per_task
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, scan
 from crossprop.engines.gpu import kernel
@@ -27,6 +26,7 @@ from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.engines.session import Session, plain_numbers
 from crossprop.experiments import charts
 from crossprop.experiments.measures import Runs
+from crossprop.library.arena_page import _charts, per_task
 from own_learners import Replay
 from own_streams import Noise
 from same import assert_same_records, assert_same_states

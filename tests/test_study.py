@@ -16,6 +16,7 @@ import crossprop as cp
 from browser import Opened, violations
 from crossprop import datasets
 from crossprop.cli import main
+from crossprop.cli.studies import Study, run_study
 from crossprop.datasets import DataSet
 from crossprop.experiments import SweepSpec, netcdf
 from crossprop.experiments.evaluate import Choice
@@ -25,9 +26,8 @@ from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
 from crossprop.experiments.widening import fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
-from crossprop.statistics import Estimate
-from crossprop.study import Study
-from crossprop.study.answers import Result, Row, _moves, answers, conclusions, rows_of
+from crossprop.library.study import _moves, answers, conclusions
+from crossprop.records import LearnerInfo
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -238,16 +238,15 @@ def test_one_comparison_has_one_p_value(study):
 
 
 def test_every_answer_has_an_id_of_its_own(study):
-    sweep = read_results(study / "sweep")
-    found = answers({"main": Result("six tasks", sweep, rows_of(sweep))}, {})
+    found = answers({"main": read_results(study / "sweep", title="six tasks")}, {})
     assert len({each.id for each in found}) == len(found) > 5
 
 
 def test_percent_and_verdict_follow_the_difference(study):
-    rows = rows_of(read_results(study / "sweep"))
-    one = rows[1].versus["backprop"]["all"]
-    backprop = rows[0].estimates["all"].mean
-    assert one.percent.mean == pytest.approx(100 * (rows[1].estimates["all"].mean / backprop - 1))
+    results = read_results(study / "sweep")
+    one = results.versus["backprop"]["all"]["crossprop-sgd"]
+    mean = {name: float(values.mean()) for name, values in results.by_phase["all"].items()}
+    assert one.percent.mean == pytest.approx(100 * (mean["crossprop-sgd"] / mean["backprop-sgd"] - 1))
     assert replace(one, p=0.5).verdict == "no difference shown"
     assert replace(one, p=0.01, mean=-1.0).verdict == "yes" and replace(one, p=0.01, mean=1.0).verdict == "no"
 
@@ -282,25 +281,32 @@ def test_the_page_names_stream_network_seeds_and_command(study):
     assert "crossprop" in page[page.index('aria-label="command"') :][:200]
 
 
-def made_row(optimizer, p, *difference, rule="crossprop"):
-    """A row of a learner whose comparison with backprop over all steps is made up."""
-    estimate = Estimate(*np.array([8.0, 7.0, 9.0]))
+def made_up(optimizer, p, *difference, rule="crossprop"):
+    """A learner whose comparison with backprop over all steps is made up."""
     name = f"{rule}-{optimizer}"
-    versus = {"all": Finding("", name, f"backprop-{optimizer}", *difference, 10, 9, p=p, learner_mean=8.0)}
-    swept = SimpleNamespace(choice=Choice({}, 8.0, 0, ()))
-    return Row(name, rule, optimizer, swept, {}, {"backprop": versus}, estimate)
+    return Finding("", name, f"backprop-{optimizer}", *difference, 10, 9, p=p, learner_mean=8.0)
+
+
+def results_with(*findings):
+    """Results in which learners compare so with backprop."""
+    infos = {each.learner: LearnerInfo(*each.learner.split("-"), "none") for each in findings}
+    versus = {"backprop": {"all": {each.learner: each for each in findings}}}
+    records = dict.fromkeys(infos)
+    return SimpleNamespace(
+        infos=infos, versus=versus, evaluation=SimpleNamespace(records=records), best_of=lambda names: next(iter(names))
+    )
 
 
 def test_conclusions_say_with_which_optimizers_it_helps_and_quote_the_best():
-    rows = [
-        made_row("sgd", 0.001, -2.0, -2.5, -1.5),
-        made_row("momentum", 0.001, -1.0, -1.5, -0.5),
-        made_row("rmsprop", 0.6, 0.1, -0.5, 0.7),
-        made_row("adam", 0.01, 1.0, 0.5, 1.5),
-        made_row("sgd", 0.01, -1.0, -1.5, -0.5, rule="foresight"),
-    ]
+    results = results_with(
+        made_up("sgd", 0.001, -2.0, -2.5, -1.5),
+        made_up("momentum", 0.001, -1.0, -1.5, -0.5),
+        made_up("rmsprop", 0.6, 0.1, -0.5, 0.7),
+        made_up("adam", 0.01, 1.0, 0.5, 1.5),
+        made_up("sgd", 0.01, -1.0, -1.5, -0.5, rule="foresight"),
+    )
     best = Answer("best-crossprop", "Is the best crossprop better than the best backprop?", "no", "Because.")
-    said = conclusions({"main": Result("six tasks", None, rows)}, [best, Answer("another", "Another?", "no", "No.")])
+    said = conclusions({"main": results}, [best, Answer("another", "Another?", "no", "No.")])
     assert said == [
         "Both tuned, crossprop credit instead of backprop helps with sgd and momentum, hurts with adam and makes no "
         "difference that shows with rmsprop.",
@@ -319,7 +325,7 @@ def test_features_move_less_only_if_the_difference_shows_over_seeds(apart, sprea
         "crossprop-sgd": xarray.DataArray(10 + apart + noise, seeds, ["seed"]),
         "backprop-sgd": xarray.DataArray(np.full(5, 10.0), seeds, ["seed"]),
     }
-    found = _moves([made_row("sgd", 0.5, 0.0, -1.0, 1.0)], moved)
+    found = _moves([made_up("sgd", 0.5, 0.0, -1.0, 1.0)], moved)
     assert found.verdict == expected and "Crossprop-sgd's movement of U by the end is " in found.why
 
 
@@ -442,7 +448,7 @@ def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monke
 def test_what_is_wrong_in_a_file_is_named_before_any_run(old, new, message, tmp_path):
     (tmp_path / "my.toml").write_text(OWN.replace(old, new, 1))
     with pytest.raises((ValueError, TypeError), match=message):
-        Study(str(tmp_path / "my.toml"), tmp_path / "out", quick="sizes" in message).run(lambda text: None)
+        run_study(Study(name=str(tmp_path / "my.toml"), out=tmp_path / "out", quick="sizes" in message))
 
 
 def test_the_study_of_the_docs_is_one(tmp_path):
@@ -458,7 +464,7 @@ def test_the_study_of_the_docs_is_one(tmp_path):
 def test_a_size_that_a_file_does_not_have_is_named(tmp_path):
     (tmp_path / "my.toml").write_text(OWN)
     with pytest.raises(ValueError, match=r"my.toml has no size 'full': give a table \[sizes.full\]"):
-        Study(str(tmp_path / "my.toml"), tmp_path / "out", full=True).run(lambda text: None)
+        run_study(Study(name=str(tmp_path / "my.toml"), out=tmp_path / "out", full=True))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ import xarray
 from browser import Opened
 from crossprop import oracle
 from crossprop.cli import main
-from crossprop.study import Study
-from crossprop.study.credit import COSINES, Found, answers, cosine_rows, settings, terms_of
-from crossprop.study.credit_page import write_credit, write_credit_tables
+from crossprop.cli.studies import Study
+from crossprop.experiments.page import write_table
+from crossprop.library.credit import COSINES, Found, answers, cosines_of, settings, terms_of
+from crossprop.library.credit_page import write_credit
 
 RULES = ["backprop", "crossprop", "crossprop-sum", "foresight"]
 LAYERS = {"geoff": ["all", "1"], "digits-deep": ["all", "1", "2"]}
@@ -45,24 +46,25 @@ def found():
 
 
 def test_rows_are_means_over_the_run_for_every_rule_and_layer(found):
-    rows = cosine_rows(found)
+    rows = cosines_of(found)
     assert len(rows) == (4 + 2) * 1 + (4 + 2) * 3
     (row,) = [
         row
         for row in rows
-        if (row.setting, row.run, row.rule, row.layer) == ("Digits, deep", "backprop's", *("crossprop", "2"))
+        if (row["setting"], row["run"], row["rule"], row["layer"])
+        == ("Digits, deep", "backprop's", *("crossprop", "2"))
     ]
     for column, (variable, part) in COSINES.items():
         values = found["digits-deep"].along[variable].sel(learner="crossprop", layer="2", part=part)
-        mean, low, high = row.cosines[column]
+        mean, low, high = (row[f"{column} {part}"] for part in ("mean", "low", "high"))
         assert mean == pytest.approx(values.mean().item()) and low < mean < high
 
 
 def test_terms_are_sizes_beside_the_gradient_of_the_same_layer(found):
     terms = terms_of(found)[1]
-    assert (terms.memory, terms.own, terms.cross) == pytest.approx((0.5, 1.5, 2.0))
-    assert (terms.direct_memory, terms.own_memory, terms.cross_memory) == pytest.approx((-0.5, 0.2, 0.3))
-    assert terms.own_cross == pytest.approx((1 - 9 - 16) / 24)
+    expected = {"memory": 0.5, "own": 1.5, "cross": 2.0, "own_cross": (1 - 9 - 16) / 24}
+    expected |= {"direct_memory": -0.5, "own_memory": 0.2, "cross_memory": 0.3}
+    assert {name: terms[name] for name in expected} == pytest.approx(expected)
 
 
 def test_answers_follow_the_numbers(found):
@@ -77,14 +79,13 @@ def test_answers_follow_the_numbers(found):
     assert [answer.verdict for answer in mixed][4:] == ["it depends"] * 2
 
 
-def test_the_page_and_the_tables_have_every_rule(found, tmp_path):
-    rows, terms, told = cosine_rows(found), terms_of(found), answers(found)
-    write_credit_tables(rows, terms, tmp_path)
+def test_the_page_and_the_table_have_every_rule(found, tmp_path):
+    rows, terms, told = cosines_of(found), terms_of(found), answers(found)
+    write_table(tmp_path / "table.csv", rows)
     table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
-    assert len(table) == len(rows) and float(table[0]["whole mean"]) == pytest.approx(rows[0].cosines["whole"].mean)
-    assert len((tmp_path / "terms.csv").read_text().splitlines()) == 3
+    assert len(table) == len(rows) and float(table[0]["whole mean"]) == rows[0]["whole mean"]
     page = tmp_path / "study.html"
-    write_credit(page, "Credit", found, rows, terms, told, command="crossprop study credit", facts={}, quick=True)
+    write_credit(page, found, rows, terms, told, command="crossprop study credit", facts={}, quick=True)
     text = page.read_text()
     assert "quick version" in text and all(answer.question in html.unescape(text) for answer in told)
     assert (
@@ -96,7 +97,7 @@ def test_the_page_and_the_tables_have_every_rule(found, tmp_path):
 
 def test_what_it_does_not_take_is_refused(tmp_path):
     with pytest.raises(ValueError, match="evaluate and engine must not be given for the study credit"):
-        Study("credit", tmp_path, evaluate=5)
+        Study(name="credit", out=tmp_path, evaluate=5)
 
 
 @pytest.mark.long

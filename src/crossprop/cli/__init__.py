@@ -21,16 +21,15 @@ from tyro.conf import (
 
 from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
-from crossprop.arena import Arena
 from crossprop.bench import Benchmark
+from crossprop.cli.console import command_line
 from crossprop.cli.data import Data, manage_data
 from crossprop.cli.lab import Lab, open_lab
-from crossprop.cli.reproduce import Reproduce, reproduce
+from crossprop.cli.reproduce import Reproduce, rerun_paper
 from crossprop.cli.run import Run, run_experiment
-from crossprop.cli.studies import run_arena, run_benchmark, run_study
+from crossprop.cli.studies import Arena, Study, run_arena, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
 from crossprop.execution import use_compilation_cache
-from crossprop.study import Study
 
 
 class Command(NamedTuple):
@@ -51,8 +50,8 @@ COMMANDS = {
     "plot": Command(Plot, draw_plots, compiles=False),
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),
-    "reproduce": Command(Reproduce, reproduce),
-    "bench": Command(Benchmark, run_benchmark, (FlagCreatePairsOff,)),
+    "reproduce": Command(Reproduce, rerun_paper),
+    "bench": Command(Benchmark, lambda flags: flags.run(command_line()), (FlagCreatePairsOff,)),
     "lab": Command(Lab, open_lab),
     "data": Command(Data, manage_data, compiles=False),
 }

@@ -90,7 +90,7 @@ class Reproduce:
         return named or tuple(PAPERS[self.name].plans)
 
 
-def reproduce(flags: Reproduce) -> None:
+def rerun_paper(flags: Reproduce) -> None:
     """Runs every experiment that is not done yet, then writes the figures, the claims and the page."""
     if flags.list_papers:
         _list_papers()

@@ -1,25 +1,149 @@
-"""`crossprop study`, `crossprop arena` and `crossprop bench`: what they print."""
+"""`crossprop study` and `crossprop arena`: their flags, and what they print."""
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated, Any
 
+from tyro.conf import Positional, arg
+
+from crossprop._support import checks as check
+from crossprop._support.extras import require
+from crossprop._support.files import check_writable
+from crossprop._support.flags import QUIET, Unset
 from crossprop._support.formats import upper_first
-from crossprop.arena import Arena
-from crossprop.bench import Benchmark
 from crossprop.cli.console import command_line, say, wrap
+from crossprop.engines import ENGINES
+from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
-from crossprop.study import Study
+from crossprop.library.arena import publish_arena, read_arena
+from crossprop.library.credit_page import publish_credit
+from crossprop.library.study import publish_study
+
+CREDIT = "credit"
+STUDIES = ("geoff", "mnist", "deep", CREDIT)
 
 
-def run_study(study: Study) -> None:
-    _print_answers(study.run(say, command_line()), study.quick)
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """The flags that a study and an arena share."""
+
+    out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
+    """Folder for the records, the tables, the figures and the page; default: arena, or study-geoff and so on."""
+    full: bool = False
+    """Run the full version, meant for a GPU; the default version suits a CPU, and says about how long it takes."""
+    quick: bool = False
+    """Run a tiny version, which only shows that everything works."""
+    seeds: Unset[int] = None
+    """Number of seeds to tune on, or in credit to run; default: as the experiment defines it."""
+    evaluate: Unset[int] = None
+    """Number of fresh seeds to judge the best settings on; default: as the experiment defines it."""
+    engine: str = "auto"
+    """How to execute the runs; auto picks by device, sizes and rule."""
+
+    def __post_init__(self):
+        check.choice("engine", self.engine, ("auto", *ENGINES))
+        if self.full and self.quick:
+            raise ValueError("full and quick must not both be given: they are two sizes of one experiment")
+        for name in ("seeds", "evaluate"):
+            if getattr(self, name) is not None:
+                check.integer(name, getattr(self, name), low=2)
+
+    @property
+    def size(self) -> str | None:
+        """The size that the flags ask for, None for the default."""
+        return "full" if self.full else "quick" if self.quick else None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What replaces values of the experiment's file."""
+        return {"size": self.size, "seeds": self.seeds, "evaluate": self.evaluate, "engine": self.engine}
 
 
-def run_arena(arena: Arena) -> None:
-    if arena.show:
-        sys.stdout.write(arena.text)
-        return
-    _print_answers(arena.run(say, command_line()), arena.quick)
+@dataclass(frozen=True)
+class Study(Tuned):
+    """Tune every credit rule with every optimizer, evaluate the best of each on fresh seeds, and answer on one page.
+
+    A grid whose best setting is at its edge is widened. What is in the output folder already is not run again. The
+    study credit tunes nothing: it compares the direction of every rule with the exact meta-gradient, in small networks.
+    A TOML file is a study of your own.
+
+    Examples:
+      crossprop study geoff --out study-geoff
+      crossprop study my.toml
+    """
+
+    name: Annotated[str, arg(metavar="{geoff,mnist,deep,credit,FILE.toml}")]
+    """GEOFF with six tasks, label-shifted MNIST, the same with two hidden layers, the exact meta-gradient, or a file
+    with learners, stream, grids and questions."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.name.endswith(".toml"):
+            check.choice("name", self.name, (*STUDIES, "FILE.toml"))
+        if self.name == CREDIT and (self.evaluate is not None or self.engine != "auto"):
+            raise ValueError("evaluate and engine must not be given for the study credit, which tunes nothing")
+
+
+@dataclass(frozen=True)
+class Arena(Tuned):
+    """Tune every learner of a list on every stream by the same budget, judge the best of each on fresh seeds, and
+    answer on one page: where does the credit matter, where the step, where the replacement, and do they add up?
+
+    A grid whose best setting is at its edge is widened. What is in the output folder already is not run again, so the
+    same command continues after Ctrl-C.
+
+    Examples:
+      crossprop arena
+      crossprop arena digits geoff --out two-streams
+      crossprop arena --show > my.toml
+      crossprop arena --list my.toml
+    """
+
+    streams: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[STREAM ...]")] = ()
+    """Streams of the list, by name; none are all."""
+    file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
+    """Learners, streams, grids and budget in TOML; default: the list that --show prints."""
+    show: bool = False
+    """Print the list, with all of its sizes, instead of running it."""
+
+
+def run_study(flags: Study) -> None:
+    folder = flags.out or Path(f"study-{Path(flags.name).stem}")
+    _check(folder, "crossprop study")
+    if flags.name == CREDIT:
+        found = publish_credit(folder, flags.size or "default", flags.seeds, say, command_line())
+    else:
+        own = flags.name.endswith(".toml")
+        with _file(Path(flags.name) if own else None, f"studies/{flags.name}.toml") as path:
+            experiment = read_experiment(path, partial(store_of, folder), **flags.options)
+        found = publish_study(experiment, folder, say, command=command_line(), quick=flags.quick)
+    _print_answers(found, flags.quick)
+
+
+def run_arena(flags: Arena) -> None:
+    with _file(flags.file, "arena.toml") as path:
+        if flags.show:
+            sys.stdout.write(path.read_text())
+            return
+        folder = flags.out or Path("arena")
+        _check(folder, "crossprop arena")
+        arena = read_arena(path, folder / "sweeps", flags.streams, **flags.options)
+    _print_answers(publish_arena(arena, folder, say, command=command_line(), quick=flags.quick), flags.quick)
+
+
+def _file(own: Path | None, name: str) -> AbstractContextManager[Path]:
+    """A file of the user's own, or that of this name in the library."""
+    return as_file(own or files("crossprop.library") / name)
+
+
+def _check(folder: Path, command: str) -> None:
+    require(command, "matplotlib", "plotly", "jinja2", extra="paper")
+    check_writable("out", folder)
 
 
 def _print_answers(answers: Sequence[Answer], quick: bool) -> None:
@@ -30,7 +154,3 @@ def _print_answers(answers: Sequence[Answer], quick: bool) -> None:
         )
     for each in answers:
         wrap(f"\n{each.question} {upper_first(each.verdict)}.\n{each.why}")
-
-
-def run_benchmark(benchmark: Benchmark) -> None:
-    benchmark.run(command_line())

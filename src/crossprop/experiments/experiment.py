@@ -53,6 +53,11 @@ class Comparison(NamedTuple):
     phase: str
 
 
+def store_of(folder: Path, stage: str) -> Path:
+    """Where a study keeps the sweep of a stage."""
+    return folder / ("sweep" if stage == MAIN else f"sweep-{stage}")
+
+
 @dataclass(frozen=True)
 class Experiment:
     """An experiment, checked."""

@@ -1,6 +1,6 @@
 """The results in the store of a sweep: the best setting of every learner, what it reached, and how that compares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,12 +19,14 @@ from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
-from crossprop.records import NONE, LearnerInfo
+from crossprop.records import NONE, PHASES, LearnerInfo
 from crossprop.variables import VARIABLES
 
 if TYPE_CHECKING:
     import xarray
 
+BACKPROP, FROZEN = "backprop", "frozen"
+"""The credit rules that others are compared with."""
 FIRST_AXES = ("step_size", "eta")
 """The axes that are shown before others."""
 RAISED = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -107,6 +109,7 @@ class SweepResults:
     learners: dict[str, TunedLearner]
     evaluation: Evaluation
     blocks: Sequence[BlockResult]
+    title: str = ""
 
     @property
     def fresh(self) -> bool:
@@ -159,6 +162,37 @@ class SweepResults:
         paired = {name: reference for name, reference in against.items() if seeds[name] & seeds[reference]}
         return {each.learner: each for each in compare(self.values, paired)}
 
+    @cached_property
+    def by_phase(self) -> "dict[str, dict[str, xarray.DataArray]]":
+        """One value per fresh seed for every learner, by phase; a stream without a switch has no phase after one."""
+        values = {phase: self.evaluation.values(phase) for phase in PHASES}
+        return {phase: own for phase, own in values.items() if not all(np.isnan(each).all() for each in own.values())}
+
+    @cached_property
+    def versus(self) -> dict[str, dict[str, dict[str, Finding]]]:
+        """By reference, phase and learner: every learner on fresh seeds against the reference's rule with the same
+        optimizer. p-values have Holm's correction for all learners with the same reference and phase."""
+        return {rule: self._against(rule) for rule in (BACKPROP, FROZEN)}
+
+    def _against(self, rule: str) -> dict[str, dict[str, Finding]]:
+        infos = {name: self.infos[name] for name in self.evaluation.records}
+        others = {info.optimizer: name for name, info in reversed(infos.items()) if info.rule == rule}
+        against = {
+            name: others[info.optimizer]
+            for name, info in infos.items()
+            if info.rule != rule and info.optimizer in others
+        }
+        by_phase = {phase: compare(values, against) for phase, values in self.by_phase.items()}
+        return {phase: {each.learner: each for each in found} for phase, found in by_phase.items()}
+
+    def compared(self, pairs: Mapping[str, str]) -> list[Finding]:
+        """Learners compared with others on fresh seeds, over all steps."""
+        return compare(self.evaluation.values(), pairs)
+
+    def best_of(self, names: Iterable[str]) -> str | None:
+        """The best of these learners on the sweep's seeds, which have no part in what fresh seeds say."""
+        return min(names, key=lambda name: self.learners[name].choice.rank, default=None)
+
     def diverged_at(self, name: str) -> list[int]:
         """The steps at which runs of a learner diverged, at any setting."""
         mine = [block for block in self.blocks if block.identity in self.learners[name].grid.points]
@@ -172,7 +206,7 @@ class SweepResults:
         }
 
 
-def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None) -> SweepResults:
+def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None, title: str = "") -> SweepResults:
     """The results in a store, whose blocks may be given."""
     grids, blocks = read_store(Path(store)) if blocks is None else (read_header(Path(store))[1], blocks)
     learners = {
@@ -183,7 +217,7 @@ def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None)
     if not learners:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
     evaluation = evaluated([learner.grid for learner in learners.values()], blocks)
-    return SweepResults(learners, evaluation, blocks)
+    return SweepResults(learners, evaluation, blocks, title)
 
 
 def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
@@ -191,7 +225,7 @@ def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
     any backprop, else the first learner; backprop that replaces units, with backprop that does not. None for that
     learner itself, and for backprop."""
     own = infos[name]
-    backprop = [each for each, info in infos.items() if info.rule == "backprop"]
+    backprop = [each for each, info in infos.items() if info.rule == BACKPROP]
     if name in backprop:
         backprop = [each for each in backprop if infos[each].replacement == NONE != own.replacement]
         if not backprop:

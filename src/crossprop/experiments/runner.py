@@ -1,12 +1,11 @@
-"""Runs an experiment: every stage is tuned and judged on fresh seeds, then a page and its answers are written."""
+"""Runs an experiment: every stage is tuned and judged on fresh seeds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from crossprop._support import checks as check
 from crossprop._support.formats import duration, plural
-from crossprop.engines import ENGINES
+from crossprop.costs import Cost, kept_costs
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.facts import machine
@@ -16,39 +15,8 @@ from crossprop.experiments.widening import announcements, fill_widening
 from crossprop.progress import Say
 
 
-def check_flags(flags: Any) -> None:
-    """Raises a ValueError if the flags of a study or an arena do not fit together."""
-    check.choice("engine", flags.engine, ("auto", *ENGINES))
-    if flags.full and flags.quick:
-        raise ValueError("full and quick must not both be given: they are two sizes of one experiment")
-    for name in ("seeds", "evaluate"):
-        if getattr(flags, name) is not None:
-            check.integer(name, getattr(flags, name), low=2)
-
-
-def size_of(flags: Any) -> str | None:
-    """The size that the flags ask for, None for the default."""
-    return "full" if flags.full else "quick" if flags.quick else None
-
-
-class Written(NamedTuple):
-    """A page, its answers, and what else `answers.json` holds."""
-
-    page: Path
-    answers: list[Answer]
-    further: Mapping[str, Any] = {}
-
-
-def carry_out(
-    experiment: Experiment,
-    folder: Path,
-    write: Callable[[dict[str, SweepResults], dict[str, str]], Written],
-    *,
-    say: Say,
-    command: str,
-) -> list[Answer]:
-    """Runs what is missing of an experiment, lets `write` make tables and the page of its results and facts, and writes
-    `answers.json`."""
+def tuned(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
+    """Runs what is missing of an experiment. The results by stage."""
     results = {}
     for name, (title, spec) in experiment.stages.items():
         assert spec.store is not None
@@ -56,15 +24,28 @@ def carry_out(
         blocks = fill_widening(
             spec, announcements(title, say), rounds=experiment.widen, resolution=experiment.resolution
         )
-        results[name] = read_results(spec.store, blocks)
-    facts = _facts(experiment, results)
-    page, answers, further = write(results, facts)
-    write_answers(folder / "answers.json", answers, command=command, facts=facts, **further)
+        results[name] = read_results(spec.store, blocks, title)
+    return results
+
+
+def costs_of(
+    path: Path, spec: SweepSpec, sweep: SweepResults, steps: int, repeats: int, *names: str
+) -> dict[str, Cost]:
+    """The costs of these learners, or of all, at their best settings, without probes; measured once."""
+    learners = {name: each for name, each in sweep.built(spec).items() if name in (names or spec.learners)}
+    return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=spec.engine)
+
+
+def conclude(
+    folder: Path, page: Path, answers: list[Answer], say: Say, *, facts: Mapping[str, str], **about: Any
+) -> list[Answer]:
+    """Writes `answers.json`, and says where the page is."""
+    write_answers(folder / "answers.json", answers, facts=facts, **about)
     say(f"The runs took {facts['time']}. The page is {page}.")
     return answers
 
 
-def _facts(experiment: Experiment, results: Mapping[str, SweepResults]) -> dict[str, str]:
+def facts_of(experiment: Experiment, results: Mapping[str, SweepResults]) -> dict[str, str]:
     """What a reader needs to judge the numbers: the budget, the streams and networks, the time and the machine."""
     specs = [stage.spec for stage in experiment.stages.values()]
     budgets = {len(grid.points) for spec in specs for grid in spec.grids}

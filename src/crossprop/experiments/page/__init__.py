@@ -3,7 +3,7 @@
 import base64
 import csv
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -166,11 +166,11 @@ def short(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Writes a table with every digit as CSV."""
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows, by column, with every digit as CSV."""
     with atomic_write(path) as scratch, scratch.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(head)
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
         writer.writerows(rows)
 
 

@@ -3,22 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossprop import records as schema
-from crossprop._support.formats import interval, plural
-from crossprop.arena.standing import CREDIT, OTHER, REPLACEMENT, SEVERAL, STEP, Results, Standing
-from crossprop.arena.tables import mean_cost, mean_rank
+from crossprop._support.formats import fixed, interval, plural
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import SweepResults
 from crossprop.experiments.sweep_page import best_settings
-from crossprop.statistics import mean_interval
+from crossprop.library.standing import CREDIT, OTHER, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
+from crossprop.statistics import Estimate, mean_interval
 
 if TYPE_CHECKING:
     import xarray
@@ -119,27 +118,39 @@ def _scatter(results: Results) -> Chart:
         values = results.overall.values[name].values
         if np.isfinite(values).all():
             mean, low, high = (100 * part[None] for part in mean_interval(values))
-            lines.append(Line(name, look_of[name], np.array([mean_cost(results, name)]), mean, low, high))
+            lines.append(Line(name, look_of[name], np.array([results.cost(name)]), mean, low, high))
     title = f"error, in percent of {results.reference}’s"
     return Chart("scatter", title, Axis("microseconds per step", log=True), Axis(title, unit="%"), tuple(lines))
 
 
 def _ranks(results: Results) -> Table:
     """All learners by their mean rank."""
-    unit, rows = mean_cost(results, results.reference), []
+    unit, rows = results.cost(results.reference), []
     for learner in results.ranked:
         parts = [part for part in results.infos[learner] if part != schema.NONE]
-        cost = mean_cost(results, learner)
+        cost = results.cost(learner)
         streams = [
             replace(_cell(each, learner, short=True), note=f"rank {float(each.ranks[learner].mean):g}")
             for each in results.streams.values()
         ]
         title, overall = Cell(learner, note=" · ".join(parts)), _cell(results.overall, learner, short=True)
         rows.append(
-            [title, mean_rank(results, learner), overall, *streams, Cell(short(cost), note=f"{cost / unit:.1f}×")]
+            [
+                title,
+                _interval_of(results.overall.ranks[learner]),
+                overall,
+                *streams,
+                Cell(short(cost), note=f"{cost / unit:.1f}×"),
+            ]
         )
     head = ["Learner", "Mean rank", "Overall", *(each.title for each in results.streams.values()), "µs per step"]
     return Table("All learners, by mean rank", head, rows, "numeric ranks")
+
+
+def _interval_of(rank: Estimate) -> str:
+    """A mean rank with its interval."""
+    mean, low, high = (fixed(float(each), 1) for each in rank)
+    return f"{mean} [{low}, {high}]"
 
 
 def _cell(standing: Standing, learner: str, *, short: bool = False) -> Cell:
@@ -199,3 +210,32 @@ def per_task(records: "xarray.Dataset") -> "xarray.Dataset":
     together = [int(lengths[windows].sum()) for windows in visits]
     grouped = records[[measure]].isel(step=ends).assign_coords(window=("step", together))
     return grouped.assign({measure: (("learner", "seed", "step"), np.stack(means, axis=-1))})
+
+
+def write_arena_table(results: Results, sweeps: Mapping[str, SweepResults], path: Path) -> None:
+    """Writes a row with every number for every learner on every stream, and overall."""
+    standings = {"overall": results.overall, **results.streams}
+    rows = [
+        _row(results, name, standing, learner, sweeps)
+        for name, standing in standings.items()
+        for learner in results.ranked
+    ]
+    write_table(path, rows)
+
+
+def _row(
+    results: Results, stream: str, standing: Standing, learner: str, sweeps: Mapping[str, SweepResults]
+) -> dict[str, Any]:
+    rank, versus = standing.ranks[learner], standing.versus.get(learner)
+    row = {"stream": stream, "title": standing.title, "learner": learner}
+    row |= dict(zip(QUESTIONS, results.infos[learner], strict=True))
+    row |= {"rank": float(rank.mean), "rank low": float(rank.low), "rank high": float(rank.high)}
+    row |= {"mean": float(standing.values[learner].mean())}
+    row |= dict(
+        zip(("percent", "percent low", "percent high"), versus.percent if versus else ("", "", ""), strict=True)
+    )
+    row |= {part: getattr(versus, part, "") for part in ("won", "pairs", "p")}
+    if stream not in sweeps:
+        return row | dict.fromkeys(("microseconds", "numbers", "settings", "setting"), "")
+    tuned = sweeps[stream].learners[learner]
+    return row | results.costs[stream][learner]._asdict() | {"settings": tuned.tried, "setting": tuned.setting("!")}

@@ -18,13 +18,13 @@ from crossprop.network import Network
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
 from crossprop.running import experiment
-from crossprop.statistics import Estimate, mean_interval, paired_difference
+from crossprop.statistics import mean_interval, paired_difference
 from crossprop.streams import Geoff, LabelShift, Stream
-from crossprop.study.answers import BACKPROP
 
 if TYPE_CHECKING:
     import xarray
 
+BACKPROP = "backprop"
 FORESIGHTS = {
     "foresight": {},
     "foresight, horizon 100": {"horizon": 100.0},
@@ -139,36 +139,24 @@ COSINES = {
     "added_memory": ("summed_added_cosine", "memory"),
 }
 """The columns of the tables: a variable of the oracle, and the part of the meta-gradient."""
+PARTS_FOUND = ("memory", "summed_memory")
 
 
-class CosineRow(NamedTuple):
-    """A rule in a setting: cosines of its direction with parts of the meta-gradient, means over a run."""
-
-    setting: str
-    run: str
-    """Whose run it was: backprop's, or its own."""
-    rule: str
-    layer: str
-    cosines: dict[str, Estimate]
-    """Cosines by column of `COSINES`, with intervals over seeds."""
-
-
-def cosine_rows(found: Mapping[str, Found]) -> list[CosineRow]:
-    """Every rule in every setting, for all layers together and for each."""
-    return [
-        CosineRow(
-            each.setting.title, run, rule, layer, {name: _estimate(records, rule, layer, name) for name in COSINES}
-        )
-        for each in found.values()
-        for run, records in (("backprop's", each.along), ("its own", each.own))
-        for layer in map(str, records.layer.values)
-        for rule in map(str, records.learner.values)
-        if layer == "all" or records.sizes["layer"] > 2
-    ]
-
-
-def _estimate(records: "xarray.Dataset", rule: str, layer: str, column: str) -> Estimate:
-    return mean_interval(_by_seed(records, rule, layer, column))
+def cosines_of(found: Mapping[str, Found]) -> list[dict[str, Any]]:
+    """Every rule in every setting, for all layers together and for each: cosines of its direction with parts of the
+    meta-gradient by column of `COSINES`, means over a run with intervals over seeds."""
+    rows = []
+    for each in found.values():
+        for run, records in (("backprop's", each.along), ("its own", each.own)):
+            for layer in records.layer.values[: 1 if records.sizes["layer"] == 2 else None]:
+                for rule in map(str, records.learner.values):
+                    row = {"setting": each.setting.title, "run": run, "rule": rule, "layer": str(layer)}
+                    for column in COSINES:
+                        estimate = mean_interval(_by_seed(records, rule, layer, column))
+                        parts = zip(estimate._fields, estimate, strict=True)
+                        row |= {f"{column} {part}": float(value) for part, value in parts}
+                    rows.append(row)
+    return rows
 
 
 def _by_seed(records: "xarray.Dataset", rule: str, layer: str, column: str) -> np.ndarray:
@@ -176,52 +164,31 @@ def _by_seed(records: "xarray.Dataset", rule: str, layer: str, column: str) -> n
     return records[variable].sel(learner=rule, layer=layer, part=part).mean("step").values
 
 
-class Terms(NamedTuple):
-    """The parts of the meta-gradient along backprop's run: their sizes, backprop's gradient being 1, and cosines.
-
-    Own and cross are of the top layer, beside that layer's gradient and memory part.
-    """
-
-    setting: str
-    memory: float
-    own: float
-    cross: float
-    direct_memory: float
-    """Cosine of backprop's gradient with the memory part."""
-    own_memory: float
-    cross_memory: float
-    own_cross: float
-    """Cosine of the own with the cross part, from their sizes."""
-    crossprop_own: float
-    """Cosine of crossprop's direction with the own part."""
-    sum_own: float
-    """Cosine of what crossprop-sum adds to backprop with the own part."""
-
-
-def terms_of(found: Mapping[str, Found]) -> list[Terms]:
-    """The parts of the meta-gradient in every setting."""
+def terms_of(found: Mapping[str, Found]) -> list[dict[str, Any]]:
+    """The parts of the meta-gradient along backprop's run in every setting: their sizes, backprop's gradient being 1,
+    and cosines. Own and cross are of the top layer, beside that layer's gradient and memory part."""
     return [_terms(each) for each in found.values()]
 
 
-def _terms(found: Found) -> Terms:
+def _terms(found: Found) -> dict[str, Any]:
     records = found.along.mean(("seed", "step"))
     top = _top(found)
     norm = lambda layer, part: float(records.norm.sel(learner=BACKPROP, layer=layer, part=part))
     cosine = lambda layer, part: float(records.memory_cosine.sel(learner=BACKPROP, layer=layer, part=part))
     memory, own, cross = (norm(top, part) for part in ("memory", "own", "cross"))
     of_rule = lambda variable, rule: float(records[variable].sel(learner=rule, layer=top, part="own"))
-    return Terms(
-        setting=found.setting.title,
-        memory=norm("all", "memory") / norm("all", "direct"),
-        own=own / norm(top, "direct"),
-        cross=cross / norm(top, "direct"),
-        direct_memory=cosine("all", "direct"),
-        own_memory=cosine(top, "own"),
-        cross_memory=cosine(top, "cross"),
-        own_cross=(memory**2 - own**2 - cross**2) / (2 * own * cross),
-        crossprop_own=of_rule("cosine", "crossprop"),
-        sum_own=of_rule("added_cosine", "crossprop-sum"),
-    )
+    return {
+        "setting": found.setting.title,
+        "memory": norm("all", "memory") / norm("all", "direct"),
+        "own": own / norm(top, "direct"),
+        "cross": cross / norm(top, "direct"),
+        "direct_memory": cosine("all", "direct"),
+        "own_memory": cosine(top, "own"),
+        "cross_memory": cosine(top, "cross"),
+        "own_cross": (memory**2 - own**2 - cross**2) / (2 * own * cross),
+        "crossprop_own": of_rule("cosine", "crossprop"),
+        "sum_own": of_rule("added_cosine", "crossprop-sum"),
+    }
 
 
 def _top(found: Found) -> str:
@@ -234,41 +201,41 @@ def _signed(value: float, digits: int = 2) -> str:
 
 def answers(found: Mapping[str, Found]) -> list[Answer]:
     """What the oracle says, in words."""
-    terms = terms_of(found)
-    listed = lambda text: "; ".join(f"{each.setting} {text(each)}" for each in terms)
-    crossprop = [
-        tuple(float(_estimate(each.along, "crossprop", _top(each), name).mean) for name in ("memory", "summed_memory"))
+    terms = {each["setting"]: each for each in terms_of(found)}
+    of_crossprop = {
+        each.setting.title: [_by_seed(each.along, "crossprop", _top(each), name).mean() for name in PARTS_FOUND]
         for each in found.values()
-    ]
-    both = "; ".join(
-        f"{each.setting} {_signed(one)} and {_signed(sums)}" for each, (one, sums) in zip(terms, crossprop, strict=True)
-    )
+    }
+    said = lambda words: "; ".join(f"{setting} {words(each)}" for setting, each in terms.items())
+    size = lambda each: f"{each['memory']:.2f}"
+    parts = lambda each: f"{each['own']:.2f}, {each['cross']:.2f}, {_signed(each['own_cross'])}"
     return [
         Answer(
             "large",
             "Is the part of the meta-gradient that comes from the past large?",
-            _common(each.memory > LARGE for each in terms),
-            f"Its size, backprop's gradient being 1: {listed(lambda each: f'{each.memory:.2f}')}.",
+            _common(each["memory"] > LARGE for each in terms.values()),
+            f"Its size, backprop's gradient being 1: {said(size)}.",
         ),
         Answer(
             "direction",
             "Does it point the way of backprop's gradient?",
-            _common(each.direct_memory > 0 for each in terms),
-            f"Cosine of the two: {listed(lambda each: _signed(each.direct_memory))}.",
+            _common(each["direct_memory"] > 0 for each in terms.values()),
+            f"Cosine of the two: {said(lambda each: _signed(each['direct_memory']))}.",
         ),
         Answer(
             "crossprop",
             "Does crossprop find that part?",
-            _common(one > LARGE for one, _ in crossprop),
-            f"Cosine with it in the top layer, example by example and summed over windows: {both}.",
+            _common(one > LARGE for one, _ in of_crossprop.values()),
+            "Cosine with it in the top layer, example by example and summed over windows: "
+            f"{said(lambda each: ' and '.join(map(_signed, of_crossprop[each['setting']])))}.",
         ),
         Answer(
             "dropped",
             "Do the terms matter that crossprop drops?",
-            _common(each.cross > LARGE for each in terms),
+            _common(each["cross"] > LARGE for each in terms.values()),
             "It keeps what goes through a unit's own outgoing weights and drops what goes through other units'. Sizes "
             "of the own and of the dropped part, backprop's gradient being 1, and the cosine of the two: "
-            f"{listed(lambda each: f'{each.own:.2f}, {each.cross:.2f}, {_signed(each.own_cross)}')}.",
+            f"{said(parts)}.",
         ),
         _nearer(
             found,

@@ -100,6 +100,10 @@ class Results(NamedTuple):
 
         return min(learners, key=place)
 
+    def cost(self, learner: str) -> float:
+        """Microseconds per step, the geometric mean over streams."""
+        return float(np.exp(np.mean([np.log(costs[learner].microseconds) for costs in self.costs.values()])))
+
     @property
     def ranked(self) -> list[str]:
         """The learners by their mean rank over all streams."""
@@ -108,12 +112,11 @@ class Results(NamedTuple):
 
 def results_of(
     reference: str,
-    titles: Mapping[str, str],
     sweeps: Mapping[str, SweepResults],
     costs: Mapping[str, dict[str, Cost]],
     own: Sequence[str],
 ) -> Results:
-    """The results from the titles, the sweeps and the costs of the streams; `own` are the learners whose classes are
+    """The results from the sweeps and the costs of the streams; `own` are the learners whose classes are
     not of this package."""
     first = next(iter(sweeps.values()))
     values = {
@@ -123,7 +126,7 @@ def results_of(
     choices = {
         name: {learner: swept.choice for learner, swept in sweep.learners.items()} for name, sweep in sweeps.items()
     }
-    streams, overall = standings(reference, titles, values)
+    streams, overall = standings(reference, {name: sweep.title for name, sweep in sweeps.items()}, values)
     return Results(reference, first.infos, streams, overall, choices, {**costs}, tuple(own))
 
 

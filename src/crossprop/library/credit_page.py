@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,15 @@ from crossprop.experiments.looks import Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, rerun, write_table
 from crossprop.experiments.page.answers import QUICK, answers_section
 from crossprop.experiments.questions import Answer, write_answers
+from crossprop.library.credit import BACKPROP, Found, answers, cosines_of, run_settings, terms_of
 from crossprop.progress import Say
 from crossprop.statistics import Estimate
-from crossprop.study.answers import BACKPROP
-from crossprop.study.credit import COSINES, CosineRow, Found, Terms, answers, cosine_rows, run_settings, terms_of
 
 if TYPE_CHECKING:
     import xarray
+
+Row = Mapping[str, Any]
+"""A row of a table, by column."""
 
 TITLE = "Is it the right credit? Every rule beside the exact meta-gradient"
 COLUMNS = {
@@ -68,10 +70,9 @@ the same weights and keep memories of their own."""
 
 def write_credit(
     path: Path,
-    title: str,
     found: Mapping[str, Found],
-    rows: Sequence[CosineRow],
-    terms: Sequence[Terms],
+    cosines: Sequence[Row],
+    terms: Sequence[Row],
     answers: Sequence[Answer],
     *,
     command: str,
@@ -79,42 +80,39 @@ def write_credit(
     quick: bool,
 ) -> None:
     """Writes the page of the study to `path`, one self-contained file."""
-    sizes = [[each.setting, *(minus_signs(f"{getattr(each, name):.2f}") for name in TERMS)] for each in terms]
+    sizes = [[each["setting"], *(minus_signs(f"{each[name]:.2f}") for name in TERMS)] for each in terms]
     parts = Table("Sizes and cosines of the parts", ["Setting", *TERMS.values()], sizes)
-    cosines = Figure("Cosine of every rule's direction; rings: with the memory part", cosine_charts(rows), "setting")
+    shown = Figure("Cosine of every rule's direction; rings: with the memory part", cosine_charts(cosines), "setting")
     sections = [
-        answers_section(answers, "", cosines),
+        answers_section(answers, "", shown),
         Section("terms", "The parts of the meta-gradient", [Text(OF_TERMS), parts]),
-        *(_section(name, each, rows) for name, each in found.items()),
+        *(_section(name, each, cosines) for name, each in found.items()),
         rerun(command, facts, "What was run, and on what", same=False),
     ]
-    Page(title, INTRO, sections, QUICK if quick else "", quick).write(path)
+    Page(TITLE, INTRO, sections, QUICK if quick else "", quick).write(path)
 
 
-def _section(name: str, found: Found, rows: Sequence[CosineRow]) -> Section:
+def _section(name: str, found: Found, cosines: Sequence[Row]) -> Section:
     """The charts and the tables of a setting."""
-    cosines = [Figure.of(chart, linked=name) for chart in _cosines(found)]
-    elements = [Text(OF_COSINES), *cosines, Figure.of(_sizes(found)), *_tables(rows, found)]
-    return Section(name, found.setting.title, elements)
+    charts = [Figure.of(chart, linked=name) for chart in _cosines(found)]
+    mine = [row for row in cosines if row["setting"] == found.setting.title]
+    tables = [_table(run, [row for row in mine if row["run"] == run]) for run in ("backprop's", "its own")]
+    return Section(name, found.setting.title, [Text(OF_COSINES), *charts, Figure.of(_sizes(found)), *tables])
 
 
-def _tables(rows: Sequence[CosineRow], found: Found) -> list[Table]:
-    """The cosines along backprop's run and on own runs; in a deep network also those of each layer."""
-    layers = [str(layer) for layer in found.along.layer.values[1:]] if found.along.sizes["layer"] > 2 else []
-    head = ["Rule", *COLUMNS.values(), *(f"Meta-gradient, layer {at}" for at in layers)]
-    tables = []
-    for run in ("backprop's", "its own"):
-        mine = [row for row in rows if row.setting == found.setting.title and row.run == run]
-        cells = {row.rule: [_cell(row.cosines[column]) for column in COLUMNS] for row in mine if row.layer == "all"}
-        for row in mine:
-            if row.layer != "all":
-                cells[row.rule].append(_cell(row.cosines["whole"]))
-        tables.append(Table(f"Cosines along {run} run", head, [[rule, *each] for rule, each in cells.items()]))
-    return tables
+def _table(run: str, rows: Sequence[Row]) -> Table:
+    """The cosines along backprop's run or on own runs; in a deep network also those of each layer."""
+    cells = {row["rule"]: [_cell(row, column) for column in COLUMNS] for row in rows if row["layer"] == "all"}
+    layers = [row for row in rows if row["layer"] != "all"]
+    for row in layers:
+        cells[row["rule"]].append(_cell(row, "whole"))
+    further = [f"Meta-gradient, layer {layer}" for layer in dict.fromkeys(row["layer"] for row in layers)]
+    head = ["Rule", *COLUMNS.values(), *further]
+    return Table(f"Cosines along {run} run", head, [[rule, *each] for rule, each in cells.items()])
 
 
-def _cell(estimate: Estimate) -> Cell:
-    mean, low, high = map(float, estimate)
+def _cell(row: Row, column: str) -> Cell:
+    mean, low, high = (row[f"{column} {part}"] for part in Estimate._fields)
     if math.isnan(mean):
         return Cell("–")
     number, _, ends = interval(mean, low, high).partition(" ")
@@ -145,29 +143,20 @@ def _over_examples(
     return over_examples(records, title, records.step.values.astype(int), values, log=False)
 
 
-def cosine_charts(rows: Sequence[CosineRow]) -> dict[str, Chart]:
+def cosine_charts(cosines: Sequence[Row]) -> dict[str, Chart]:
     """By setting, the cosine of every rule with the meta-gradient along backprop's run; rings are those with its memory
     part."""
     charts = {}
-    for setting in dict.fromkeys(row.setting for row in rows):
-        shown = [row for row in rows if (row.setting, row.layer, row.run) == (setting, "all", "backprop's")]
-        whole = {row.rule: np.array(row.cosines["whole"])[:, None] for row in shown}
+    for setting in dict.fromkeys(row["setting"] for row in cosines):
+        shown = [row for row in cosines if (row["setting"], row["layer"], row["run"]) == (setting, "all", "backprop's")]
+        whole = {row["rule"]: [np.array([row[f"whole {part}"]]) for part in Estimate._fields] for row in shown}
         lines = tuple(Line(rule, look("#08306b"), (rule,), *each) for rule, each in whole.items())
         rings = tuple(
-            Ring(row.rule, float(row.cosines["memory"].mean), look("#d94801"), f"{row.rule}, memory part")
-            for row in shown
+            Ring(row["rule"], row["memory mean"], look("#d94801"), f"{row['rule']}, memory part") for row in shown
         )
         axis = Axis("cosine with the meta-gradient", limits=(-1.05, 1.05))
         charts[setting] = Chart("forest", setting, Axis(), axis, lines, rings)
     return charts
-
-
-def write_credit_tables(rows: Sequence[CosineRow], terms: Sequence[Terms], folder: Path) -> None:
-    """Writes `table.csv` and `terms.csv`, with every number."""
-    head = ["setting", "run", "rule", "layer", *(f"{column} {part}" for column in COSINES for part in Estimate._fields)]
-    numbers = lambda row: [float(part) for column in COSINES for part in row.cosines[column]]
-    write_table(folder / "table.csv", head, [[*row[:4], *numbers(row)] for row in rows])
-    write_table(folder / "terms.csv", Terms._fields, terms)
 
 
 SEEDS = {"quick": 2, "default": 3, "full": 10}
@@ -177,26 +166,24 @@ def publish_credit(folder: Path, version: str, seeds: int | None, say: Say, comm
     """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
     began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
     found = run_settings(version, seeds, folder / "records", say)
-    rows, terms, told = cosine_rows(found), terms_of(found), answers(found)
-    write_credit_tables(rows, terms, folder)
+    cosines, terms, told = cosines_of(found), terms_of(found), answers(found)
+    write_table(folder / "table.csv", cosines)
+    write_table(folder / "terms.csv", terms)
     (folder / "figures").mkdir(exist_ok=True)
     words = "Cosine of each rule's direction of U with\nthe exact meta-gradient (blue) and its memory part (orange)"
-    charts = [*cosine_charts(rows).values()]
+    charts = [*cosine_charts(cosines).values()]
     figures.save(charts, folder / "figures" / "cosines", words + "  (quick version)" * quick)
-    facts = _facts(found, version, seeds)
-    write_credit(folder / "study.html", TITLE, found, rows, terms, told, command=command, facts=facts, quick=quick)
+    facts = {"version": version, "seeds": str(seeds)} | dict(map(_fact, found.values())) | machine()
+    write_credit(folder / "study.html", found, cosines, terms, told, command=command, facts=facts, quick=quick)
     write_answers(folder / "answers.json", told, command=command, facts=facts)
     say(f"It took {duration(time.perf_counter() - began)}. The page is {folder / 'study.html'}.")
     return told
 
 
-def _facts(found: Mapping[str, Found], version: str, seeds: int) -> dict[str, str]:
-    facts = {"version": version, "seeds": str(seeds)}
-    for each in found.values():
-        title, network, stream, step_size, incoming, every = each.setting
-        facts[title] = (
-            f"{type(stream).__name__}, {stream.steps:,} examples, windows of {every}; {network.inputs} inputs, "
-            f"{' and '.join(map(str, network.hidden))} hidden units, {network.outputs} outputs, {network.activation}; "
-            f"step sizes {step_size:g} of W and {incoming:g} of U"
-        )
-    return facts | machine()
+def _fact(found: Found) -> tuple[str, str]:
+    title, network, stream, step_size, incoming, every = found.setting
+    return title, (
+        f"{type(stream).__name__}, {stream.steps:,} examples, windows of {every}; {network.inputs} inputs, "
+        f"{' and '.join(map(str, network.hidden))} hidden units, {network.outputs} outputs, {network.activation}; "
+        f"step sizes {step_size:g} of W and {incoming:g} of U"
+    )

@@ -1,13 +1,33 @@
-"""What an arena found: where credit, step and replacement matter, whether they add up, and where rules stand."""
+"""The arena: where credit, step and replacement matter, whether they add up, and where rules stand."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crossprop import metrics, probes
+from crossprop._support import checks as check
 from crossprop._support.formats import listed, plural, span, upper_first
-from crossprop.arena.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
+from crossprop.engines.protocol import Metric, Probe
+from crossprop.experiments.experiment import Experiment, read_experiment
 from crossprop.experiments.findings import LABELS, Finding, compare
 from crossprop.experiments.questions import Answer
+from crossprop.experiments.runner import conclude, costs_of, facts_of, tuned
+from crossprop.learners import State
+from crossprop.library.arena_page import write_arena, write_arena_table
+from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean, results_of
+from crossprop.network import Network
+from crossprop.progress import Say
+from crossprop.streams import Stream
 
+STEPS, REPEATS = 6000, 3
+"""Steps and repeats of the runs that are timed."""
+BATCH = 64
+"""Examples that the probes look at."""
 RULES = ("crossprop", "foresight")
 """Prefixes of the credit rules whose rank is among the answers."""
 NOUN, NOWHERE = "error", "nowhere"
@@ -16,6 +36,51 @@ STANDS = "stands-"
 
 ByStream = list[tuple[str, Finding]]
 """Findings with the names of their streams."""
+
+
+def read_arena(path: Path, folder: Path, streams: Sequence[str] = (), **options: Any) -> Experiment:
+    """The arena that a list describes, with a stage for each stream, whose sweep is kept in `folder`."""
+    store = lambda name: folder / name
+    arena = read_experiment(path, store, stages=streams, called="streams", observe=observers_of, **options)
+    for stage in arena.stages.values():
+        check.choice(f"reference in {path}", arena.reference, stage.spec.learners)
+    return arena
+
+
+def observers_of(network: Network, stream: Stream, plasticity: bool) -> tuple[dict[str, Probe], Mapping[str, Metric]]:
+    """What is recorded about the weights and, with hidden units, about the features of a few examples of the stream,
+    drawn with a seed that no run has. Learners whose state is not that of a credit rule have NaN."""
+    found: dict[str, Probe] = {}
+    if network.hidden:
+        _, x, _ = stream.deal(stream.begin(jax.random.key(2**32 - 1)), min(BATCH, stream.steps or BATCH))
+        batch = np.asarray(x)
+        found = {
+            "dead_units": probes.saturated(network, batch),
+            "effective_rank": probes.effective_rank(network, batch),
+        }
+    found["weight_size"] = probes.weight_size(network)
+    watched = {name: _of_credit_rules(probe) for name, probe in found.items()}
+    return watched, {"plasticity": metrics.plasticity} if plasticity else {}
+
+
+def _of_credit_rules(probe: Probe) -> Probe:
+    return lambda initial, state: probe(initial, state) if isinstance(state, State) else jnp.nan
+
+
+def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, quick: bool) -> list[Answer]:
+    """Tunes, judges, and writes the table and the page, which shows `command`."""
+    sweeps, costs = tuned(arena, say), {}
+    for name, (_, spec) in arena.stages.items():
+        steps, repeats = min(STEPS, spec.steps or STEPS), 1 if quick else REPEATS
+        costs[name] = costs_of(folder / "costs" / f"{name}.json", spec, sweeps[name], steps, repeats)
+    learners = next(iter(arena.stages.values())).spec.learners
+    own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
+    results = results_of(arena.reference, sweeps, costs, [name for name in own if name != arena.reference])
+    found, facts = answers(results), facts_of(arena, sweeps)
+    said = conclusions(results, found)
+    write_arena_table(results, sweeps, folder / "table.csv")
+    write_arena(folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=quick)
+    return conclude(folder, folder / "arena.html", found, say, command=command, facts=facts, conclusions=said)
 
 
 def answers(results: Results) -> list[Answer]:

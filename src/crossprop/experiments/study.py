@@ -1,0 +1,174 @@
+"""A study written down: its table, its figures, and `study.html`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossprop._support.formats import interval, upper_first
+from crossprop.costs import Cost
+from crossprop.experiments import figures
+from crossprop.experiments.charts import Chart, forest
+from crossprop.experiments.experiment import MAIN, Comparison
+from crossprop.experiments.findings import compare
+from crossprop.experiments.looks import LOOKS, look
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
+from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
+from crossprop.experiments.questions import Answer, compared
+from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
+from crossprop.experiments.sweep_page import best_settings, draw, sweep_sections, write_sweep_page
+from crossprop.records import PHASES
+from crossprop.statistics import Estimate, finite_mean_interval
+
+OTHER_RULE = look("#6a51a3")
+ANSWERS = """Differences are paired over seeds. In brackets are 95% intervals by Student's t, of each comparison alone;
+p-values have Holm's correction for all learners that are compared with the same reference in the same phase, and an
+answer other than “no difference shown” has p below 0.05."""
+
+
+def write_study(
+    folder: Path,
+    title: str,
+    columns: Mapping[str, SweepResults],
+    costs: Mapping[str, Cost],
+    answers: list[Answer],
+    concluded: Sequence[str],
+    *,
+    ran: str,
+    command: str,
+    facts: Mapping[str, str],
+    quick: bool,
+) -> Path:
+    """Writes the table, the figures and the page of a study, one self-contained file with the charts of its first
+    column; those of every other column get a page of their own beside it. `ran` says what was run."""
+    rows = [
+        _row(column, name, results, {} if at else costs)
+        for at, (column, results) in enumerate(columns.items())
+        for name in by_optimizer(results)
+    ]
+    write_table(folder / "table.csv", rows)
+    banner = QUICK if quick else ""
+    (main, first), *others = columns.items()
+    for name, results in columns.items():
+        drawn = folder / f"figures{f'-{name}' * (name != main)}"
+        drawn.mkdir(exist_ok=True)
+        draw(results, drawn)
+        _draw_differences(results, drawn / "differences.png", quick)
+    for name, results in others:
+        write_sweep_page(results, folder / f"{name}.html", command, banner=banner)
+    charts = {phase: chart for phase, chart in differences(first).items() if chart.lines}
+    words = f"Every rule against tuned {BACKPROP} with the same optimizer: {first.measure}"
+    forests = [Figure(words, charts, "phase of the run")] if charts else []
+    sections = [
+        conclusion([NOTHING] if quick else concluded, *forests),
+        answers_section(answers, ANSWERS),
+        *(_column(name, results, {} if at else costs) for at, (name, results) in enumerate(columns.items())),
+        *sweep_sections(first),
+        rerun(command, facts, "What was run, and on what"),
+    ]
+    Page(title, ran, sections, banner, quick).write(folder / "study.html")
+    return folder / "study.html"
+
+
+def by_optimizer(results: SweepResults) -> list[str]:
+    """The learners that have fresh seeds; those with the same optimizer are together."""
+    infos = {name: results.infos[name] for name in results.evaluation.records}
+    optimizers = [info.optimizer for info in infos.values()]
+    return sorted(infos, key=lambda name: optimizers.index(infos[name].optimizer))
+
+
+def _row(column: str, name: str, results: SweepResults, costs: Mapping[str, Cost]) -> dict[str, Any]:
+    """The row of a learner in `table.csv`."""
+    info, tuned = results.infos[name], results.learners[name]
+    row = {"column": column, "learner": name, "rule": info.rule, "optimizer": info.optimizer}
+    row |= {"setting": tuned.setting(), "at the edge": " ".join(tuned.choice.edges)}
+    row |= {"incoming_drift": float(_drift(name, results).mean)}
+    for phase in PHASES:
+        mean = _mean(name, phase, results)
+        row |= {f"{phase} {part}": "" if mean is None else float(getattr(mean, part)) for part in Estimate._fields}
+    for reference in (BACKPROP, FROZEN):
+        for phase in PHASES:
+            versus = results.versus[reference].get(phase, {}).get(name)
+            parts = ("mean", "low", "high", "won", "pairs", "p")
+            row |= {f"{phase} minus {reference} {part}": getattr(versus, part, "") for part in parts}
+    return row | dict(zip(Cost._fields, costs.get(name, ("", "")), strict=True))
+
+
+def _mean(name: str, phase: str, results: SweepResults) -> Estimate | None:
+    return finite_mean_interval(results.by_phase[phase][name].values) if phase in results.by_phase else None
+
+
+def _drift(name: str, results: SweepResults) -> Estimate:
+    """The distance of the incoming weights from their initial values at the end of the run."""
+    moved = results.evaluation.records[name].get("incoming_drift")
+    return finite_mean_interval(np.array([]) if moved is None else moved.isel(step=-1).values)
+
+
+def differences(results: SweepResults) -> dict[str, Chart]:
+    """By the title of a phase, every rule against backprop with the same optimizer."""
+    charts = {}
+    for phase, title in PHASES.items():
+        versus = results.versus[BACKPROP].get(phase, {})
+        shown = [(versus[name], results.infos[name]) for name in by_optimizer(results) if name in versus]
+        marks = [(each, info.optimizer, LOOKS.get(info.rule, OTHER_RULE)) for each, info in shown]
+        seeds = shown[0][0].pairs if shown else 0
+        charts[title] = forest(title, f"{results.measure} against tuned {BACKPROP}", marks, seeds=seeds)
+    return charts
+
+
+def _draw_differences(results: SweepResults, path: Path, quick: bool) -> None:
+    """Draws the differences, one panel per phase, if there are any."""
+    charts = [chart for chart in differences(results).values() if chart.lines]
+    if charts:
+        words = f"{upper_first(results.measure)} against tuned {BACKPROP} with the same optimizer (line at 0)"
+        seeds = f"mean and 95% interval over {charts[0].seeds} fresh seeds; left is better"
+        note = f"{results.title}{'  (quick version)' * quick}"
+        figures.save(charts, path.with_suffix(""), f"{words}: {seeds}\n{note}")
+
+
+def _column(name: str, results: SweepResults, costs: Mapping[str, Cost]) -> Section:
+    """The numbers of a column."""
+    measure, title, names = results.measure, upper_first(results.title), by_optimizer(results)
+    phases = [upper_first(phase) for phase in PHASES.values()]
+    elements: list[Text | Table] = []
+    if name != MAIN:
+        elements.append(Text(f"The charts of these sweeps are in {name}.html, in the study's folder."))
+    caption = f"{upper_first(measure)} on fresh seeds, {results.title}: mean [95% bootstrap interval]"
+    estimates = {each: [*(_mean(each, phase, results) for phase in PHASES), _drift(each, results)] for each in names}
+    means = [[each, *(interval(*map(float, own)) if own else "" for own in row)] for each, row in estimates.items()]
+    elements.append(Table(caption, ["Learner", *phases, "U moved, at the end"], means))
+    for reference, versus in results.versus.items():
+        caption = (
+            f"{title}, compared with tuned {reference} with the same optimizer, in percent of its mean error [95% "
+            "interval by Student's t, of each alone]; lower is better"
+        )
+        cells = [
+            [
+                each,
+                *(table_cell(versus[phase][each]) if phase in versus else Cell(note="no switch") for phase in PHASES),
+            ]
+            for each in names
+            if each in versus["all"]
+        ]
+        elements.append(Table(caption, ["Learner", *phases], cells))
+    if costs:
+        rows = [[learner, short(cost.microseconds), f"{cost.numbers:,}"] for learner, cost in costs.items()]
+        head = ["Learner", "Microseconds per step", "Numbers kept"]
+        elements.append(Table("The cost of one run alone, on the device below", head, rows))
+    elements.append(best_settings(results, results.title))
+    return Section(f"comparisons-{name}", title, elements)
+
+
+def asked(questions: Sequence[Comparison], columns: Mapping[str, SweepResults]) -> list[Answer]:
+    """The answers to the questions of a file. Among several learners one is chosen on the tuning seeds; all numbers are
+    from fresh seeds."""
+    found = []
+    for question in questions:
+        results = columns[question.stage]
+        best = results.best_of(name for name in question.learners if name in results.evaluation.records)
+        values = results.evaluation.values(question.phase)
+        findings = compare(values, {best: question.against}) if best else []
+        noun = f"error {PHASES[question.phase]}"
+        found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
+    return found

@@ -1,0 +1,201 @@
+"""What the studies of the library ask: does crossprop credit or foresight help, with which optimizer and settings?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossprop._support.formats import listed, plural
+from crossprop.costs import Cost
+from crossprop.experiments import SweepSpec
+from crossprop.experiments.experiment import Experiment
+from crossprop.experiments.findings import Finding, compare
+from crossprop.experiments.questions import Answer, compared
+from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
+from crossprop.experiments.runner import conclude, costs_of, facts_of, tuned
+from crossprop.experiments.study import asked, by_optimizer, write_study
+from crossprop.progress import Say
+from crossprop.records import PHASES
+
+if TYPE_CHECKING:
+    import xarray
+
+STEPS, REPEATS = 4000, 15
+"""Steps and repeats of the runs that are timed."""
+CROSSPROP, FORESIGHT, HINDSIGHT, REPLAY = "crossprop", "foresight", "hindsight", "backprop-replay"
+CREDIT = {CROSSPROP: "crossprop credit", FORESIGHT: "foresight"}
+"""What is asked about with every optimizer, and what it is called."""
+RELU, SHALLOW, ONE_TASK = "relu", "shallow", "one-task"
+"""Stages with questions of their own, besides the first."""
+WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
+EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "makes no difference that shows with"}
+QUOTED = ("best", "learning-features")
+"""How the ids of the answers begin that the conclusion quotes."""
+
+Columns = Mapping[str, SweepResults]
+"""The results of a study by stage, the main one first."""
+
+
+def publish_study(experiment: Experiment, folder: Path, say: Say, *, command: str, quick: bool) -> list[Answer]:
+    """Tunes, evaluates, and writes the tables, the figures and the page, which shows `command`."""
+    columns = tuned(experiment, say)
+    facts, (main, first) = facts_of(experiment, columns), next(iter(columns.items()))
+    spec = experiment.stages[main].spec
+    plain = [name for name in by_optimizer(first) if first.infos[name].optimizer == "sgd"]
+    steps, repeats = (60, 1) if quick else (STEPS, REPEATS)
+    costs = costs_of(folder / "costs.json", spec, first, steps, repeats, *plain)
+    found = asked(experiment.questions, columns) if experiment.questions else answers(columns, costs)
+    ran = f"{experiment.intro} Here: {_in_words(spec)}; {facts['judged on']}.".strip()
+    about = {"command": command, "facts": facts}
+    concluded = conclusions(columns, found)
+    page = write_study(folder, experiment.title, columns, costs, found, concluded, ran=ran, quick=quick, **about)
+    return conclude(folder, page, found, say, **about)
+
+
+def _in_words(spec: SweepSpec) -> str:
+    network, tasks = next(iter(spec.learners.values())).network, getattr(spec.stream, "tasks", None)
+    hidden = " and ".join(map(str, network.hidden)) or "no"
+    letters = f", tasks {tasks}" if isinstance(tasks, str) else ""
+    return (
+        f"{plural(len(spec.learners), 'learner')} with {hidden} hidden units on {type(spec.stream).__name__}{letters}"
+    )
+
+
+def best_by_optimizer(results: SweepResults, name: str) -> dict[str, str]:
+    """For each optimizer, the best of crossprop's rules, or of another credit, if it is compared with backprop."""
+    asked_about: dict[str, list[str]] = {}
+    for each in by_optimizer(results):
+        info = results.infos[each]
+        if info.rule.startswith(name) if name == CROSSPROP else info.rule == name:
+            asked_about.setdefault(info.optimizer, []).append(each)
+    found = {optimizer: str(results.best_of(several)) for optimizer, several in asked_about.items()}
+    return {optimizer: each for optimizer, each in found.items() if each in results.versus[BACKPROP]["all"]}
+
+
+def answers(columns: Columns, costs: Mapping[str, Cost]) -> list[Answer]:
+    """Answers the questions of the study. Among several rules one is chosen on the sweep's seeds; all numbers are from
+    fresh seeds."""
+    first, main = next(iter(columns.items()))
+    bests = {name: best_by_optimizer(main, name) for name in CREDIT}
+    found = [
+        *(
+            _with_setting(main, f"{name}-{optimizer}", f"Does {credit} help with {optimizer}?", best, BACKPROP)
+            for name, credit in CREDIT.items()
+            for optimizer, best in bests[name].items()
+        ),
+        *(answer for name in CREDIT for answer in _better_than_the_best(main, bests[name].values(), name)),
+        *_instead_of_matrices(main, bests[FORESIGHT], costs),
+        *_in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=first),
+        *_in_column(columns, RELU, "Does foresight help with relu units?"),
+        *_in_column(columns, ONE_TASK, "Does foresight help without any switch of task?"),
+        *_all_layers_or_the_top(main),
+        *_hindsight(main),
+    ]
+    for name in CREDIT:
+        question = f"Does {name} adapt faster when the task changes?"
+        found += _answer(f"adapts-{name}", question, _versus(main, bests[name].values(), "switch"), "switch")
+        if name == CROSSPROP and bests[name]:
+            moved = {each: own.incoming_drift.isel(step=-1) for each, own in main.evaluation.records.items()}
+            found.append(_moves(_versus(main, bests[name].values()), moved))
+    return found
+
+
+def conclusions(columns: Columns, found: list[Answer]) -> list[str]:
+    """What a study found, in sentences to quote: with which optimizers crossprop credit and foresight help, and how the
+    best of each compares with the best backprop and with frozen features."""
+    main, said = next(iter(columns.values())), []
+    for name, credit in CREDIT.items():
+        effects: dict[str, list[str]] = {effect: [] for effect in EFFECTS.values()}
+        for optimizer, best in best_by_optimizer(main, name).items():
+            effects[EFFECTS[main.versus[BACKPROP]["all"][best].verdict]].append(optimizer)
+        words = [f"{effect} {listed(optimizers)}" for effect, optimizers in effects.items() if optimizers]
+        said += [f"Both tuned, {credit} instead of backprop {listed(words)}."] * bool(words)
+    quoted = [answer for answer in found if answer.id.startswith(QUOTED)] or found
+    return said + [answer.why for answer in quoted]
+
+
+def _answer(id: str, question: str, findings: Sequence[Finding], phase: str = "all") -> list[Answer]:
+    """The common answer of several comparisons, if there are any."""
+    return [compared(id, question, findings, f"error {PHASES[phase]}")] if findings else []
+
+
+def _versus(results: SweepResults, names: Iterable[str], phase: str = "all") -> list[Finding]:
+    """These learners against backprop with the same optimizer."""
+    return [results.versus[BACKPROP][phase][name] for name in names]
+
+
+def _with_setting(results: SweepResults, id: str, question: str, name: str, reference: str) -> Answer:
+    (answer,) = _answer(id, question, [results.versus[reference]["all"][name]])
+    return replace(answer, why=f"{answer.why} Its setting: {results.learners[name].setting(' (edge of the grid)')}.")
+
+
+def _better_than_the_best(main: SweepResults, bests: Iterable[str], name: str) -> list[Answer]:
+    """The best with any optimizer against the best backprop with any optimizer, and against frozen features."""
+    best, plain = main.best_of(bests), main.best_of(each for each, info in main.infos.items() if info.rule == BACKPROP)
+    if not best or not plain:
+        return []
+    (overall,) = _versus(main, [best])
+    if overall.reference != plain:
+        (overall,) = main.compared({best: plain})
+    question = f"Is the best {name} better than the best backprop, each with its best optimizer?"
+    found = _answer(f"best-{name}", question, [overall])
+    if best in main.versus[FROZEN]["all"]:
+        question = f"Is {name} better than not learning features at all?"
+        found.append(_with_setting(main, f"learning-features-{name}", question, best, FROZEN))
+    return found
+
+
+def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs: Mapping[str, Cost]) -> list[Answer]:
+    rules = {name: main.infos[name].rule for name in by_optimizer(main)}
+    pairs = {}
+    for optimizer, best in foresight.items():
+        same = [each for each, rule in rules.items() if main.infos[each].optimizer == optimizer]
+        if rival := main.best_of(each for each in same if rules[each] in WITH_MATRICES):
+            pairs[best] = rival
+    plain = next((costs[name] for name, rule in rules.items() if rule == BACKPROP and name in costs), None)
+    words = [
+        f"{name} takes {costs[name].microseconds / plain.microseconds:.2f} times backprop's time for a step and keeps "
+        f"{costs[name].numbers / plain.numbers:.2f} times its numbers"
+        for name, rule in rules.items()
+        if plain and name in costs and rule in (FORESIGHT, *WITH_MATRICES)
+    ]
+    question = "Does foresight give at least what memory matrices give, and at which cost?"
+    return [
+        replace(each, why=f"{each.why} Of one run alone, {'; '.join(words)}.")
+        for each in _answer("matrices", question, main.compared(pairs))
+    ]
+
+
+def _in_column(columns: Columns, name: str, question: str, beside: str | None = None) -> list[Answer]:
+    """Foresight against backprop in another column; the verdict is that of `beside` if it is given."""
+    if name not in columns:
+        return []
+    told, words = [], []
+    for results in (columns[each] for each in dict.fromkeys((name, beside or name))):
+        told = _answer(name, question, _versus(results, best_by_optimizer(results, FORESIGHT).values()))
+        words += [f"{results.title}: {each.why}" for each in told]
+    return [replace(each, why=" ".join(words)) for each in told]
+
+
+def _all_layers_or_the_top(main: SweepResults) -> list[Answer]:
+    names = [name for name in by_optimizer(main) if main.infos[name].rule == FORESIGHT]
+    tops = {name: f"foresight-top-{main.infos[name].optimizer}" for name in names}
+    pairs = {name: top for name, top in tops.items() if top in names and top != name}
+    question = "Is looking ahead in all layers better than in the output layer alone?"
+    return _answer("all-layers", question, main.compared(pairs))
+
+
+def _hindsight(main: SweepResults) -> list[Answer]:
+    """Hindsight against backprop, and against replay, which sees as many examples."""
+    bests = best_by_optimizer(main, HINDSIGHT)
+    replay = {info.optimizer: name for name, info in main.infos.items() if info.rule == REPLAY}
+    controlled = main.compared({best: replay[optimizer] for optimizer, best in bests.items() if optimizer in replay})
+    question = "Does it help to wait for the weights to come (hindsight)?"
+    plain = _answer("hindsight", question, _versus(main, bests.values()) if controlled else [])
+    return plain + _answer("hindsight-replay", "Is it better than replay, which sees as many examples?", controlled)
+
+
+def _moves(versus: Sequence[Finding], moved: "Mapping[str, xarray.DataArray]") -> Answer:
+    """Whether U ends nearer to where it started, paired over seeds like errors."""
+    findings = compare(moved, {each.learner: each.reference for each in versus})
+    return compared("moves", "Do the features of crossprop move less?", findings, "movement of U by the end")
