@@ -1,7 +1,7 @@
 """The two tiers of learners: any online learner, and credit rules.
 
-A credit rule answers one question, who gets the credit, in `credit`, written per hidden unit: it sees the units, their
-outgoing weights and the error, never the input. How big the step is, is the optimizer's answer.
+A credit rule computes the credit of a hidden unit from the units, their outgoing weights and the error, never from the
+input. The optimizer sets the step.
 """
 
 from abc import abstractmethod
@@ -135,7 +135,7 @@ class NetworkLearner(Learner):
 
 
 class CreditRule(NetworkLearner):
-    """A credit rule, which says per hidden unit who gets the credit. Every engine runs it.
+    """A credit rule, written for one hidden unit. Every engine runs it.
 
     A rule has its own hyperparameters, `credit` and `shapes`, which are written for one hidden layer. In a deep network
     every hidden layer follows the rule as if it were a network of its own, with the error at the layer above for

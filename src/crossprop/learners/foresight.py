@@ -1,4 +1,4 @@
-"""Foresight: backprop through the outgoing weights to come."""
+"""Foresight: backprop through extrapolated outgoing weights."""
 
 from crossprop.hyperparameters import hyperparameter
 from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, Units

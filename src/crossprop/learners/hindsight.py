@@ -90,9 +90,8 @@ class Hindsight(_Late):
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k(s) w_{jk} \phi'_j x_i(s)$$
 
     Weights and slopes are those of now; only the error is the old one. The outgoing weights learn from every example
-    once, and an optimizer of `crossprop.optimizers` does not see them at the second step. What crossprop and
-    `Foresight` estimate, credit through the outgoing weights to come, is done here by waiting. It also sees every
-    example twice; `BackpropReplay` is the control for that.
+    once, and an optimizer of `crossprop.optimizers` does not see them at the second step. It sees every example twice;
+    `BackpropReplay` is the control for that.
 
     **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 

@@ -1,4 +1,4 @@
-"""Replacements: which units live. One file each, and the registry of replacements by name."""
+"""Replacements of hidden units. One file each, and the registry of replacements by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def replacement_names() -> tuple[str, ...]:
 
 
 def replacement_field() -> Any:
-    """The field of a learner for which units live: a replacement, its name, or None."""
+    """The field of a learner for its replacement of units: a replacement, its name, or None."""
     return eqx.field(default=None, converter=as_replacement, kw_only=True)
 
 

@@ -1,9 +1,9 @@
-"""What a replacement is: the answer to which units live.
+"""The contract of a replacement.
 
-It watches the units of a hidden layer and names those that start anew. What that means is the same for all: a unit's
-incoming weights are drawn again, its outgoing weights are 0, and what the credit rule, the optimizer and the
-replacement keep about the unit and its weights is as it was before the first example. (Projected crossprop at a layer
-below mixes the weights into all units of the layer above: what it keeps about those into one of them stays.)
+It watches the units of a hidden layer and chooses those that are reset. A reset is the same for all: a unit's incoming
+weights are drawn again, its outgoing weights are 0, and the states of the credit rule, the optimizer and the
+replacement for the unit and its weights are as before the first example. (Projected crossprop at a layer below mixes
+the weights into all units of the layer above: its memory of those into a unit stays.)
 """
 
 from abc import abstractmethod

@@ -24,7 +24,7 @@ WEIGHTLESS = "it has no weights of its own that an error passes through"
 def foresight(
     model: nn.Module, ahead: float = 1.0, horizon: float = 1000.0, layers: Iterable[str] | None = None
 ) -> "Foresight":
-    """Lets the errors of a network go down through the weights to come, from the next forward pass on.
+    """Passes the errors of a network down through `W + ahead * v`, from the next forward pass on.
 
     **Arguments:**
 
