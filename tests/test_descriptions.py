@@ -11,6 +11,7 @@ from crossprop.descriptions import backprop_at, built, facts, learner_info
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.lab.catalogue import catalogue
 from crossprop.learners import LEARNERS
+from crossprop.registry import arguments_of
 
 NET = cp.Network(3, 4)
 
@@ -43,6 +44,7 @@ def test_a_rule_is_named_as_it_is_registered(mixed):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_learner_is_built_from_its_description(name):
-    learner = LEARNERS[name](cp.Network(3, (4, 2)), 0.1, replacement="redo")
+    own = {"replacement": "redo"} if "replacement" in arguments_of(LEARNERS[name]) else {"objective": "ica"}
+    learner = LEARNERS[name](cp.Network(3, (4, 2)), 0.1, **own)
     again = built(json.loads(json.dumps(configuration(learner))), {})
     assert again == learner and jax.tree.structure(again) == jax.tree.structure(learner)

@@ -6,6 +6,7 @@ see what its features did.
 
 from crossprop import datasets as datasets
 from crossprop import metrics as metrics
+from crossprop import objectives as objectives
 from crossprop import optimizers as optimizers
 from crossprop import oracle as oracle
 from crossprop import probes as probes
@@ -31,6 +32,8 @@ from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Normalize as Normalize
 from crossprop.learners import Outcome as Outcome
+from crossprop.learners import Unsupervised as Unsupervised
+from crossprop.learners import Whiten as Whiten
 from crossprop.network import Network as Network
 from crossprop.passes import live as live
 from crossprop.passes import predict as predict

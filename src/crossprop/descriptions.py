@@ -12,11 +12,12 @@ from crossprop.configuration import class_name
 from crossprop.hyperparameters import Facts, hyperparameters
 from crossprop.learners import LEARNERS, WRAPPERS, Learner
 from crossprop.network import Network
+from crossprop.objectives import OBJECTIVES, Objective
 from crossprop.optimizers import OPTIMIZERS, Optimizer
 from crossprop.records import NONE, LearnerInfo
 from crossprop.replacements import REPLACEMENTS, Replacement
 
-PARTS = (Learner, Network, Optimizer, Replacement)
+PARTS = (Learner, Network, Objective, Optimizer, Replacement)
 """Classes that are built from a description, with their subclasses, besides networks of other classes."""
 NETWORK = ("inputs", "outputs", "loss")
 """What every network has."""
@@ -32,7 +33,7 @@ def find_class(name: Any) -> Any:
         found: Any = reduce(attribute, path.split("."), sys.modules.get(module))
         if _is_part(found) and class_name(found) == name:
             return found
-    builders = (*LEARNERS.values(), *REPLACEMENTS.values(), *OPTIMIZERS.values())
+    builders = (*LEARNERS.values(), *REPLACEMENTS.values(), *OPTIMIZERS.values(), *OBJECTIVES.values())
     classes = (*(build.func for build in builders), *WRAPPERS.values(), Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
@@ -88,9 +89,10 @@ def nested(learner: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def learner_info(learner: Mapping[str, Any]) -> LearnerInfo:
-    """What a learner, or the one that it is around, consists of, by name: credit rule, optimizer and replacement."""
+    """What a learner, or the one that it is around, consists of, by name: credit rule or objective, optimizer and
+    replacement."""
     learner = [*nested(learner)][-1]
-    rule = _name(learner) + "-projected" * (learner.get("projections") is not None)
+    rule = _name(learner.get("objective") or learner) + "-projected" * (learner.get("projections") is not None)
     return LearnerInfo(rule, _name(learner.get("optimizer")), _name(learner.get("replacement")))
 
 
@@ -98,7 +100,7 @@ def _name(part: Any) -> str:
     """The name that a class is registered by; otherwise that of the class or function itself."""
     if isinstance(part, Mapping):
         part = part.get("type") or part["function"]
-    registered = LEARNERS.classes | OPTIMIZERS.classes | REPLACEMENTS.classes
+    registered = LEARNERS.classes | OPTIMIZERS.classes | REPLACEMENTS.classes | OBJECTIVES.classes
     names = {class_name(cls): name for name, cls in reversed(registered.items())}
     return NONE if part is None else names.get(part) or re.split("[:.]", str(part))[-1]
 

@@ -15,6 +15,7 @@ from crossprop._support import checks as check
 from crossprop.hyperparameters import hyperparameters
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
+from crossprop.objectives import OBJECTIVES
 from crossprop.registry import arguments_of, import_modules
 from crossprop.streams import STREAMS, Stream
 
@@ -130,7 +131,13 @@ def takers(flag: str, builders: Mapping[str, partial[Learner]]) -> list[str]:
 
 def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
     """Why a learner does not take an argument, or None if it does."""
-    accepted, argument = arguments_of(builder), argument.partition(".")[0]  # optimizer.sigma is for the optimizer
+    accepted, (argument, _, field) = (
+        arguments_of(builder),
+        argument.partition("."),
+    )  # optimizer.sigma is the optimizer's
+    objective = OBJECTIVES.get(builder.keywords.get("objective"))
+    if argument == "objective" and objective is not None and field in (arguments_of(objective) or ()):
+        return None
     if argument in builder.keywords:
         return f"learner {name!r} has {argument}={builder.keywords[argument]!r} by its name"
     if accepted is not None and argument not in accepted[1:]:  # the first is the network
@@ -144,7 +151,8 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     own = {key: value for key, value in table.items() if key != "rule"}
     accepted = arguments_of(builder)
     further = None if accepted is None else accepted[1:]
-    given = _with_parts(default_step_size(builder) | own | dict(flags))
+    fixed = {part: builder.keywords[part] for part in ("objective",) if part in builder.keywords}
+    given = _with_parts(fixed | default_step_size(builder) | own | dict(flags))
     learner = _call(f"learners.{name}", builder, further, [network], given)
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")

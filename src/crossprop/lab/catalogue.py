@@ -14,6 +14,7 @@ from crossprop._version import __version__
 from crossprop.hyperparameters import Facts, given_for, hyperparameters
 from crossprop.learners import LEARNERS
 from crossprop.network import Network
+from crossprop.objectives import OBJECTIVES
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
@@ -59,6 +60,7 @@ def catalogue() -> dict[str, Any]:
         "parts": {
             "optimizer": {name: _part(build) for name, build in OPTIMIZERS.items()},
             "replacement": {name: _part(build) for name, build in REPLACEMENTS.items()},
+            "objective": {name: _part(build) for name, build in OBJECTIVES.items()},
         },
     }
 
@@ -137,9 +139,10 @@ def _control(name: str, annotation: Any, default: Any, facts: Facts) -> Control 
         return Control(name, "sizes", default)
     if name == "replacement":
         return Control(name, "part", NONE, choices=replacement_names(), part=name) if default is None else None
-    if name in ("optimizer", "base"):
-        names, default = tuple(OPTIMIZERS), given_for(default)
-        return Control(name, "part", default, choices=names, part="optimizer") if default in names else None
+    part = "optimizer" if name == "base" else name
+    if part in ("optimizer", "objective"):
+        names, default = tuple(OPTIMIZERS if part == "optimizer" else OBJECTIVES), given_for(default)
+        return Control(name, "part", default, choices=names, part=part) if default in names else None
     literal = next((each for each in (annotation, *get_args(annotation)) if get_origin(each) is Literal), None)
     if choices := facts.choices or tuple(map(str, get_args(literal))):
         return Control(name, "choice", default, choices=choices) if default in choices else None

@@ -21,6 +21,8 @@ from crossprop.learners.hindsight import BackpropReplay as BackpropReplay
 from crossprop.learners.hindsight import Hindsight as Hindsight
 from crossprop.learners.normalize import Normalize as Normalize
 from crossprop.learners.td import TD as TD
+from crossprop.learners.unsupervised import Unsupervised as Unsupervised
+from crossprop.learners.whiten import Whiten as Whiten
 from crossprop.registry import Registry
 
 LEARNERS: Registry[Learner] = Registry(
@@ -41,11 +43,15 @@ LEARNERS: Registry[Learner] = Registry(
         "hindsight": Hindsight,
         "backprop-replay": BackpropReplay,
         "frozen": Frozen,
+        "kmeans": partial(Unsupervised, objective="kmeans"),
+        "sparse-coding": partial(Unsupervised, objective="sparse-coding"),
+        "ica": partial(Unsupervised, objective="ica"),
+        "autoencoder": partial(Unsupervised, objective="autoencoder"),
     },
 )
 """Every learner by name, as `LEARNERS[name](network, step_size=1e-3)`: the command line, TOML files, the contract tests
 and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyRule`, or in a package by an entry point
 of the group `crossprop.learners`."""
 
-WRAPPERS: dict[str, type[Learner]] = {"best": Best, "td": TD, "normalize": Normalize}
+WRAPPERS: dict[str, type[Learner]] = {"best": Best, "td": TD, "normalize": Normalize, "whiten": Whiten}
 """Learners around a learner, by name, the inner ones first."""

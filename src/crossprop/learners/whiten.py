@@ -1,0 +1,102 @@
+"""Inputs whitened while learning: brought to mean 0 and, all together, to the identity for a covariance."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from crossprop.hyperparameters import Hyperparameter, hyperparameter
+from crossprop.learners.base import Outcome, Wrapper
+from crossprop.learners.calling import compiled_method
+from crossprop.network import float_type
+
+
+class Covariance(NamedTuple):
+    r"""The running mean of inputs, a matrix $R$ with $R C R^\top = I$ for their running covariance $C$, the sum of the
+    weights of the examples in them, and how many examples came."""
+
+    mean: Float[Array, " inputs"]
+    root: Float[Array, "inputs inputs"]
+    weight: Float[Array, ""]
+    seen: Int[Array, ""]
+
+    def including(self, x: Array, decay: Hyperparameter, floor: Hyperparameter) -> "Covariance":
+        """With one more example, and with the floor of the variance of one input, each in its turn."""
+        weight = decay * self.weight + 1
+        share, difference, size = 1 / weight, x - self.mean, len(x)
+        root = _with(self.root, share, _times(self.root, difference)) / jnp.sqrt(1 - share)
+        root = _with(root, share * size * floor, root[:, self.seen % size])
+        return Covariance(self.mean + share * difference, root, weight, self.seen + 1)
+
+
+def _with(root: Array, weight: Array, z: Array) -> Array:
+    """The root for a covariance with `weight` times the product of a vector with itself more; `z` is root @ vector."""
+    square = jnp.vdot(z, z)
+    shrink = (1 - 1 / jnp.sqrt(1 + weight * square)) / jnp.where(square > 0, square, 1)
+    return root - shrink * jnp.outer(z, _times(root.T, z))
+
+
+def _times(matrix: Array, vector: Array) -> Array:
+    return jnp.matmul(matrix, vector, precision="highest")
+
+
+class Whitened(NamedTuple):
+    """The state of `Whiten`."""
+
+    inner: Any
+    """The learner's own."""
+    inputs: Covariance
+
+
+class Whiten(Wrapper):
+    r"""A learner whose inputs are whitened as it learns, by their running mean and covariance; it never looks ahead.
+
+    With the mean $m$ and the covariance $C$ of the examples so far, this one included, the learner sees
+
+    $$R (x - m) \text{ with } R (C + \epsilon I) R^\top = I$$
+
+    An example changes $C$ by the product of one vector with itself, and $R$ follows exactly, in as many steps as it has
+    numbers. Before the first example $C$ is the identity, which counts as much as one example.
+
+    **Arguments:**
+
+    - `learner`: any learner.
+    - `decay`: how much less an example counts with every later one. At 1 all count alike; below it, $C$ follows inputs
+      that change, and $R$ may turn slowly while they do not.
+    - `floor`: what is added to the variance of every input ($\epsilon$), spread over as many examples as there are
+      inputs.
+
+    ```python
+    learner = Whiten(Unsupervised(Network(inputs=20, hidden=50), step_size=0.01, objective="kmeans"), decay=0.9999)
+    ```
+    """
+
+    decay: Hyperparameter = hyperparameter(
+        default=1.0, above=0, high=1, scale="decay", help="Decay of the statistics that inputs are whitened by"
+    )
+    floor: Hyperparameter = hyperparameter(default=0.01, low=0, help="What is added to the variance of every input")
+
+    def init(self, key: Key[Array, ""]) -> Whitened:
+        """The state before the first example."""
+        size, dtype = self.network.inputs, float_type()
+        start = Covariance(jnp.zeros(size, dtype), jnp.eye(size, dtype=dtype), jnp.ones((), dtype), jnp.zeros((), int))
+        return Whitened(self.learner.init(key), start)
+
+    @compiled_method
+    def predict(self, state: Whitened, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        """The linear outputs for one example, before any softmax."""
+        return self.learner.predict(state.inner, self._whitened(state, x)[0])
+
+    @compiled_method
+    def update(
+        self, state: Whitened, x: Float[Array, " inputs"], y: Float[Array, " targets"]
+    ) -> tuple[Whitened, Outcome]:
+        """Learns from one example."""
+        x, inputs = self._whitened(state, x)
+        inner, outcome = self.learner.update(state.inner, x, y)
+        return Whitened(inner, inputs), outcome
+
+    def _whitened(self, state: Whitened, x: Array) -> tuple[Array, Covariance]:
+        x = x.astype(state.inputs.mean.dtype)
+        inputs = state.inputs.including(x, self.decay, self.floor)
+        return _times(inputs.root, x - inputs.mean), inputs
