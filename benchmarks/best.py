@@ -75,7 +75,7 @@ def main():
         )  # fmt: skip
         made = {"usual": cp.Foresight(net, USUAL[classes]), "best": cp.Best(cp.Foresight(net, 1.0))}
         made |= {f"{step:g}": cp.Foresight(net, step) for step in (STEP_SIZES[3:5] if quick else STEP_SIZES)}
-        learners = {each: cp.Normalize(learner, targets=not classes) for each, learner in made.items()}
+        learners = {each: cp.Normalize(learner, scale_targets=not classes) for each, learner in made.items()}
         records = cp.run(learners, source, 1 if quick else SEEDS, source.steps, progress=False)
         found = (records.error if classes else records.loss).mean(["seed", "step"]).to_series()
         grid = found.drop(["usual", "best"])

@@ -65,6 +65,33 @@ class Replay(cp.Learner):
         return -jnp.sum(y * jax.nn.log_softmax(outputs)), y - jax.nn.softmax(outputs)
 
 
+class Radial(cp.Learner):
+    """Radial units at fixed random centres, and a linear unit above them that learns: no credit rule."""
+
+    network: Any = eqx.field(static=True)
+    step_size: Any = 0.1
+
+    def init(self, key):
+        centres = jax.random.normal(key, (self.network.inputs, self.network.units))
+        return {"centres": centres, "outgoing": jnp.zeros((self.network.units, self.network.outputs))}
+
+    def features(self, state, x):
+        return jnp.exp(-jnp.sum((x[:, None] - state["centres"]) ** 2, axis=0) / self.network.inputs)
+
+    def predict(self, state, x):
+        return self.features(state, x) @ state["outgoing"]
+
+    def update(self, state, x, y):
+        phi, outputs = self.features(state, x), self.predict(state, x)
+        loss, delta = self.network.error(outputs, y)
+        return state | {"outgoing": state["outgoing"] + self.step_size * jnp.outer(phi, delta)}, cp.Outcome(
+            loss, outputs
+        )
+
+    def weights(self, state):
+        return {"incoming": state["centres"], "outgoing": state["outgoing"]}
+
+
 class Sizes(NamedTuple):
     """All that a learner's network needs to be."""
 

@@ -43,7 +43,7 @@ def test_it_answers_as_the_step_size_that_has_lately_been_best(net, rule):
     np.testing.assert_allclose(outcomes.outputs, outputs, rtol=1e-8)
     chosen = {min(range(3), key=lambda at: abs(lives[at].loss[step] - losses[step])) for step in range(60)}
     assert len(chosen) > 1
-    np.testing.assert_allclose(state.outgoing.T, lives[int(state.best)].outgoing, rtol=1e-8)
+    np.testing.assert_allclose(state.inner.outgoing.T, lives[int(state.best)].outgoing, rtol=1e-8)
 
 
 def test_a_copy_that_diverges_is_not_asked_again():

@@ -33,6 +33,7 @@ pytest.importorskip("uvicorn")
 from crossprop.lab import live, server
 from crossprop.lab.catalogue import catalogue
 from crossprop.lab.settings import read_setting
+from own_learners import Radial
 from waiting import until
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -292,7 +293,15 @@ def test_own_learner_gets_its_controls_and_runs_and_a_broken_one_harms_no_other(
     assert begin["learners"][0]["name"] == HOSTILE
     assert HOSTILE not in json.dumps(offered["crossprop"]) and only(found, "end")["diverged"] == {}
     assert set(joined(found)) == {"loss", "drift_w"}
-    assert [frame for frame in found if frame["kind"] == "features"][-1]["learners"][HOSTILE] is None
+    assert [frame for frame in found if frame["kind"] == "features"][-1]["learners"][HOSTILE] == {}
+
+
+def test_features_and_weights_of_a_learner_of_ones_own_are_drawn(own_registries, client):
+    LEARNERS["radial"] = Radial
+    looks = [frame for frame in frames(client, SMALL | {"learners": {"radial": {}}}) if frame["kind"] == "features"]
+    last = looks[-1]["learners"]["radial"]
+    assert last["activity"]["rows"] == ["start", "A", "B"] and last["activity"]["units"] == 4
+    assert (last["weights"]["width"], last["weights"]["height"], last["weights"]["count"]) == (4, 20, 1)
 
 
 def test_curves_are_those_of_run_and_a_link_needs_no_more_than_the_setting(client):

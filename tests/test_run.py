@@ -15,8 +15,10 @@ import xarray as xr
 
 import crossprop as cp
 from crossprop.learners import LEARNERS
+from crossprop.network import ACTIVATIONS, activation_and_slope
 from crossprop.running import ProgressEvent
 from crossprop.streams import Pool
+from own_learners import Radial, Replay
 from same import assert_same_records
 
 NET = cp.Network(inputs=6, hidden=16)
@@ -148,26 +150,50 @@ def test_probes_see_the_initial_and_the_present_state():
 
 
 def test_effective_rank_and_saturation_on_features_known_by_hand():
-    net = cp.Network(inputs=2, hidden=4, activation="relu")
-    state = cp.Backprop(net, 0.1).init(jax.random.key(0))
+    net, tanh = cp.Network(inputs=2, hidden=4, activation="relu"), cp.Network(inputs=2, hidden=4)
+    learner, other = cp.Backprop(net, 0.1), cp.Backprop(tanh, 0.1)
+    state = learner.init(jax.random.key(0))
     rank = cp.probes.effective_rank(net, np.eye(2))
     with_incoming = lambda rows: state.with_first(state.layers[0]._replace(weights=jnp.array(rows)))
     orthogonal = with_incoming([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, -1.0, 0.0]])
-    assert rank(state, orthogonal) == pytest.approx(2, rel=1e-5)
-    assert rank(state, with_incoming([[1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]])) == pytest.approx(1, rel=1e-3)
-    assert cp.probes.saturated(net, np.eye(2))(state, orthogonal) == 0.5
-    tanh = cp.Network(inputs=2, hidden=4)
+    assert rank(state, orthogonal, learner) == pytest.approx(2, rel=1e-5)
+    same = with_incoming([[1.0, 2.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
+    assert rank(state, same, learner) == pytest.approx(1, rel=1e-3)
+    assert cp.probes.saturated(net, np.eye(2))(state, orthogonal, learner) == 0.5
     pinned = with_incoming([[9.0, 9.0, -9.0, 0.1], [9.0, 0.1, -9.0, 0.1]])
-    assert cp.probes.saturated(tanh, np.eye(2))(state, pinned) == 0.5
-    assert cp.probes.dormant(net, np.eye(2))(state, orthogonal) == 0.5
-    assert cp.probes.dormant(tanh, np.eye(2), threshold=0.2)(state, pinned) == 0.25
+    assert cp.probes.saturated(tanh, np.eye(2))(state, pinned, other) == 0.5
+    assert cp.probes.dormant(net, np.eye(2))(state, orthogonal, learner) == 0.5
+    assert cp.probes.dormant(tanh, np.eye(2), threshold=0.2)(state, pinned, other) == 0.25
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_slopes_follow_from_values(activation):
+    z = np.linspace(-3, 3, 13)
+    phi, slope = activation_and_slope(activation, jnp.asarray(z))
+    np.testing.assert_allclose(cp.probes.SLOPES[activation](phi), slope, rtol=1e-5)
 
 
 def test_weight_size_is_the_mean_over_all_layers_without_biases():
     net = cp.Network(2, (3, 2), 1, bias=True)
-    state = cp.Backprop(net, 0.1).init(jax.random.key(0))
+    learner = cp.Backprop(net, 0.1)
+    state = learner.init(jax.random.key(0))
     rows = [np.abs(np.asarray(matrix)[:-1]).ravel() for matrix in (*state.incoming, state.outgoing.T)]
-    assert cp.probes.weight_size(net)(state, state) == pytest.approx(np.concatenate(rows).mean(), rel=1e-6)
+    expected = pytest.approx(np.concatenate(rows).mean(), rel=1e-6)
+    assert cp.probes.weight_size(net)(state, state, learner) == expected
+
+
+def test_probes_ask_a_learner_of_ones_own_for_its_features():
+    """One with a hidden layer of its own has a rank, and no slopes; one without features has neither."""
+    net = cp.Network(6, 5)
+    batch = np.random.default_rng(0).normal(size=(40, 6))
+    probes = {"rank": cp.probes.effective_rank(net, batch), "saturated": cp.probes.saturated(net, batch)}
+    probes |= {"dormant": cp.probes.dormant(net, batch), "size": cp.probes.weight_size(net)}
+    around = cp.Normalize(cp.Best(cp.Hindsight(net, 0.01), (0.01, 0.1)))
+    learners = {"radial": Radial(net), "replay": Replay(net), "around": around}
+    records = cp.run(learners, STREAM, seeds=1, probes=probes).isel(step=-1, seed=0)
+    shown = {name: np.isfinite([records[probe].sel(learner=name).item() for probe in probes]) for name in learners}
+    assert shown["radial"].tolist() == [True, False, True, True]
+    assert shown["replay"].tolist() == [False, False, False, True] and shown["around"].all()
 
 
 # Isolation.

@@ -208,6 +208,11 @@ class ScalarPrediction(Linear):
         return (x @ state["w"])[0]
 
 
+class OddFeatures(Linear):
+    def features(self, state, x):
+        return jnp.zeros((2, 3))
+
+
 class ListOfWeights(Linear):
     def weights(self, state):
         return [state["w"]]
@@ -281,6 +286,7 @@ BROKEN = [
     ("outcome", LossPerOutput(), "a scalar loss", "loss has shape (1,), not ()"),
     ("outcome", PlainPair(), "a `crossprop.Outcome`", "Found: a tuple"),
     ("predict", ScalarPrediction(), "`(outputs,)`", "has shape (), not (1,)"),
+    ("features", OddFeatures(), "returns `(units,)`", "layer 0 has shape (2, 3), not (2,)"),
     ("weights", ListOfWeights(), "a dict of float arrays", "Found: ["),
     ("weights", OddName(), "the names are identifiers", "the name 'layer/1'"),
     ("weights", IntegerWeights(), "float arrays", "weights['w'] is Array("),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ from crossprop.learners.calling import check_state
 from crossprop.metrics import sees_after
 from crossprop.network import float_type
 from crossprop.streams.base import Stream
-from crossprop.variables import DRIFT, VARIABLES, Variable, of_examples
+from crossprop.variables import DRIFT, VARIABLES, Variable, of_examples, probed
 
 MOST_STEPS = 2**31 - 1
 LONGEST_WINDOW = 1_000_000
@@ -295,7 +295,7 @@ def _probed(probe: Probe, structure: Any, shapes: tuple[tuple[int, ...], ...], d
     """What a probe gives for a learner of this structure. A sweep asks again for every grid that grows."""
     learner = jax.tree.unflatten(structure, [np.ones(shape, dtype) if shape else 1.0 for shape in shapes])
     state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
-    return jax.eval_shape(probe, state, state)
+    return jax.eval_shape(partial(probed, probe), state, state, learner)
 
 
 def checked_start(start: Any, learners: dict[str, Learner], seeds: list[int]) -> dict[tuple[str, int], Any]:

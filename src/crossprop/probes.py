@@ -1,20 +1,31 @@
 """Probes: numbers about a learner's features, for `run(..., probes={"rank": probes.effective_rank(net, batch)})`.
 
-A probe is any function `f(initial_state, state)` that returns a number or an array; these look at the features of a
-fixed batch of examples.
+A probe is any function `f(initial_state, state)` that returns a number or an array; one that is marked by
+`with_learner` is called as `f(initial_state, state, learner)`. These look at the features of a fixed batch of examples,
+which a learner of your own gives by its method `features`; without one they are NaN.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from crossprop._support import checks as check
-from crossprop.learners import State
+from crossprop.learners.base import Learner, NetworkLearner, features_of, innermost
 from crossprop.network import Network, float_type
+from crossprop.variables import with_learner
 
-Probe = Callable[[State, State], Float[Array, ""]]
+Probe = Callable[..., Float[Array, ""]]
+SLOPES: dict[str, Callable[[Array], Array]] = {
+    "tanh": lambda phi: 1 - phi**2,
+    "sigmoid": lambda phi: phi * (1 - phi),
+    "relu": lambda phi: (phi > 0).astype(phi.dtype),
+    "leaky_relu": lambda phi: jnp.where(phi > 0, 1.0, 0.01),
+    "linear": jnp.ones_like,
+}
+"""The slope of an activation where it has a value."""
 
 
 def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> Probe:
@@ -22,19 +33,18 @@ def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> P
     (relu).
 
     A unit counts when its slope stays below `threshold` times the activation's largest slope on every example of
-    `batch (examples, inputs)`.
+    `batch (examples, inputs)`. It is NaN for a learner of your own that is no credit rule, whose slopes are not known.
     """
     check.number("threshold", threshold, above=0, high=1)
-    x = _checked(network, batch)
     largest = 0.25 if network.activation == "sigmoid" else 1.0
 
-    def share(initial: State, state: State):
-        del initial
-        layers = network.activations(state.incoming, jnp.asarray(x))
-        slopes = jnp.concatenate([jnp.max(layer.slope, axis=0) for layer in layers])
+    def share(layers: tuple[Array, ...], learner: Learner):
+        if not isinstance(innermost(learner), NetworkLearner):
+            return jnp.nan
+        slopes = jnp.concatenate([jnp.max(SLOPES[network.activation](layer), axis=0) for layer in layers])
         return jnp.mean(slopes < threshold * largest)
 
-    return share
+    return _of_features(share, network, batch)
 
 
 def dormant(network: Network, batch: np.ndarray, threshold: float = 0.0) -> Probe:
@@ -45,29 +55,13 @@ def dormant(network: Network, batch: np.ndarray, threshold: float = 0.0) -> Prob
     Dormant Neuron Phenomenon in Deep Reinforcement Learning".
     """
     check.number("threshold", threshold, low=0)
-    x = _checked(network, batch)
 
-    def share(initial: State, state: State):
-        del initial
-        layers = network.activations(state.incoming, jnp.asarray(x))
-        sizes = [jnp.mean(jnp.abs(layer.phi), axis=0) for layer in layers]
+    def share(layers: tuple[Array, ...], learner: Learner):
+        del learner
+        sizes = [jnp.mean(jnp.abs(layer), axis=0) for layer in layers]
         return jnp.mean(jnp.concatenate([size <= threshold * jnp.mean(size) for size in sizes]))
 
-    return share
-
-
-def weight_size(network: Network) -> Probe:
-    """The mean absolute value of all weights, without biases."""
-    _check_network(network)
-
-    def mean(initial: State, state: State):
-        del initial
-        fan_ins = (network.inputs, *network.hidden)
-        matrices = (*state.incoming, state.outgoing.T)
-        sizes = [jnp.abs(weights[:rows]).ravel() for weights, rows in zip(matrices, fan_ins, strict=True)]
-        return jnp.mean(jnp.concatenate(sizes))
-
-    return mean
+    return _of_features(share, network, batch)
 
 
 def effective_rank(network: Network, batch: np.ndarray) -> Probe:
@@ -77,16 +71,40 @@ def effective_rank(network: Network, batch: np.ndarray) -> Probe:
     The exponential of the entropy of the singular values, normalised to sum to one: Roy and Vetterli (2007), "The
     effective rank: a measure of effective dimensionality".
     """
-    x = _checked(network, batch)
 
-    def rank(initial: State, state: State):
-        del initial
-        features = network.activations(state.incoming, jnp.asarray(x))[-1].phi
-        values = jnp.linalg.svd(features, compute_uv=False)
+    def rank(layers: tuple[Array, ...], learner: Learner):
+        del learner
+        values = jnp.linalg.svd(layers[-1], compute_uv=False)
         share = values / jnp.maximum(jnp.sum(values), jnp.finfo(values.dtype).tiny)
         return jnp.exp(-jnp.sum(jnp.where(share > 0, share * jnp.log(jnp.maximum(share, 1e-30)), 0)))
 
-    return rank
+    return _of_features(rank, network, batch)
+
+
+def weight_size(network: Network) -> Probe:
+    """The mean absolute value of all weights that the learner names, without biases."""
+    _check_network(network)
+
+    @with_learner
+    def mean(initial: Any, state: Any, learner: Learner):
+        del initial
+        weights = [jnp.abs(each).ravel() for each in learner.weights(state).values()]
+        return jnp.mean(jnp.concatenate(weights)) if weights else jnp.nan
+
+    return mean
+
+
+def _of_features(measure: Callable[..., Any], network: Network, batch: np.ndarray) -> Probe:
+    """A probe that gives `measure(layers, learner)` of the hidden units for a batch; NaN without features."""
+    x = _checked(network, batch)
+
+    @with_learner
+    def probe(initial: Any, state: Any, learner: Learner):
+        del initial
+        layers = features_of(learner, state, jnp.asarray(x))
+        return jnp.nan if layers is None else measure(layers, learner)
+
+    return probe
 
 
 def _check_network(network: Network) -> None:

@@ -124,7 +124,8 @@ def run(
     - `seeds`: how many, from 0 on, or a list of them.
     - `record_every`: the steps of a window, at most a million; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
-    - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window.
+    - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window; those of
+      `crossprop.probes` ask the learner for its `features`.
     - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and averaged over every window, in
       the float type of the loss; or such as `metrics.plasticity`, which also see the outcome after learning.
     - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.

@@ -1,14 +1,16 @@
 """Variables: what is recorded of a run, and its windows. Sums, names, sizes, titles and axes follow from the table."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+AnyProbe = TypeVar("AnyProbe", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Variable:
     name: str
     of: Any = None
     """For an example `of(outcome, y)`, or `of(outcome, y, after)`; for weights `of(*changes)`, the arrays of their
-    changes since the start; for a state `of(initial, state)`. None for one of records that only names it."""
+    changes since the start; for a state as `probed` calls it. None for one of records that only names it."""
     reads: Literal["example", "weights", "state"] = "example"
     """An example's values are averaged over the window; the others are read at its end."""
     after: bool = False
@@ -32,6 +34,17 @@ class Variable:
     def averaged(self) -> bool:
         """Whether a value is the mean over its window; otherwise it is the value at the window's end."""
         return self.reads == "example"
+
+
+def with_learner(probe: AnyProbe) -> AnyProbe:
+    """Decorator for a probe that also sees the learner, as `f(initial_state, state, learner)`."""
+    setattr(probe, "with_learner", True)  # noqa: B010, an attribute that functions do not declare
+    return probe
+
+
+def probed(probe: Callable[..., Any], initial: Any, state: Any, learner: Any) -> Any:
+    """What a probe gives."""
+    return probe(initial, state, learner) if getattr(probe, "with_learner", False) else probe(initial, state)
 
 
 def norm(*changes: jax.Array) -> jax.Array:

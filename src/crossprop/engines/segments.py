@@ -25,7 +25,7 @@ from crossprop.hyperparameters import by_structure
 from crossprop.learners.base import CreditRule, Learner, state_shapes
 from crossprop.network import float_type
 from crossprop.seeds import keys, keys_of
-from crossprop.variables import Variable, drift
+from crossprop.variables import Variable, drift, probed
 
 SECONDS_PER_SEGMENT = 1.0
 LONGEST, LONGEST_BATCHED = 13, 11
@@ -247,7 +247,7 @@ def _one_segment(
         values = {drift(name).name: drift(name).of(*arrays) for name, arrays in changes.items()}
         if probes:
             states = loop.leave(learner, initial), loop.leave(learner, work)
-            values |= {probe.name: jnp.asarray(probe.of(*states), x.dtype) for probe in probes}
+            values |= {probe.name: jnp.asarray(probed(probe.of, *states, learner), x.dtype) for probe in probes}
         return values
 
     def measured_if(closes: Any, work: Any, kept: dict[str, jax.Array]) -> dict[str, jax.Array]:

@@ -4,12 +4,11 @@ import base64
 import math
 from typing import Any
 
-import jax
 import numpy as np
 
 from crossprop.engines.feed import Feed
 from crossprop.engines.protocol import Run
-from crossprop.network import Network
+from crossprop.learners.base import NetworkLearner, features_of, innermost
 from crossprop.seeds import keys
 
 EXAMPLES = 64
@@ -27,50 +26,57 @@ class Features:
     """What one run's features are, compared with what they were before the first example."""
 
     def __init__(self, run: Run, feed: Feed):
-        self.network = run.learner.network
+        self.learner = run.learner
         initial = run.learner.init(keys(run.seed)[1])
         self.initial = self._incoming(initial)
         self.x = np.asarray(feed.take(0, min(EXAMPLES, run.stream.steps or EXAMPLES))[0][0])
         self.rows: list[tuple[str, np.ndarray, float]] = []
-        if self.initial is not None:
-            self.first = self._activations(initial)
+        self.first = self._activations(initial)
+        if self.first is not None:
             means = self.first.mean(axis=0)
             self.order = np.argsort(means)[np.linspace(0, len(means) - 1, min(UNITS, len(means))).astype(int)]
             self.rows.append(("start", means, 1.0))
 
     def look(self, state: Any, task: str, visit_ends: bool) -> dict[str, Any] | None:
-        """The features now; None if the learner has no incoming weights or they are no longer finite."""
-        incoming = self._incoming(state)
-        if incoming is None or self.initial is None or not np.isfinite(incoming).all():
+        """The features now, without what the learner does not have; None if they are no longer finite."""
+        incoming, now = self._incoming(state), self._activations(state)
+        if not all(each is None or np.isfinite(each).all() for each in (incoming, now)):
             return None
-        now = self._activations(state)
+        found: dict[str, Any] = {}
+        if incoming is not None and self.initial is not None:
+            found |= {"weights": self._pictures(incoming), "change": self._pictures(incoming - self.initial)}
+        if now is not None and self.first is not None:
+            found["activity"] = self._activity(now, task, visit_ends)
+        return found
+
+    def _activity(self, now: np.ndarray, task: str, visit_ends: bool) -> dict[str, Any]:
         row = (task if visit_ends else "now", now.mean(axis=0), correlation(self.first, now))
         shown = [*self.rows, row]
         means = np.array([means[self.order] for _, means, _ in shown])
         if visit_ends:
             self.rows = shown if len(shown) < ROWS else [*shown[: ROWS // 2], *shown[1 + ROWS // 2 :]]
         return {
-            "weights": self._pictures(incoming),
-            "change": self._pictures(incoming - self.initial),
-            "activity": {
-                "rows": [name for name, _, _ in shown],
-                "kept": [None if math.isnan(kept) else round(kept, 3) for _, _, kept in shown],
-                "units": len(self.order),
-                "pixels": _bytes(means / max(1.0, float(np.abs(means).max()))),
-            },
+            "rows": [name for name, _, _ in shown],
+            "kept": [None if math.isnan(kept) else round(kept, 3) for _, _, kept in shown],
+            "units": len(self.order),
+            "pixels": _bytes(means / max(1.0, float(np.abs(means).max()))),
         }
 
     def _incoming(self, state: Any) -> np.ndarray | None:
         """The weights from the inputs to the first hidden layer, `(inputs, units)`, without biases."""
-        incoming = getattr(state, "incoming", None)
-        if not isinstance(self.network, Network) or not isinstance(incoming, tuple) or not incoming:
+        inputs, named = self.learner.network.inputs, self.learner.weights(state).get("incoming")
+        while hasattr(state, "inner"):
+            state = state.inner
+        if isinstance(innermost(self.learner), NetworkLearner):
+            named = state.incoming[0][:inputs] if state.incoming else None
+        if named is None or np.ndim(named) != 2 or len(named) != inputs:
             return None
-        return np.asarray(incoming[0][: self.network.inputs], np.float64)
+        return np.asarray(named, np.float64)
 
-    def _activations(self, state: Any) -> np.ndarray:
+    def _activations(self, state: Any) -> np.ndarray | None:
         """The activations of the last hidden layer, `(examples, units)`."""
-        layers = self.network.activations(state.incoming, jax.numpy.asarray(self.x))
-        return np.asarray(layers[-1].phi, np.float64)
+        layers = features_of(self.learner, state, self.x)
+        return None if layers is None else np.asarray(layers[-1], np.float64)
 
     def _pictures(self, weights: np.ndarray) -> dict[str, Any]:
         """Pictures of single units if the inputs are pixels, else one of all weights, a column per unit."""

@@ -78,6 +78,11 @@ class Learner(Checked):
     def weights(self, state: Any) -> dict[str, Array]:
         """The weights whose drift is recorded, by name; an empty dict records none."""
 
+    def features(self, state: Any, x: Float[Array, " inputs"]) -> Any:
+        """The hidden units for one example, `(units,)`, or a tuple of those of every layer, the lowest first. None,
+        which is what it is unless a learner has a method of its own, is a learner without features to look at."""
+        del state, x
+
 
 def _as_learner(given: Any) -> Learner:
     if not isinstance(given, Learner):
@@ -103,6 +108,10 @@ class Wrapper(Learner):
     def weights(self, state: Any) -> dict[str, Array]:
         """The learner's."""
         return self.learner.weights(state.inner)
+
+    def features(self, state: Any, x: Float[Array, " inputs"]) -> Any:
+        """The learner's."""
+        return self.learner.features(state.inner, x)
 
 
 class NetworkLearner(Learner):
@@ -132,6 +141,20 @@ class NetworkLearner(Learner):
             )
         check_optimizer(self.optimizer)
         check_replacement(self.replacement, self.network)
+
+
+def features_of(learner: Learner, state: Any, x: Any) -> tuple[Array, ...] | None:
+    """The hidden units of every layer, `(examples, units)`, the lowest first, for `x (examples, inputs)`; None of a
+    learner without features."""
+    found = jax.vmap(lambda one: learner.features(state, one))(jnp.asarray(x))
+    return found if found is None or isinstance(found, tuple) else (found,)
+
+
+def innermost(learner: Learner) -> Learner:
+    """The learner that this one is around, if it is around one."""
+    while isinstance(learner, Wrapper):
+        learner = learner.learner
+    return learner
 
 
 class CreditRule(NetworkLearner):
@@ -220,6 +243,10 @@ class CreditRule(NetworkLearner):
         flat = [weights[:fan_in].ravel() for weights, fan_in in zip(state.incoming, rows, strict=False)]
         outgoing = state.outgoing[:, : network.units]
         return {"incoming": jnp.concatenate(flat) if flat else jnp.zeros(0, outgoing.dtype), "outgoing": outgoing}
+
+    def features(self, state: State, x: Float[Array, " inputs"]) -> tuple[Array, ...] | None:
+        """The hidden units of every layer; None without hidden layers."""
+        return tuple(layer.phi[0] for layer in self.network.activations(state.incoming, x[None])) or None
 
     def own_step_size(self) -> Hyperparameter:
         """The step size of the incoming weights of one hidden layer."""

@@ -35,16 +35,6 @@ class BestState(NamedTuple):
         """The learner's own state, of the step size that answers."""
         return _chosen(self.copies, self.best)
 
-    @property
-    def incoming(self) -> Any:
-        """The weights into every hidden layer of the learner that answers, if it has these."""
-        return self.inner.incoming
-
-    @property
-    def outgoing(self) -> Any:
-        """The weights into the outputs of the learner that answers, if it has these."""
-        return self.inner.outgoing
-
 
 class Best(Wrapper):
     r"""A learner with several step sizes side by side; the one that has lately been best answers.

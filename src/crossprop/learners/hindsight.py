@@ -81,6 +81,10 @@ class _Late(NetworkLearner):
         """The incoming weights of all hidden layers and the outgoing weights, without biases."""
         return self._backprop().weights(state.backprop)
 
+    def features(self, state: LateState, x: Float[Array, " inputs"]) -> tuple[Array, ...] | None:
+        """The hidden units of every layer; None without hidden layers."""
+        return self._backprop().features(state.backprop, x)
+
 
 class Hindsight(_Late):
     r"""Backprop that credits every example once more, `delay` examples later, with its old error and the new weights.

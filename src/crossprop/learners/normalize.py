@@ -102,6 +102,10 @@ class Normalize(Wrapper):
         outputs = state.targets.mean + state.targets.deviation * outcome.outputs
         return Normalized(inner, inputs, targets), Outcome(error_of("squared", outputs, y)[0], outputs)
 
+    def features(self, state: Normalized, x: Float[Array, " inputs"]) -> Any:
+        """The learner's, of the normalised example."""
+        return self.learner.features(state.inner, self._normalized(state.inputs, x)[0])
+
     def _normalized(self, moments: Moments, values: Array) -> tuple[Array, Moments]:
         moments = moments.including(values.astype(moments.mean.dtype), self.decay)
         return (values - moments.mean) / moments.deviation, moments

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from crossprop import metrics, probes
@@ -17,7 +16,6 @@ from crossprop.experiments.experiment import Experiment, read_experiment
 from crossprop.experiments.findings import LABELS, Finding, compare
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.runner import conclude, costs_of, facts_of, tuned
-from crossprop.learners import State
 from crossprop.library.arena_page import write_arena, write_arena_table
 from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean, results_of
 from crossprop.network import Network
@@ -49,7 +47,7 @@ def read_arena(path: Path, folder: Path, streams: Sequence[str] = (), **options:
 
 def observers_of(network: Network, stream: Stream, plasticity: bool) -> tuple[dict[str, Probe], Mapping[str, Metric]]:
     """What is recorded about the weights and, with hidden units, about the features of a few examples of the stream,
-    drawn with a seed that no run has. Learners whose state is not that of a credit rule have NaN."""
+    drawn with a seed that no run has."""
     found: dict[str, Probe] = {}
     if network.hidden:
         _, x, _ = stream.deal(stream.begin(jax.random.key(2**32 - 1)), min(BATCH, stream.steps or BATCH))
@@ -59,12 +57,7 @@ def observers_of(network: Network, stream: Stream, plasticity: bool) -> tuple[di
             "effective_rank": probes.effective_rank(network, batch),
         }
     found["weight_size"] = probes.weight_size(network)
-    watched = {name: _of_credit_rules(probe) for name, probe in found.items()}
-    return watched, {"plasticity": metrics.plasticity} if plasticity else {}
-
-
-def _of_credit_rules(probe: Probe) -> Probe:
-    return lambda initial, state: probe(initial, state) if isinstance(state, State) else jnp.nan
+    return found, {"plasticity": metrics.plasticity} if plasticity else {}
 
 
 def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, quick: bool) -> list[Answer]:

@@ -76,7 +76,7 @@ def write_arena(
         conclusion([NOTHING] if quick else conclusions, differences),
         Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
         answers_section(answers, ANSWERS, pill=_pill),
-        Section("time", "Over time", [Text(TIME), *_over_time(results, sweeps)]),
+        Section("time", "Over time", [Text(TIME + _without(sweeps)), *_over_time(results, sweeps)]),
         Section("cost", "Cost beside error", [costs, *(_errors(results, name, sweeps[name]) for name in streams)]),
         Section("best", "The best settings", [best_settings(sweeps[name], title) for name, title in streams.items()]),
         rerun(command, facts, "What was run, and on what"),
@@ -187,6 +187,22 @@ def _over_time(results: Results, sweeps: Mapping[str, SweepResults]) -> list[Fig
         Figure(kind, {name: each[kind] for name, each in charts.items() if kind in each}, "stream", "time", filters)
         for kind in kinds
     ]
+
+
+def _without(sweeps: Mapping[str, SweepResults]) -> str:
+    """Which learners have no curves of features, in words."""
+    said = {
+        "effective_rank": "no method features(state, x), and so no effective rank",
+        "dead_units": "no slopes that are known, and so no share of dead units",
+    }
+    text = ""
+    for probe, lack in said.items():
+        records = [sweep.best for sweep in sweeps.values() if probe in sweep.best]
+        names = {str(name): None for each in records for name in each.learner.values}
+        shown = {name for each in records for name in names if np.isfinite(each[probe].sel(learner=name)).any()}
+        if lacking := [name for name in names if name not in shown]:
+            text += f" Without curves: {', '.join(lacking)} ({lack})."
+    return text
 
 
 def _charts(records: "xarray.Dataset") -> dict[str, Chart]:

@@ -117,6 +117,15 @@ def _weights(learner: Learner) -> None:
 
 
 @promise
+def _features(learner: Learner) -> None:
+    """`features(state, x)`, if the learner has it, returns `(units,)`, or a tuple of these by layer."""
+    (x, _), state = _examples(learner, 1), _state(learner)
+    found = learner.features(state, x[0])
+    for at, layer in enumerate(() if found is None else found if isinstance(found, tuple) else (found,)):
+        require_floats(f"layer {at}", layer, np.shape(layer)[:1] or (1,))
+
+
+@promise
 def _compiled(learner: Learner) -> None:
     """`init`, `update` and `predict` can be compiled by `jax.jit`, with the learner as an argument."""
     (x, y), state = _examples(learner, 1), _state(learner)
@@ -245,6 +254,7 @@ LEARNER_CHECKS: dict[str, Check] = {
     "outcome": _outcome,
     "predict": _predict,
     "weights": _weights,
+    "features": _features,
     "compiled": _compiled,
     "mapped": _mapped,
     "run": _run,

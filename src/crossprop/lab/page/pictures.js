@@ -49,15 +49,19 @@ function picture(label) {
 /* The features of one learner: a card with its incoming weights, and what its hidden units do, task after task. */
 export function card(line, found, which) {
   const head = element("h3", {}, swatch(line), line.name);
-  if (!found) return element("article", {}, head, element("p", { className: "muted", textContent: "No incoming weights to draw: this learner names none, or they are no longer finite." }));
-  const weights = found[which], canvas = picture(`incoming weights of ${line.name}`);
+  const say = (textContent) => element("p", { className: "muted", textContent });
+  if (!found) return element("article", {}, head, say("The weights or features are no longer finite."));
+  const parts = found.activity ? activity(line, found.activity) : [say("No features to show: this learner has no method features(state, x).")];
+  const weights = found[which];
+  if (!weights) return element("article", {}, head, say("No incoming weights to draw: weights(state) has no “incoming” of shape (inputs, units)."), ...parts);
+  const canvas = picture(`incoming weights of ${line.name}`);
   canvas.className = weights.count > 1 ? "pixels grid" : "pixels";
   paint(canvas, weights);
   const moved = bytes(weights.pixels).some((value) => value !== ZERO);
   const text = weights.count > 1
     ? `${which === "weights" ? "Incoming weights" : "Change of the incoming weights"} of the first ${weights.count} hidden units`
     : `${which === "weights" ? "Incoming weights" : "Change of the incoming weights"}: a column per hidden unit, a row per input`;
-  return element("article", {}, head, element("p", { className: "muted", textContent: moved ? text : `${text}: none` }), canvas, ...activity(line, found.activity));
+  return element("article", {}, head, say(moved ? text : `${text}: none`), canvas, ...parts);
 }
 
 function activity(line, { rows, kept, units, pixels }) {

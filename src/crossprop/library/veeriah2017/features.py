@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support.extras import require
@@ -16,6 +15,7 @@ from crossprop.experiments.charts import Chart, clouds
 from crossprop.experiments.page import Table, Text
 from crossprop.experiments.papers import Drawing, Plan, Version
 from crossprop.learners import Learner
+from crossprop.learners.base import features_of
 from crossprop.library.veeriah2017.plans import feature_learners, mnist_network, mnist_stream
 from crossprop.progress import bar
 from crossprop.running import SCHEMA, States
@@ -62,7 +62,7 @@ def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, sta
 
     drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(examples, len(data.y)), replace=False))
     x, labels = data.x[drawn], data.y[drawn]
-    spaces = {name: _features(learner, states[name][0], x) for name, learner in learners.items()} | {"pixels": x}
+    spaces = {name: _features(name, learner, states[name][0], x) for name, learner in learners.items()} | {"pixels": x}
     maps = []
     # With how many threads BLAS multiplies changes the last bits of a product, and these change all of a map.
     with threadpool_limits(1), bar("maps", len(spaces), unit="maps") as advance, ThreadPoolExecutor(cores()) as pool:
@@ -99,9 +99,12 @@ def _table(features: "xarray.Dataset") -> tuple[Text, Table]:
     return Text(MAPS.format(features.sizes["example"])), Table(caption, ["Representation", *MEASURES.values()], rows)
 
 
-def _features(learner: Learner, state: Any, x: np.ndarray) -> np.ndarray:
-    """The hidden units."""
-    return np.asarray(learner.network.activations(state.incoming, jnp.asarray(x))[-1].phi)
+def _features(name: str, learner: Learner, state: Any, x: np.ndarray) -> np.ndarray:
+    """The units of the top hidden layer."""
+    layers = features_of(learner, state, x)
+    if layers is None:
+        raise ValueError(f"learner {name!r} has no features to map: give it a method features(state, x)")
+    return np.asarray(layers[-1])
 
 
 def _tsne(space: np.ndarray) -> np.ndarray:
