@@ -47,7 +47,7 @@ def rows(frame):
     ids=["foresight", "crossprop"],
 )
 def test_a_batch_is_the_loop_over_its_rows_also_where_labels_and_features_appear(learner):
-    one, many = (Classifier(learner, hidden=5, step_size=0.1, seed=3) for _ in range(2))
+    one, many = (Classifier(learner, hidden=5, seed=3) for _ in range(2))
     for part in (X[["a", "b"]][:20], X[20:]):
         labels = LABELS[part.index]
         for x, y in zip(rows(part), labels, strict=True):
@@ -66,22 +66,23 @@ def test_a_batch_is_the_loop_over_its_rows_also_where_labels_and_features_appear
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_a_network_that_grew_is_one_that_was_large_enough_from_the_start(optimizer):
     """What is not used yet changes nothing: not in the weights, the memories, nor in the optimizer's state."""
-    grown, large = (Classifier("crossprop-approx", hidden=5, optimizer=optimizer, seed=0) for _ in range(2))
+    made = {"hidden": 5, "optimizer": optimizer, "step_size": 0.01, "scale": False, "seed": 0}
+    grown, large = (Classifier("crossprop-approx", **made) for _ in range(2))
     grown.learn_one({"a": 0.0}, "ant")
     large.learn_one({"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0}, "ant")
-    grown._take_in(["b", "c", "d"], 2, 1)
-    large._state = grown._state
+    grown._take_in(["b", "c", "d"])
+    large._model.state = grown._model.state
     for x in rows(X[["a", "b"]]):
         grown.learn_one(x, "ant" if x["a"] > 0 else "bee")
         large.learn_one(x, "ant" if x["a"] > 0 else "bee")
     before = grown.predict_proba_one({"a": 0.3, "b": -2.0})
     assert before == pytest.approx(large.predict_proba_one({"a": 0.3, "b": -2.0}), rel=1e-12)
     for model in (grown, large):  # more inputs, then more outputs than there are
-        model._take_in("efgh", 2, 2)
-        assert model._made.network.inputs == 8
+        model._take_in("efgh")
+        assert model._model.learner.network.inputs == 8
         assert model.predict_proba_one({"a": 0.3, "b": -2.0}) == pytest.approx(before, rel=1e-12)
-        model._add_label("cat")
-        assert model._made.network.outputs == 4
+        model._model.number("cat")
+        assert model._model.learner.network.outputs == 4
         both = model.predict_proba_one({"a": 0.3, "b": -2.0})
         assert both["ant"] / both["bee"] == pytest.approx(before["ant"] / before["bee"], rel=1e-9)
 
@@ -90,9 +91,9 @@ def test_labels_to_come_have_no_part_in_learning():
     """With three labels of four outputs, the fourth keeps its weights and has no probability."""
     model = Classifier("backprop", hidden=5, optimizer="momentum", step_size=0.1, seed=0)
     model.learn_many(X, LABELS)
-    before = np.array(model._state.outgoing)
+    before = np.array(model._model.state.inner.outgoing)
     model.learn_many(X, LABELS)
-    after = np.array(model._state.outgoing)
+    after = np.array(model._model.state.inner.outgoing)
     assert (before[3] == after[3]).all() and (before[:3] != after[:3]).all()
     assert sum(model.predict_proba_one({"a": 1.0}).values()) == pytest.approx(1)
 
@@ -136,7 +137,8 @@ def test_every_learner_learns_phishing_in_a_pipeline_of_river(name):
     ("x", "y", "error", "message"),
     [
         ({"a": "red"}, "ant", TypeError, r"x\['a'\] must be a number, got 'red': encode it first"),
-        ({"a": float("nan")}, "ant", ValueError, r"x\['a'\] must be a finite number, .*got nan"),
+        ({"a": float("nan")}, "ant", ValueError, r"x\['a'\] must be a number, got nan: fill it in .*StatImputer"),
+        ({"a": None}, "ant", ValueError, r"x\['a'\] must be a number, got None: fill it in .*StatImputer"),
         ({"a": 1e39}, "ant", ValueError, r"x\['a'\] must be a finite number, at most 1e\+38, got 1e\+39"),
         ([1.0], "ant", TypeError, r"x must be a dict of features, got \[1.0\]"),
         ({"a": 1.0}, None, ValueError, "y must be a label, got None"),
@@ -148,10 +150,10 @@ def test_bad_examples_are_named_and_change_nothing(x, y, error, message, known):
     model = Classifier(hidden=5, seed=0)
     if known:
         model.learn_one({"a": 1.0}, "ant")
-    state = model._state
+    before = model._model and model._model.state
     with pytest.raises(error, match=message):
         model.learn_one(x, y)
-    assert model._state is state
+    assert (model._model and model._model.state) is before
 
 
 @pytest.mark.parametrize(
@@ -160,6 +162,7 @@ def test_bad_examples_are_named_and_change_nothing(x, y, error, message, known):
         ({"learner": "foresigth"}, ValueError, "learner must be one of .*did you mean 'foresight'"),
         ({"learner": lambda network, **_: network}, TypeError, "learner must make a crossprop learner, got Network"),
         ({"hidden": 0}, ValueError, "hidden must be at least 1, got 0"),
+        ({"hidden_layer_sizes": 5}, TypeError, "Classifier has no argument hidden_layer_sizes; here it is hidden"),
         ({"step_size": -1}, ValueError, "step_size must be .* above 0, got -1"),
         ({"seed": -1}, ValueError, "seed must be at least 0, got -1"),
     ],
@@ -175,16 +178,16 @@ def test_bad_frames_are_named():
         model.learn_many(X, X.a[:39])
     with pytest.raises(TypeError, match=r"X\['kind'\] must be numbers, got"):
         model.learn_many(X.assign(kind=LABELS), X.a)
-    with pytest.raises(ValueError, match=r"X\['b'\]\[7\] must be a finite number, .*got nan"):
+    with pytest.raises(ValueError, match=r"X\['b'\]\[7\] must be a number, got nan: fill it in"):
         model.learn_many(X.assign(b=X.b.where(X.index != 7)), X.a)
     with pytest.raises(ValueError, match=r"y\[3\] must be a finite number, .*got inf"):
         model.learn_many(X, X.a.where(X.index != 3, np.inf))
-    assert model._state is None
+    assert model._model is None
 
 
 @pytest.mark.parametrize("estimator", [Classifier, Regressor])
 def test_a_model_that_diverges_says_so_once(estimator):
-    model = estimator("backprop", hidden=4, step_size=1e30, activation="linear", seed=0)
+    model = estimator("backprop", hidden=4, step_size=1e30, activation="linear", scale=False, seed=0)
     for at in range(1, 5):
         model.learn_one({"a": 1.0, "b": -float(at)}, at % 2)
     with pytest.warns(UserWarning, match="diverged: its outputs are no longer finite"):

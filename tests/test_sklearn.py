@@ -1,5 +1,6 @@
 """The scikit-learn estimators pass scikit-learn's own checks and work where its users put them."""
 
+import jax
 import joblib
 import numpy as np
 import pytest
@@ -16,11 +17,19 @@ from crossprop.sklearn import OnlineClassifier, OnlineRegressor
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 X, NUMBERS = make_classification(120, 6, n_informative=4, n_classes=3, random_state=0)
 LABELS = np.array(["ant", "bee", "cat"])[NUMBERS]
+COMPILING = "/jax/core/compile/backend_compile_duration"
 SMALL = {"hidden": 8, "epochs": 2, "random_state": 0}
 
 
+WEIGHTS = "a weight scales a step: it is no number of repetitions, as in SGDClassifier"
+EXPECTED = {f"check_sample_weight_equivalence_on_{kind}_data": WEIGHTS for kind in ("dense", "sparse")}
+
+
 @pytest.mark.long
-@parametrize_with_checks([OnlineClassifier(hidden=20, random_state=0), OnlineRegressor(hidden=20, random_state=0)])
+@parametrize_with_checks(
+    [OnlineClassifier(hidden=20, random_state=0), OnlineRegressor(hidden=20, random_state=0)],
+    expected_failed_checks=lambda _: EXPECTED,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -69,7 +78,9 @@ def test_targets_of_several_columns_and_large_numbers_are_learned():
     ("arguments", "message"),
     [
         ({"learner": "foresigth"}, "learner must be one of .*did you mean 'foresight'"),
-        ({"learner": cp.Backprop(cp.Network(5, 3), 0.1)}, "learner.network.inputs must be 6, as the data has, got 5"),
+        ({"learner": cp.Backprop(cp.Network(6, 3), 0.1)}, "learner.network.loss must be 'softmax', got 'squared'"),
+        ({"class_weight": {"ant": -1}}, r"class_weight\['ant'\] must be .* at least 0, got -1"),
+        ({"class_weight": 3}, "class_weight must be None, 'balanced' or a dict, got 3"),
         (
             {"learner": cp.Backprop(cp.Network(6, 3, 3, loss="softmax"), 0.1), "step_size": 0.2},
             "step_size must be left at None with a learner of yours, which has its own, got 0.2",
@@ -84,9 +95,27 @@ def test_bad_arguments_are_named_when_fitting(arguments, message):
         OnlineClassifier(**arguments).fit(X, LABELS)
 
 
-def test_a_learner_is_a_name_or_has_its_network():
-    with pytest.raises(TypeError, match="learner must be a name, such as 'foresight', or a learner, got <class"):
-        OnlineClassifier(cp.Foresight).fit(X, LABELS)
+def test_a_learner_is_a_name_a_function_or_has_its_network_which_follows_the_data():
+    with pytest.raises(
+        TypeError, match=r"learner must be a name, such as 'foresight', a learner or a function .* got 7"
+    ):
+        OnlineClassifier(7).fit(X, LABELS)
+    made = OnlineClassifier(cp.Foresight, **SMALL | {"step_size": 0.1}).fit(X, LABELS)
+    given = cp.Foresight(cp.Network(1, 8, 1, loss="softmax", bias=True), 0.1)
+    own = OnlineClassifier(given, epochs=2, random_state=0).fit(X, LABELS)
+    assert made.score(X, LABELS) > 0.6 and own.score(X, LABELS) > 0.6
+    assert own.learner_.network.inputs == 6 and own.learner_.network.outputs == 3
+
+
+def test_arguments_of_others_are_named():
+    with pytest.raises(
+        TypeError, match=r"^OnlineClassifier has no argument hidden_layer_sizes; here it is hidden; its"
+    ):
+        OnlineClassifier(hidden_layer_sizes=(16,))
+    with pytest.raises(
+        TypeError, match=r"^OnlineRegressor has no argument class_weight; its arguments: learner, hidden"
+    ):
+        OnlineRegressor(class_weight="balanced")
 
 
 def test_a_model_that_is_not_fitted_says_so():
@@ -102,16 +131,75 @@ def test_a_model_that_diverges_says_so_and_stops():
     assert model.n_iter_ == 1
 
 
-def test_partial_fit_knows_its_classes():
-    model = OnlineClassifier(**SMALL)
-    with pytest.raises(ValueError, match="classes must be given on the first call of partial_fit, got None"):
+def test_classes_that_appear_later_are_learned():
+    model, order = OnlineClassifier(**SMALL), np.argsort(LABELS != "cat", kind="stable")
+    model.partial_fit(X[order[:20]], LABELS[order[:20]])
+    assert model.classes_.tolist() == ["cat"] and (model.predict(X) == "cat").all()
+    for _ in range(5):
         model.partial_fit(X, LABELS)
-    with pytest.raises(ValueError, match=r"y must be of the classes array\(\['ant'\].*, got 'bee'"):
-        model.partial_fit(X, LABELS, classes=["ant"])
-    assert not model.__sklearn_is_fitted__()
-    model.partial_fit(X, LABELS, classes=["ant", "bee", "cat"])
-    with pytest.raises(ValueError, match=r"y must be of the classes .* got 'dog'"):
-        model.partial_fit(X[:1], ["dog"])
+    assert model.classes_.tolist() == ["ant", "bee", "cat"] and model.score(X, LABELS) > 0.6
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    assert (model.predict(X) == model.classes_[chances.argmax(axis=1)]).all()
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_rows_one_by_one_are_the_rows_together(scale):
+    """Also where one of them has a class that is new, and where one row takes the quick way past the checks."""
+    one, many = (OnlineClassifier(**SMALL, scale=scale).warm_up(6, ["ant", "bee", "cat"]) for _ in range(2))
+    for row, label in zip(X, LABELS, strict=True):
+        one.partial_fit(row[None], [label])
+    many.partial_fit(X, LABELS)
+    np.testing.assert_allclose(one.predict_proba(X), many.predict_proba(X), atol=1e-4)
+    assert one.n_iter_ == len(X) and many.loss_curve_[0] == pytest.approx(np.mean(one.loss_curve_), rel=1e-4)
+    targets = X[:, 0] * 3 + 100
+    number, numbers = (OnlineRegressor(**SMALL, scale=scale).warm_up(6, rows=8) for _ in range(2))
+    for row, target in zip(X, targets, strict=True):
+        number.partial_fit(row[None], [target])
+    np.testing.assert_allclose(number.predict(X), numbers.partial_fit(X, targets).predict(X), rtol=1e-3, atol=1e-3)
+
+
+def test_weights_are_factors_of_steps():
+    """Relative to the largest so far; an example with a weight of 0 changes nothing."""
+    given = {"learner": "backprop", "step_size": 0.1, "scale": False, **SMALL}
+    weights = np.where(LABELS == "ant", 1.0, 0.5)
+    model = OnlineClassifier(**given).partial_fit(X, LABELS, sample_weight=2 * weights)
+    by_class = OnlineClassifier(class_weight={"ant": 4, "bee": 2, "cat": 2}, **given).partial_fit(X, LABELS)
+    np.testing.assert_array_equal(model.predict_proba(X), by_class.predict_proba(X))
+    seed, network = int(np.random.RandomState(0).randint(2**31)), model.learner_.network
+    state = cp.Backprop(network, 0.1).init(cp.keys(seed)[1])
+    for row, number, weight in zip(X.astype(np.float32), NUMBERS, weights, strict=True):
+        state, _ = cp.Backprop(network, 0.1 * weight).update(state, row, np.eye(3)[number])
+    np.testing.assert_allclose(model._model_.state.outgoing, state.outgoing, rtol=1e-4, atol=1e-6)
+    ants, none = (OnlineClassifier(**given).warm_up(6, ["ant", "bee", "cat"]) for _ in range(2))
+    ants.partial_fit(X[LABELS == "ant"], LABELS[LABELS == "ant"])
+    none.partial_fit(X, LABELS, sample_weight=(LABELS == "ant").astype(float))
+    np.testing.assert_allclose(none.predict_proba(X), ants.predict_proba(X), rtol=1e-6)
+
+
+@pytest.mark.long
+def test_a_rare_class_is_found_with_balanced_weights():
+    x = np.random.default_rng(0).normal(size=(4000, 4))
+    y = (x[:, 0] + 0.5 * x[:, 1] > 2.2).astype(int)
+    plain, balanced = (
+        OnlineClassifier(hidden=16, class_weight=each, epochs=3, random_state=0).fit(x, y)
+        for each in (None, "balanced")
+    )
+    recall = lambda model: (model.predict(x)[y == 1] == 1).mean()
+    assert 0 < y.mean() < 0.03 and recall(balanced) > max(recall(plain), 0.9)
+
+
+def test_warm_up_compiles_and_learns_nothing():
+    model = OnlineRegressor(**SMALL | {"hidden": 9}).warm_up(6, rows=100)
+    before, compiled = model.predict(X), []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, *_, **__: name == COMPILING and compiled.append(1)
+    )
+    np.testing.assert_array_equal(model.warm_up(6).predict(X), before)
+    model.partial_fit(X[:1], [2.0]).partial_fit(X[:100], X[:100, 0]).predict(X[:1])
+    assert not compiled and not np.array_equal(model.predict(X), before)
+    model.partial_fit(X[:5], X[:5, 0])
+    assert compiled
 
 
 @pytest.mark.long

@@ -47,13 +47,18 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     make_room()
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
         return _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
+    state, outcomes = learn_from(learner, state, x, y)
+    return state, Outcome(*(values[: len(x)] for values in outcomes))
+
+
+def learn_from(learner: Learner, state: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, Outcome]:
+    """`live` without its checks, and with more outcomes than there are examples."""
     drop_outdated_programs(learner)
-    length = 1 << (len(x) - 1).bit_length()
+    length = padded_length(len(x))
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
     platform = this_device().platform
     learn_from_all = compiled(_pass, platform, static_argnames="whole")
-    state, outcomes = learn_from_all(learner, state, *to_device([*padded]), len(x), whole=platform == "cpu")
-    return state, Outcome(*(values[: len(x)] for values in outcomes))
+    return learn_from_all(learner, state, *to_device([*padded]), len(x), whole=platform == "cpu")
 
 
 def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outputs"]:
@@ -65,11 +70,18 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     drop_outdated_programs(learner)
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))
-    return jnp.concatenate([_predicted(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])
+    return jnp.concatenate([answers(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])
+
+
+def padded_length(examples: int) -> int:
+    """The length that a pass is filled up to, so that few programs are compiled: 1, 8, 64, 512, then powers of two."""
+    bits = (examples - 1).bit_length()
+    return 1 << (bits if bits > 9 else -(-bits // 3) * 3)
 
 
 @program
-def _predicted(learner: Learner, state: Any, x: Array) -> Array:
+def answers(learner: Learner, state: Any, x: Array) -> Array:
+    """The linear outputs for examples, of which nothing is checked."""
     check_state(learner, state)
     return jax.vmap(partial(learner.predict, state))(x)
 

@@ -5,7 +5,6 @@ the data is one compiled call.
 """
 
 import warnings
-from inspect import signature
 from typing import Any, Self
 
 from crossprop._support.extras import require
@@ -16,30 +15,27 @@ import numpy as np  # noqa: E402
 from scipy.special import softmax  # noqa: E402
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
 from sklearn.exceptions import ConvergenceWarning  # noqa: E402
-from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.utils import check_random_state  # noqa: E402
+from sklearn.utils.class_weight import compute_sample_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets, unique_labels  # noqa: E402
-from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402
 
 from crossprop._support import checks as check  # noqa: E402
-from crossprop.learners import LEARNERS, Learner  # noqa: E402
-from crossprop.passes import live, predict  # noqa: E402
-from crossprop.seeds import keys  # noqa: E402
-from crossprop.specification import estimator_learner  # noqa: E402
-
-ROWS = 256
-"""Rows of a prediction at a time, filled up: a row's numbers do not depend on how many there are."""
-
+from crossprop.estimators import FARTHEST, Model, built, with_public_names  # noqa: E402
+from crossprop.learners import Learner  # noqa: E402
 
 _validated: Any = validate_data  # typed by the value of its defaults
 
 
 class _Online(BaseEstimator):
-    """What both estimators share: the network, the learner and its state, and the scaling of inputs."""
+    """What both estimators share."""
 
+    _loss: str
+
+    @with_public_names
     def __init__(
         self,
-        learner: str | Learner = "foresight",
+        learner: Any = "foresight",
         *,
         hidden: int | tuple[int, ...] = (100,),
         step_size: float | None = None,
@@ -55,45 +51,27 @@ class _Online(BaseEstimator):
         self.activation, self.layer_norm, self.epochs, self.shuffle = activation, layer_norm, epochs, shuffle
         self.scale, self.random_state = scale, random_state
 
-    def _begin(self, x: np.ndarray, outputs: int, loss: str) -> None:
-        """A network and a state for these sizes."""
+    @property
+    def learner_(self) -> Learner:
+        """The learner."""
+        return self._model_.learner
+
+    def _begin(self, inputs: int, outputs: int, labels: Any = ()) -> None:
+        """A model of these sizes."""
         check.integer("epochs", self.epochs, low=1)
-        check.flag("scale", self.scale)
         check.flag("shuffle", self.shuffle)
         self._random_ = check_random_state(self.random_state)
-        if isinstance(self.learner, Learner):
-            self._check_fit(self.learner, inputs=x.shape[1], outputs=outputs, loss=loss)
-            self.learner_ = self.learner
-        elif isinstance(self.learner, str):
-            build = LEARNERS.find("learner", self.learner)
-            self.learner_ = estimator_learner(build, self, x.shape[1], outputs, loss)
-        else:
-            raise TypeError(
-                f"learner must be a name, such as 'foresight', or a learner, got {check.shown(self.learner)}"
-            )
-        self._scaler_ = StandardScaler()
-        self._state_ = self.learner_.init(keys(int(self._random_.randint(2**31)))[1])
+        learner = built(self, inputs, outputs, self._loss)
+        self._model_ = Model(learner, int(self._random_.randint(2**31)), labels)
         self.loss_curve_: list[float] = []
         self.n_iter_ = 0
 
-    def _check_fit(self, learner: Learner, **sizes: Any) -> None:
-        """A learner of the user's own fits the data, and arguments that describe a learner are left out."""
-        for name, value in sizes.items():
-            if (has := getattr(learner.network, name)) != value:
-                raise ValueError(f"learner.network.{name} must be {value!r}, as the data has, got {has!r}")
-        for name in ("hidden", "step_size", "optimizer", "activation", "layer_norm"):
-            if (given := getattr(self, name)) != (default := signature(_Online).parameters[name].default):
-                raise ValueError(
-                    f"{name} must be left at {default!r} with a learner of yours, which has its own, got "
-                    f"{check.shown(given)}"
-                )
-
-    def _learn(self, x: np.ndarray, y: np.ndarray, epochs: int, shuffle: bool) -> Self:
-        """Some passes over scaled examples."""
+    def _learn(self, x: np.ndarray, targets: np.ndarray, weights: Any, epochs: int = 1, shuffle: bool = False) -> Self:
+        """Some passes over examples."""
         for _ in range(epochs):
             order = self._random_.permutation(len(x)) if shuffle else slice(None)
-            self._state_, outcomes = live(self.learner_, self._state_, x[order], y[order])
-            self.loss_curve_.append(float(np.mean(outcomes.loss)))
+            losses = self._model_.learn(x[order], targets[order], None if weights is None else weights[order])
+            self.loss_curve_.append(float(np.mean(losses)))
             self.n_iter_ += 1
             if not np.isfinite(self.loss_curve_[-1]):
                 warnings.warn(
@@ -105,23 +83,23 @@ class _Online(BaseEstimator):
                 break
         return self
 
-    def _scaled(self, x: np.ndarray) -> np.ndarray:
-        # Numbers that float32 cannot hold would diverge in silence.
-        scaled = np.asarray(self._scaler_.transform(x) if self.scale else x)
-        return np.clip(scaled, -1e30, 1e30).astype(np.float32)
+    def _is_one_row(self, X: Any) -> bool:
+        """Whether it is one finite row like those before, which needs none of scikit-learn's checks: they take long."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.shape == (1, getattr(self, "n_features_in_", 0))
+            and not hasattr(self, "feature_names_in_")
+            and bool(np.isfinite(X).all())
+        )
 
-    def _outputs(self, x: Any) -> np.ndarray:
+    def _outputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        scaled = self._scaled(_validated(self, x, reset=False, dtype=np.float64))
-        parts = []
-        for first in range(0, len(scaled), ROWS):
-            part = scaled[first : first + ROWS]
-            whole = np.concatenate([part, np.zeros((ROWS - len(part), part.shape[1]), part.dtype)])
-            parts.append(np.asarray(predict(self.learner_, self._state_, whole), np.float64)[: len(part)])
-        return np.concatenate(parts)
+        x = X if self._is_one_row(X) else _validated(self, X, reset=False, dtype=np.float64)
+        return self._model_.answer(x)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_state_")
+        return hasattr(self, "_model_")
 
 
 class OnlineClassifier(ClassifierMixin, _Online):
@@ -130,13 +108,16 @@ class OnlineClassifier(ClassifierMixin, _Online):
     **Arguments:**
 
     - `learner`: a name in `crossprop.learners.LEARNERS`, such as `"foresight"`, `"backprop"` or `"crossprop-approx"`;
-      or a learner of yours, which brings its own network; the next five arguments are then left out.
+      a function that makes one, such as `functools.partial(crossprop.Foresight, ahead=2.0)`; or a learner of yours,
+      which brings its own network, resized to the data: the next five arguments are then left out.
     - `hidden`: hidden units, an int or a tuple with one number per layer. `activation`, `layer_norm`: as in
       `crossprop.Network`.
-    - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is a step size of 0.01, for a regressor 0.003.
+    - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is five step sizes at once, by `crossprop.Best`.
     - `epochs`: passes over the data that `fit` makes; `partial_fit` makes one.
     - `shuffle`: whether `fit` takes the rows in a random order; without, they come as they are.
-    - `scale`: whether inputs are standardised; `partial_fit` keeps running means and variances.
+    - `scale`: whether inputs are normalised while learning, by `crossprop.Normalize`.
+    - `class_weight`: weights by class, or `"balanced"`, in inverse proportion to the classes of `fit`. An example with
+      half the largest weight so far has steps of half the size, and so it is with `sample_weight`.
     - `random_state`: of the initial weights and the order.
 
     After fitting: `classes_`, `learner_`, `loss_curve_` (the mean loss of every pass, each example's from before
@@ -147,90 +128,160 @@ class OnlineClassifier(ClassifierMixin, _Online):
     ```
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    _loss = "softmax"
+
+    @with_public_names
+    def __init__(
+        self,
+        learner: Any = "foresight",
+        *,
+        hidden: int | tuple[int, ...] = (100,),
+        step_size: float | None = None,
+        optimizer: Any = "sgd",
+        activation: str = "tanh",
+        layer_norm: bool = False,
+        epochs: int = 10,
+        shuffle: bool = True,
+        scale: bool = True,
+        class_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            learner, hidden=hidden, step_size=step_size, optimizer=optimizer, activation=activation,
+            layer_norm=layer_norm, epochs=epochs, shuffle=shuffle, scale=scale, random_state=random_state,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, `epochs` times."""
         x, y = _validated(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        self.classes_ = unique_labels(y)
-        self._begin(x, len(self.classes_), "softmax")
-        self._scaler_.fit(x)
-        return self._learn(self._scaled(x), np.searchsorted(self.classes_, y), self.epochs, self.shuffle)
+        self._begin_with(x.shape[1], unique_labels(y))
+        return self._learn(x, self._numbers(y), self._weights(x, y, sample_weight), self.epochs, self.shuffle)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learns from the rows of `X`, once, in their order. The first call needs all `classes`."""
-        first = not hasattr(self, "_state_")
-        if first and classes is None:
-            raise ValueError("classes must be given on the first call of partial_fit, got None")
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learns from the rows of `X`, once, in their order. Classes may appear later; `classes` names some before they
+        come, which saves compiling for a larger network."""
+        if self._is_one_row(X) and classes is None and sample_weight is None and self.class_weight is None:
+            label = np.asarray(y).tolist()
+            if len(label) == 1 and (number := self._model_.labels.get(label[0])) is not None:
+                return self._learn(X, np.array([number]), None)
+        first = not self.__sklearn_is_fitted__()
         x, y = _validated(self, X, y, reset=first, dtype=np.float64)
         check_classification_targets(y)
-        known = unique_labels(classes) if first else self.classes_
-        if classes is not None and not np.array_equal(unique_labels(classes), known):
-            raise ValueError(f"classes must be those of the first call, {known!r}, got {classes!r}")
-        if unknown := {*np.unique(y).tolist()} - {*known.tolist()}:
-            raise ValueError(f"y must be of the classes {known!r}, got {sorted(unknown)[0]!r}")
+        if self.class_weight == "balanced":
+            raise ValueError("class_weight must be weights by class for partial_fit, got 'balanced'")
         if first:
-            self.classes_ = known
-            self._begin(x, len(known), "softmax")
-        self._scaler_.partial_fit(x)
-        return self._learn(self._scaled(x), np.searchsorted(self.classes_, y), 1, shuffle=False)
+            self._begin_with(x.shape[1], unique_labels(y) if classes is None else unique_labels(classes))
+        return self._learn(x, self._numbers(y), self._weights(x, y, sample_weight))
+
+    def warm_up(self, inputs: int, classes: Any, rows: int = 1) -> Self:
+        """Makes a model for so many inputs and these classes, if there is none, and compiles all that predicting and
+        learning from one row, or `rows` of them, need."""
+        if not self.__sklearn_is_fitted__():
+            self.n_features_in_ = check.integer("inputs", inputs, low=1)
+            self._begin_with(inputs, unique_labels(classes))
+        self._model_.warm_up(rows)
+        return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of every class, in the order of `classes_`."""
-        return softmax(self._outputs(X), axis=1)
+        return softmax(self._outputs(X)[:, self._order_], axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        best = np.argmax(self._outputs(X), axis=1)  # an error if it is not fitted, before classes_ is missing
-        return self.classes_[best]
+        outputs = self._outputs(X)  # an error if it is not fitted, before classes_ is missing
+        return self.classes_[np.argmax(outputs[:, self._order_], axis=1)]
+
+    def _begin_with(self, inputs: int, classes: np.ndarray) -> None:
+        self._begin(inputs, len(classes), classes.tolist())
+        self._know(classes)
+
+    def _know(self, classes: np.ndarray) -> None:
+        self.classes_ = classes
+        self._order_ = np.array([self._model_.number(label) for label in classes.tolist()])
+
+    def _numbers(self, y: np.ndarray) -> np.ndarray:
+        """The outputs of these classes, of which some may be new."""
+        found, places = np.unique(y, return_inverse=True)
+        if not {*found.tolist()} <= {*self._model_.labels}:
+            self._know(unique_labels(self.classes_, found))
+        return np.array([self._model_.labels[label] for label in found.tolist()])[places]
+
+    def _weights(self, x: np.ndarray, y: np.ndarray, sample_weight: Any) -> np.ndarray | None:
+        weights, given = _weights(x, sample_weight), self.class_weight
+        if given is None:
+            return weights
+        if given == "balanced":
+            by_class = compute_sample_weight("balanced", y)
+        elif isinstance(given, dict):
+            for label, weight in given.items():
+                check.number(f"class_weight[{label!r}]", weight, low=0)
+            self._model_.heaviest = max(self._model_.heaviest, *given.values())
+            by_class = np.array([given.get(label, 1.0) for label in y.tolist()])
+        else:
+            raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {check.shown(given)}")
+        return by_class if weights is None else weights * by_class
 
 
 class OnlineRegressor(RegressorMixin, _Online):
     """A regressor that learns features online, with squared error; one output or several.
 
-    **Arguments:** as `OnlineClassifier`; `scale` standardises targets as well.
+    **Arguments:** as `OnlineClassifier`; `scale` normalises targets as well. `loss_curve_` is in the units of the
+    targets.
 
     ```python
     model = OnlineRegressor("backprop", hidden=64, optimizer="adam", step_size=1e-3).fit(X, y)
     ```
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    _loss = "squared"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, `epochs` times."""
         x, y = self._checked(X, y, reset=True)
-        self._begin(x, y.shape[1], "squared")
-        self._scaler_.fit(x)
-        self._target_scaler_.fit(y)
-        return self._learn(self._scaled(x), self._scaled_targets(y), self.epochs, self.shuffle)
+        self._begin(x.shape[1], y.shape[1])
+        return self._learn(x, y, _weights(x, sample_weight), self.epochs, self.shuffle)
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, once, in their order."""
-        first = not hasattr(self, "_state_")
+        if self._is_one_row(X) and sample_weight is None and self._is_flat_:
+            target = np.asarray(y)
+            if target.shape == (1,) and target.dtype.kind in "fiu" and abs(target[0]) < FARTHEST:
+                return self._learn(X, target[:, None].astype(np.float64), None)
+        first = not self.__sklearn_is_fitted__()
         x, y = self._checked(X, y, reset=first)
         if first:
-            self._begin(x, y.shape[1], "squared")
-        elif y.shape[1] != self.learner_.network.outputs:
-            raise ValueError(f"y must have {self.learner_.network.outputs} columns, as before, got {y.shape[1]}")
-        self._scaler_.partial_fit(x)
-        self._target_scaler_.partial_fit(y)
-        return self._learn(self._scaled(x), self._scaled_targets(y), 1, shuffle=False)
+            self._begin(x.shape[1], y.shape[1])
+        elif y.shape[1] != self._model_.used:
+            raise ValueError(f"y must have {self._model_.used} columns, as before, got {y.shape[1]}")
+        return self._learn(x, y, _weights(x, sample_weight))
+
+    def warm_up(self, inputs: int, outputs: int | None = None, rows: int = 1) -> Self:
+        """Makes a model for so many inputs, and for columns of targets where `outputs` is set, if there is none, and
+        compiles all that predicting and learning from one row, or `rows` of them, need."""
+        if not self.__sklearn_is_fitted__():
+            self.n_features_in_, self._is_flat_ = check.integer("inputs", inputs, low=1), outputs is None
+            self._begin(inputs, check.integer("outputs", outputs or 1, low=1))
+        self._model_.warm_up(rows)
+        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted numbers, `(rows,)`, or `(rows, outputs)` if the targets had columns."""
         outputs = self._outputs(X)
-        outputs = self._target_scaler_.inverse_transform(outputs) if self.scale else outputs
         return outputs[:, 0] if self._is_flat_ else outputs
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         x, y = _validated(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
         if reset:
             self._is_flat_ = y.ndim == 1
-            self._target_scaler_ = StandardScaler()
-        return x, np.asarray(y, np.float64).reshape(len(y), -1)
-
-    def _scaled_targets(self, y: np.ndarray) -> np.ndarray:
-        return np.asarray(self._target_scaler_.transform(y) if self.scale else y, np.float32)
+        return x, np.clip(np.asarray(y, np.float64).reshape(len(y), -1), -FARTHEST, FARTHEST)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _weights(x: np.ndarray, sample_weight: Any) -> np.ndarray | None:
+    return None if sample_weight is None else _check_sample_weight(sample_weight, x, ensure_non_negative=True)

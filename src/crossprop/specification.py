@@ -25,8 +25,6 @@ HYPERPARAMETERS = {name: known for cls in LEARNERS.classes.values() for name, kn
 """The hyperparameters of the learners that come with the package."""
 LEARNER_FLAGS = (*HYPERPARAMETERS, "optimizer", "replacement")
 """Arguments of learners that `crossprop run` and `crossprop sweep` have a flag for; `--set` takes the others."""
-ESTIMATOR_STEP_SIZES = {"softmax": 0.01, "squared": 0.003}
-"""Default step sizes of scikit-learn and River estimators, by loss."""
 
 
 class Experiment(NamedTuple):
@@ -163,27 +161,6 @@ def default_step_size(builder: Callable[..., Learner]) -> dict[str, float]:
     """The step size of a learner that needs one and was not given any, as an argument; empty for other learners."""
     step_size = inspect.signature(builder).parameters.get("step_size")
     return {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
-
-
-def estimator_learner(build: Callable[..., Any], given: Any, inputs: int, outputs: int, loss: str) -> Learner:
-    """The learner of an estimator, by the arguments that it was `given`: `hidden`, `activation`, `layer_norm`,
-    `step_size` and `optimizer`."""
-    network = Network(
-        inputs,
-        given.hidden,
-        outputs,
-        given.activation,
-        loss,
-        bias=True,
-        incoming_scale="lecun",
-        outgoing_scale="lecun",
-        layer_norm=given.layer_norm,
-    )
-    step_size = ESTIMATOR_STEP_SIZES[loss] if given.step_size is None else given.step_size
-    made = build(network, step_size=step_size, optimizer=given.optimizer)
-    if not isinstance(made, Learner):
-        raise TypeError(f"learner must make a crossprop learner, got {check.shown(made)}")
-    return made
 
 
 def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,135 +9,111 @@ outputs take part in learning; only labels that were seen are ever predicted.)
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from river import base
 from river.utils import dataframe
 from scipy.special import softmax
 
 from crossprop._support import checks as check
-from crossprop.learners import LEARNERS, Learner
-from crossprop.network import float_type
-from crossprop.passes import live, predict
+from crossprop.estimators import Model, built, with_public_names
 from crossprop.river.values import LARGEST, check_features, check_frame, checked_frame, finite_number
-from crossprop.seeds import keys
-from crossprop.specification import estimator_learner
-
-NEVER = -1e9
-"""The bias of an output that no label has yet: softmax makes it 0, exactly, and so it does not learn."""
-
-LearnerBuilder = str | Callable[..., Learner]
 
 
 class _Online:
-    """What both estimators share: the learner, its state, and which input is which feature."""
+    """What both estimators share: the model, and which input is which feature."""
 
     _loss: str
-    _made: Any
-    _state: Any
+    _outputs: int
+    _model: Any
 
+    @with_public_names
     def __init__(
         self,
-        learner: LearnerBuilder = "foresight",
+        learner: Any = "foresight",
         *,
         hidden: int | tuple[int, ...] = (100,),
         step_size: float | None = None,
         optimizer: Any = "sgd",
         activation: str = "tanh",
         layer_norm: bool = False,
+        scale: bool = True,
         seed: int | None = None,
     ) -> None:
         self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.seed = activation, layer_norm, seed
+        self.activation, self.layer_norm, self.scale, self.seed = activation, layer_norm, scale, seed
         self._slots: dict[Any, int] = {}
-        self._labels: dict[Any, int] = {}
-        self._targets = np.eye(2, dtype=float_type())
-        self._made, self._state, self._diverged = None, None, False
-        self._seed = None if seed is None else check.integer("seed", seed, low=0)
-        self._build(1, 1)  # finds bad arguments
+        self._model, self._diverged = None, False
+        if seed is not None:
+            check.integer("seed", seed, low=0)
+        built(self, 1, self._outputs, self._loss)  # finds bad arguments
 
-    def _build(self, inputs: int, outputs: int) -> Learner:
-        build = self.learner if callable(self.learner) else LEARNERS.find("learner", self.learner)
-        return estimator_learner(build, self, inputs, outputs, self._loss)
+    def warm_up(self, inputs: int, outputs: int = 1, rows: int = 1) -> Self:
+        """Makes room for so many features, and for labels or targets, and compiles all that predicting and learning
+        from one example, or `rows` of them, need. Until there are more features or labels, no call waits for that."""
+        self._make_room(check.integer("inputs", inputs, low=1))
+        self._model.make_room(0, check.integer("outputs", outputs, low=1))
+        self._model.warm_up(rows)
+        return self
 
-    def _grow(self, inputs: int, outputs: int, used: int) -> None:
-        """A network of these sizes, with all that it knew; `used` of its outputs take part."""
-        learner = self._build(inputs, outputs)
-        if self._seed is None:
-            self._seed = int(np.random.default_rng().integers(2**31))
-        state: Any = learner.init(keys(self._seed)[1])
-        if self._made is not None:
-            before = self._made.network
-            constant = before.inputs + 1 if before.inputs != inputs else None
-            state = jax.tree.map(lambda old, new: _placed(old, new, constant), self._state, state)
-        if used < outputs:
-            if getattr(state, "outgoing", None) is None:
-                raise TypeError(f"learner must have its outgoing weights in state.outgoing, got {check.shown(learner)}")
-            state = _with_biases(state, slice(used, None), NEVER)
-        self._made, self._state = learner, state
+    def _make_room(self, inputs: int) -> None:
+        if self._model is None:
+            seed = int(np.random.default_rng().integers(2**31)) if self.seed is None else self.seed
+            self._model = Model(built(self, inputs, self._outputs, self._loss), seed)
+        self._model.make_room(inputs)
 
-    def _take_in(self, names: Iterable[Any], outputs: int, used: int) -> None:
+    def _take_in(self, names: Iterable[Any]) -> None:
         """Gives an input to every feature that has none, whatever the order of `names`."""
         new = sorted((name for name in names if name not in self._slots), key=lambda name: (str(type(name)), str(name)))
-        room = 0 if self._made is None else self._made.network.inputs
-        needed = len(self._slots) + len(new)
-        if needed > room or not room:
-            self._grow(max(needed, 2 * room, 1), outputs, used)
+        self._make_room(max(len(self._slots) + len(new), 1))
         for name in new:
             self._slots[name] = len(self._slots)
 
-    def _row_to_learn(self, x: Any, outputs: int, used: int) -> np.ndarray:
+    def _row_to_learn(self, x: Any) -> np.ndarray:
         """The features of an example in their places, also those that are new."""
-        if self._state is None or type(x) is not dict or not x.keys() <= self._slots.keys():
+        if self._model is None or type(x) is not dict or not x.keys() <= self._slots.keys():
             check_features(x)
-            self._take_in(x, outputs, used)
+            self._take_in(x)
         return self._row(x)
 
     def _row(self, x: Mapping[Any, Any]) -> np.ndarray:
         """The known features of an example in their places."""
-        row = np.zeros(self._made.network.inputs)
+        row = np.zeros((1, len(self._model.offset)))
         values = np.array([x.get(name, 0.0) for name in self._slots])
         if values.dtype.kind not in "buif":
             check_features(x)
-        row[: len(values)] = values
-        if not row @ row < LARGEST**2:
+        row[0, : len(values)] = values
+        if not np.vdot(row, row) < LARGEST**2:
             check_features(x)
-        return row.astype(float_type())
+        return row
 
     def _rows(self, frame: Any) -> np.ndarray:
         """The known features of a frame's examples in their places."""
-        rows = np.zeros((len(frame), self._made.network.inputs))
+        rows = np.zeros((len(frame), len(self._model.offset)))
         known = [name for name in frame.columns if name in self._slots]
         if known:
             rows[:, [self._slots[name] for name in known]] = dataframe.to_numpy(frame.select(known))
-        return rows.astype(float_type())
+        return rows
 
     def _answers(self, frame: Any) -> np.ndarray:
-        """The outputs for a frame's examples; their number is filled up, so that few programs are compiled."""
+        """The outputs for a frame's examples."""
         check_frame(frame)
-        rows = self._rows(frame)
-        whole = np.zeros((1 << max(len(rows) - 1, 0).bit_length(), rows.shape[1]), rows.dtype)
-        whole[: len(rows)] = rows
-        return self._finite(np.asarray(predict(self._made, self._state, whole), np.float64)[: len(rows)])
+        return self._finite(self._model.answer(self._rows(frame)))
 
     def _answer(self, x: Any) -> np.ndarray:
         """The outputs for an example."""
-        return self._finite(np.asarray(self._made.predict(self._state, self._row(x)), np.float64))
+        return self._finite(self._model.answer_one(self._row(x)))
 
     def _finite(self, outputs: np.ndarray) -> np.ndarray:
         """The outputs, with a warning the first time that they are not finite."""
         if not self._diverged and not np.isfinite(outputs.sum()):
             self._diverged = True
             warnings.warn(
-                f"this {type(self).__name__} diverged: its outputs are no longer finite. A smaller step_size may help, "
-                "as may preprocessing.StandardScaler() before it",
-                stacklevel=3,
+                f"this {type(self).__name__} diverged: its outputs are no longer finite. A smaller step_size may help",
+                stacklevel=4,
             )
         return outputs
 
@@ -146,155 +122,130 @@ class Classifier(_Online, base.MiniBatchClassifier):
     """A network that learns features online, as a River classifier with softmax and cross-entropy.
 
     It learns from one example after the other, by any learner of this package; `learn_many` does the same in one
-    compiled call. Scale the inputs before it, such as by `river.preprocessing.StandardScaler`. Before the first label,
-    `predict_one` gives None and `predict_proba_one` an empty dict.
+    compiled call. Before the first label, `predict_one` gives None and `predict_proba_one` an empty dict.
 
     **Arguments:**
 
-    - `learner`: a name in `crossprop.learners.LEARNERS`, such as `"foresight"`, `"backprop"` or `"crossprop-approx"`,
-      or a function that makes one, such as `functools.partial(crossprop.Foresight, ahead=2.0)`.
+    - `learner`: a name in `crossprop.learners.LEARNERS`, such as `"foresight"`, `"backprop"` or `"crossprop-approx"`;
+      a function that makes one, such as `functools.partial(crossprop.Foresight, ahead=2.0)`; or a learner of yours,
+      which brings its own network, resized to the data: the next five arguments are then left out.
     - `hidden`: hidden units, an int or a tuple with one number per layer. `activation`, `layer_norm`: as in
       `crossprop.Network`.
-    - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is a step size of 0.01, for a `Regressor` 0.003.
+    - `step_size`, `optimizer`: as in `crossprop.Backprop`. None is five step sizes at once, by `crossprop.Best`.
+    - `scale`: whether inputs are normalised while learning, by `crossprop.Normalize`.
     - `seed`: of the initial weights; None takes another one every time.
 
     ```python
-    model = preprocessing.StandardScaler() | Classifier("foresight", hidden=(64, 64), seed=0)
+    model = Classifier("foresight", hidden=(64, 64), seed=0).warm_up(inputs=30)
     ```
     """
 
-    _loss = "softmax"
+    _loss, _outputs = "softmax", 2
 
     @property
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: dict[Any, Any], y: base.typing.ClfTarget) -> None:
-        """Learns from one example; its features and its label may be new."""
-        label = self._label(y)
-        row = self._row_to_learn(x, len(self._targets), len(self._labels))
-        label = self._add_label(y) if label is None else label
-        self._state, _ = self._made.update(self._state, row, self._targets[label])
+    def learn_one(self, x: dict[Any, Any], y: base.typing.ClfTarget, w: float = 1.0) -> None:
+        """Learns from one example; its features and its label may be new. With half the largest weight `w` so far its
+        steps are half as large."""
+        self._check_label(y)
+        row = self._row_to_learn(x)
+        self._model.learn(row, np.array([self._model.number(y)]), _weights(w, 1))
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
         """The probability of every label that was seen so far."""
-        if not self._labels:
-            return {}
-        chances = softmax(self._answer(x)[: len(self._labels)])
-        return dict(zip(self._labels, chances.tolist(), strict=True))
+        return dict(zip(self._labels, softmax(self._answer(x)).tolist(), strict=True)) if self._labels else {}
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> base.typing.ClfTarget | None:
         """The most probable label, or None before the first."""
-        if not self._labels:
-            return None
-        return [*self._labels][self._answer(x)[: len(self._labels)].argmax()]
+        return self._labels[self._answer(x).argmax()] if self._labels else None
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
         frame, labels = checked_frame(X, y)
-        new = [at for at, label in enumerate(labels) if self._label(label) is None and label not in labels[:at]]
+        weights = _weights(w, len(labels))
+        for label in labels:
+            self._check_label(label)
         if not labels:
             return
-        self._take_in(frame.columns, len(self._targets), len(self._labels))
-        rows = self._rows(frame)
+        self._take_in(frame.columns)
+        rows, known = self._rows(frame), {*self._labels}
+        new = [at for at, label in enumerate(labels) if label not in known and label not in labels[:at]]
         for first, end in pairwise(dict.fromkeys([0, *new, len(labels)])):  # a new label has the first row of its part
-            if labels[first] not in self._labels:
-                self._add_label(labels[first])
-            numbers = np.array([self._labels[label] for label in labels[first:end]])
-            self._state, _ = live(self._made, self._state, rows[first:end], numbers)
+            numbers = np.array([self._model.number(label) for label in labels[first:end]])
+            self._model.learn(rows[first:end], numbers, None if weights is None else weights[first:end])
 
     def predict_proba_many(self, X: Any) -> Any:
         """A data frame with the probability of every label that was seen so far."""
         frame = dataframe.into_frame(X)
-        chances = (
-            softmax(self._answers(frame)[:, : len(self._labels)], axis=1) if self._labels else np.zeros((len(frame), 0))
-        )
+        chances = softmax(self._answers(frame), axis=1) if self._labels else np.zeros((len(frame), 0))
         return dataframe.to_native_frame(dict(zip(self._labels, chances.T, strict=True)), like=frame)
 
     def predict_many(self, X: Any) -> Any:
         """The most probable label of every row, or None before the first."""
-        frame = dataframe.into_frame(X)
-        names: list[Any] = [*self._labels]
-        best: list[Any] = [None] * len(frame)
-        if names:
-            best = [names[at] for at in self._answers(frame)[:, : len(names)].argmax(axis=1)]
+        frame, names = dataframe.into_frame(X), self._labels
+        best = [names[at] for at in self._answers(frame).argmax(axis=1)] if names else [None] * len(frame)
         return dataframe.to_native_series(best, name=None, like=frame)
 
-    def _label(self, y: Any) -> int | None:
-        """The number of a label, or None if it is new."""
+    @property
+    def _labels(self) -> list[Any]:
+        return [] if self._model is None else [*self._model.labels]
+
+    def _check_label(self, y: Any) -> None:
         try:
-            label = self._labels.get(y)
+            hash(y)
         except TypeError:
             raise TypeError(f"y must be a label, got {check.shown(y)}") from None
-        if label is None and (y is None or (isinstance(y, float) and math.isnan(y))):
+        if y is None or (isinstance(y, float) and math.isnan(y)):
             raise ValueError(f"y must be a label, got {check.shown(y)}")
-        return label
-
-    def _add_label(self, y: Any) -> int:
-        """Gives an output to a new label."""
-        label = self._labels[y] = len(self._labels)
-        if label == len(self._targets):
-            self._grow(self._made.network.inputs, 2 * label, label)
-            self._targets = np.eye(2 * label, dtype=float_type())
-        self._state = _with_biases(self._state, label, 0.0)
-        return label
 
 
 class Regressor(_Online, base.MiniBatchRegressor):
     """A network that learns features online, as a River regressor with squared error.
 
-    **Arguments:** as `Classifier`. Scale inputs and targets before it, such as by `river.preprocessing.StandardScaler`
-    and `river.preprocessing.TargetStandardScaler`. Before the first example `predict_one` gives 0.
+    **Arguments:** as `Classifier`; `scale` normalises targets as well. Before the first example `predict_one` gives 0.
 
     ```python
-    model = preprocessing.StandardScaler() | preprocessing.TargetStandardScaler(Regressor("backprop", seed=0))
+    model = Regressor("backprop", hidden=64, seed=0)
     ```
     """
 
-    _loss = "squared"
+    _loss, _outputs = "squared", 1
 
-    def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget) -> None:
-        """Learns from one example; its features may be new."""
-        target = np.array([finite_number("y", y)], float_type())
-        row = self._row_to_learn(x, 1, 1)
-        self._state, _ = self._made.update(self._state, row, target)
+    def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
+        """Learns from one example; its features may be new. With half the largest weight `w` so far its steps are half
+        as large."""
+        target = finite_number("y", y)
+        self._model_learn(self._row_to_learn(x), [target], _weights(w, 1))
 
     def predict_one(self, x: dict[Any, Any]) -> base.typing.RegTarget:
         """The output for an example."""
-        return 0.0 if self._state is None else float(self._answer(x)[0])
+        return 0.0 if self._model is None else float(self._answer(x)[0])
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = 1.0) -> None:
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
         frame, targets = checked_frame(X, y)
         numbers = [finite_number(f"y[{at}]", value) for at, value in enumerate(targets)]
         if numbers:
-            self._take_in(frame.columns, 1, 1)
-            self._state, _ = live(self._made, self._state, self._rows(frame), np.array(numbers, float_type()))
+            self._take_in(frame.columns)
+            self._model_learn(self._rows(frame), numbers, _weights(w, len(numbers)))
 
     def predict_many(self, X: Any) -> Any:
         """The output for every row of a data frame."""
         frame = dataframe.into_frame(X)
-        values = np.zeros(len(frame)) if self._state is None else self._answers(frame)[:, 0]
+        values = np.zeros(len(frame)) if self._model is None else self._answers(frame)[:, 0]
         return dataframe.to_native_series(values, name=None, like=frame)
 
-
-def _placed(old: Any, new: Any, constant: int | None) -> Any:
-    """An array of a state in that of a larger network. The last row of an axis of length `constant` stays the last."""
-    if old.shape == new.shape:
-        return old
-    places = []
-    for length, larger in zip(old.shape, new.shape, strict=True):
-        place = np.arange(length)
-        if length == constant and length != larger:
-            place[-1] = larger - 1
-        places.append(place)
-    values = np.array(new)  # not JAX's own way, which would compile a program for these shapes
-    values[np.ix_(*places)] = old
-    return jnp.asarray(values)
+    def _model_learn(self, rows: np.ndarray, targets: list[float], weights: np.ndarray | None) -> None:
+        self._model.learn(rows, np.array(targets)[:, None], weights)
 
 
-def _with_biases(state: Any, outputs: Any, value: float) -> Any:
-    """The state with other biases of some outputs."""
-    outgoing = np.array(state.outgoing)
-    outgoing[outputs, -1] = value
-    return eqx.tree_at(lambda state: state.outgoing, state, jnp.asarray(outgoing))
+def _weights(w: Any, count: int) -> np.ndarray | None:
+    """The weights of examples; None if all are 1."""
+    if isinstance(w, float) and w == 1.0:
+        return None
+    weights = np.asarray(w if np.ndim(w) == 0 else dataframe.into_series(w).to_list(), float)
+    if weights.shape not in ((), (count,)) or not (weights >= 0).all() or not np.isfinite(weights).all():
+        raise ValueError(f"w must be a number that is at least 0, or one for each row, got {check.shown(w)}")
+    return np.broadcast_to(weights, (count,))

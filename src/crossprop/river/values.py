@@ -1,5 +1,6 @@
 """Checks of the features and targets that River gives."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,13 @@ from crossprop._support import checks as check
 LARGEST = 1e38
 """The largest number that a feature or a target may be."""
 ENCODE = ": encode it first, such as by river.preprocessing.OneHotEncoder"
+FILL = ": fill it in first, such as by river.preprocessing.StatImputer"
 
 
 def finite_number(name: str, value: Any, hint: str = "") -> float:
     number = value if type(value) is float else check.plain(value)
+    if number is None or (isinstance(number, float) and math.isnan(number)):
+        raise ValueError(f"{name} must be a number, got {check.shown(value)}{hint and FILL}")
     if not isinstance(number, int | float):
         raise TypeError(f"{name} must be a number, got {check.shown(value)}{hint}")
     if not -LARGEST <= number <= LARGEST:
@@ -36,7 +40,7 @@ def check_frame(frame: Any) -> None:
     values = dataframe.to_numpy(frame)
     if not (np.abs(values) <= LARGEST).all():
         row, column = np.argwhere(~(np.abs(values) <= LARGEST))[0]
-        finite_number(f"X[{frame.columns[column]!r}][{row}]", float(values[row, column]))
+        finite_number(f"X[{frame.columns[column]!r}][{row}]", float(values[row, column]), ENCODE)
 
 
 def checked_frame(X: Any, y: Any) -> tuple[Any, list[Any]]:
