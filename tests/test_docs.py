@@ -60,6 +60,7 @@ SHORT = {
     "run": ["--seeds", "2", "--hidden", "10", "--examples", "60"],
     "run tracking": ["--steps", "60"],
     "run random-labels": ["--steps", "60"],
+    "run class-pairs": ["--steps", "60"],
     "sweep": ["--seeds", "2", "--over", "network.hidden=10", "--over", "stream.examples=60"],
     "reproduce": ["geoff", "--quick", "--seeds", "2"],
     "reproduce --list": [],

@@ -44,6 +44,7 @@ SMALL_STREAMS = {
     "slowly-changing": {"change_every": 5},
     "permuted-inputs": {"data": "digits", "examples": 5, "tasks": "ABA"},
     "random-labels": {"data": "digits", "images": 4, "passes": 2, "tasks": 3},
+    "class-pairs": {"data": "digits", "train": 3, "tasks": "ABA"},
     **{name: {"examples": 5, "tasks": "ABA"} for name in ("digits", "mnist5k", "mnist", "fashion", "cifar10")},
     **{name: {"examples": 20} for name in ("elec2", "covertype")},
 }

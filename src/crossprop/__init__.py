@@ -47,6 +47,7 @@ from crossprop.saving import load as load
 from crossprop.saving import save as save
 from crossprop.seeds import keys as keys
 from crossprop.streams import Arrays as Arrays
+from crossprop.streams import ClassPairs as ClassPairs
 from crossprop.streams import Geoff as Geoff
 from crossprop.streams import Iterator as Iterator
 from crossprop.streams import LabelShift as LabelShift

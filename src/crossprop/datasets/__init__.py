@@ -8,6 +8,7 @@ from crossprop.datasets.cifar_files import cifar10 as cifar10
 from crossprop.datasets.embedded import digits as digits
 from crossprop.datasets.embedded import mnist5k as mnist5k
 from crossprop.datasets.fetching import Archive
+from crossprop.datasets.imagenet_files import imagenet32 as imagenet32
 from crossprop.datasets.mnist_files import FASHION, MNIST
 from crossprop.datasets.mnist_files import fashion_mnist as fashion_mnist
 from crossprop.datasets.mnist_files import mnist as mnist

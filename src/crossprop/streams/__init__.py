@@ -12,6 +12,7 @@ from crossprop.streams.base import PoolStream as PoolStream
 from crossprop.streams.base import Sample as Sample
 from crossprop.streams.base import Stream as Stream
 from crossprop.streams.base import Tasks
+from crossprop.streams.class_pairs import ClassPairs as ClassPairs
 from crossprop.streams.geoff import Geoff as Geoff
 from crossprop.streams.iterator import Iterator as Iterator
 from crossprop.streams.label_shift import LabelShift as LabelShift
@@ -51,6 +52,13 @@ def _random_labels(
     return RandomLabels(_named(data), tasks, images, passes)
 
 
+def _class_pairs(
+    data: ByName = "digits", tasks: Tasks | int | None = 100, train: int | None = None, passes: int = 1
+) -> ClassPairs:
+    """Two classes of a labelled data set, drawn anew for every task, to be told apart."""
+    return ClassPairs(_named(data), tasks, train, passes)
+
+
 def _in_order(data: str, examples: int | None = None) -> Arrays:
     """A table in the order in which it was recorded, one pass, the same for every seed."""
     table = _named(data)
@@ -67,6 +75,7 @@ STREAMS: Registry[Stream] = Registry(
         "slowly-changing": SlowlyChanging,
         "permuted-inputs": _permuted_inputs,
         "random-labels": _random_labels,
+        "class-pairs": _class_pairs,
         **{
             name: partial(_in_order if name in datasets.RECORDED else _label_shift, name) for name in datasets.DATA_SETS
         },
