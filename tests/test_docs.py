@@ -59,6 +59,7 @@ QUICK_EXAMPLES |= {
 SHORT = {
     "run": ["--seeds", "2", "--hidden", "10", "--examples", "60"],
     "run tracking": ["--steps", "60"],
+    "run data.csv": ["--seeds", "2", "--hidden", "10"],
     "run random-labels": ["--steps", "60"],
     "run class-pairs": ["--steps", "60"],
     "sweep": ["--seeds", "2", "--over", "network.hidden=10", "--over", "stream.examples=60"],
@@ -69,6 +70,7 @@ SHORT = {
     "study": ["--quick"],
     "arena": ["--quick", "tracking"],
     "arena --show": [],
+    "arena data.csv": ["--quick"],
     "lab": ["--no-open"],
 }
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -130,6 +132,7 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
         assert done.returncode == 0, done.stderr
     elif words[0] == "crossprop":
         monkeypatch.chdir(tmp_path)
+        Path("data.csv").write_text("size,price\n" + "".join(f"{row},{row % 7 / 2}\n" for row in range(100)))
         Path("sweep.toml").write_text("".join(blocks(ROOT / "docs" / "sweeping.md", "toml")))
         if words[1] == "lab":  # it would serve until Ctrl-C
             server = pytest.importorskip("crossprop.lab.server")

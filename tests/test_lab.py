@@ -600,4 +600,4 @@ def test_ctrl_c_ends_the_lab_cleanly(tmp_path):
 def test_a_link_without_a_setting_is_named(capsys):
     with pytest.raises(SystemExit):
         main(["lab", "http://127.0.0.1:1/token/", "--no-open"])
-    assert "the link must be one copied from a lab, with a setting behind its #, got 'http" in capsys.readouterr().err
+    assert "with a setting behind its #, or a file, got 'http" in capsys.readouterr().err

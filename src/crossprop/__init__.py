@@ -57,3 +57,4 @@ from crossprop.streams import SlowlyChanging as SlowlyChanging
 from crossprop.streams import Stream as Stream
 from crossprop.streams import Tracking as Tracking
 from crossprop.streams import discounted as discounted
+from crossprop.streams import read_table as read_table

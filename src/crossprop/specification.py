@@ -17,7 +17,7 @@ from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.objectives import OBJECTIVES
 from crossprop.registry import arguments_of, import_modules
-from crossprop.streams import STREAMS, Stream
+from crossprop.streams import STREAMS, Stream, is_table, read_table
 
 HIDDEN = 500
 STEP_SIZE = 5e-4
@@ -59,11 +59,13 @@ def build(table: Mapping[str, Any], flags: Mapping[str, Any] | None = None) -> E
 
 
 def build_stream(values: Any) -> Stream:
-    """A registered stream from its name, or from a table of its `name` and the arguments of its builder."""
+    """A registered stream from its name, or from a table of its `name` and the arguments of its builder; a name such as
+    `data.csv` is that of a file."""
     table = {"name": values} if isinstance(values, str) else as_table("stream", values)
     own = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name")
-    builder = STREAMS.find("the name of stream", name)
+    is_file = is_table(name) and name not in STREAMS
+    builder = partial(read_table, name) if is_file else STREAMS.find("the name of stream", name)
     stream = _call(f"stream {name!r}", builder, arguments_of(builder), [], own)
     if not isinstance(stream, Stream):
         raise TypeError(f"stream {name!r} must build a stream such as crossprop.Geoff(), got {stream!r}")

@@ -20,7 +20,7 @@ from crossprop.streams import STREAMS
 
 STREAM_HELP = (
     f"One of {', '.join(STREAMS)} (crossprop data list tells which data sets are here), or a stream that an imported "
-    "module registers."
+    "module registers; or a CSV or Parquet file, with --target."
 )
 PREFIXES = ("network.", "stream.")
 ACTIVATION_HELP = f"Activation of the hidden units: one of {', '.join(ACTIVATIONS)}; default: tanh."
@@ -82,6 +82,11 @@ class ExperimentFlags:
     """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
     examples: Unset[int] = None
     """Examples per task; default: 5000 for GEOFF and the whole data set otherwise."""
+    target: Unset[str] = None
+    """Column of a file to predict. --set stream.time=COLUMN sorts by a column, stream.task=COLUMN tells the tasks,
+    and stream.ignore=COLUMN leaves one out."""
+    missing: Unset[str] = None
+    """mean replaces missing values of a file by their mean so far; default: they are an error."""
     record_every: Unset[int] = None
     """Steps per record; default: 50."""
     engine: Annotated[Unset[str], arg(help=f"One of auto, {', '.join(ENGINES)}; default: auto.")] = None
@@ -98,7 +103,10 @@ class ExperimentFlags:
                 "import": list(self.imports),
                 "learners": self._learners(),
                 "network": network | self._fields("network."),
-                "stream": _given({"tasks": tasks, "examples": self.examples}) | self._fields("stream."),
+                "stream": _given(
+                    {"tasks": tasks, "examples": self.examples, "target": self.target, "missing": self.missing}
+                )
+                | self._fields("stream."),
                 "record_every": self.record_every,
                 "engine": self.engine,
             }

@@ -1,15 +1,18 @@
 """`crossprop lab`."""
 
+import json
 import os
 import sys
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
+from urllib.parse import quote
 
 from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
@@ -19,6 +22,14 @@ from crossprop._support import interrupts
 from crossprop._support.extras import require
 from crossprop._support.flags import Unset
 from crossprop.registry import import_modules
+from crossprop.streams import STREAMS, is_table, read_table
+
+SETTING = {
+    "learners": {name: {} for name in ("crossprop", "backprop", "frozen")},
+    "network": {"hidden": 100},
+    "seeds": 4,
+}
+"""What the page of a file opens with."""
 
 
 @dataclass
@@ -27,11 +38,17 @@ class Lab:
 
     The page is served to this machine only, and nothing leaves it. Ctrl-C ends it.
 
-    Example: crossprop lab --import my_learners
+    Examples:
+      crossprop lab --import my_learners
+      crossprop lab data.csv --target price
     """
 
-    link: Annotated[Positional[Unset[str]], arg(metavar="[LINK]")] = None
-    """A link that was copied from a lab: this one opens with its setting."""
+    link: Annotated[Positional[Unset[str]], arg(metavar="[LINK or FILE]")] = None
+    """A link that was copied from a lab: this one opens with its setting. Or a CSV or Parquet file."""
+    target: Unset[str] = None
+    """Column of the file to predict."""
+    missing: Unset[str] = None
+    """mean replaces missing values of the file by their mean so far; default: they are an error."""
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
     port: int = 0
@@ -44,8 +61,14 @@ def open_lab(flags: Lab) -> None:
     require("crossprop lab", "starlette", "uvicorn", extra="lab")
     check.integer("port", flags.port, low=0, high=65535)
     _, has_setting, setting = (flags.link or "").partition("#")
+    if is_table(flags.link):
+        STREAMS[flags.link] = partial(read_table, path=flags.link, target=flags.target, missing=flags.missing)
+        Console(stderr=True).print(STREAMS[flags.link]().about, markup=False, highlight=False)
+        has_setting, setting = "#", quote(json.dumps({"stream": {"name": flags.link}} | SETTING))
     if flags.link is not None and not setting:
-        raise ValueError(f"the link must be one copied from a lab, with a setting behind its #, got {flags.link!r}")
+        raise ValueError(
+            f"the link must be one copied from a lab, with a setting behind its #, or a file, got {flags.link!r}"
+        )
     import_modules(flags.imports)
     from crossprop.lab.server import Lab as Running
 

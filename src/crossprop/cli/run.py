@@ -45,6 +45,7 @@ class Run:
       crossprop run geoff --learners crossprop backprop --out comparison
       crossprop run geoff --learners crossprop --eta 0.5 --step-size 0.001
       crossprop run mnist5k --hidden 256 256 --learners foresight backprop
+      crossprop run data.csv --target price
     """
 
     stream: Annotated[str, arg(metavar="STREAM", help=STREAM_HELP)]
@@ -68,6 +69,8 @@ def run_experiment(flags: Run) -> None:
         described = experiment(learners, stream, list(range(flags.seeds)), record_every)
         check_replaceable(flags.out / "records.nc", described, steps)
     aside, clock = Console(stderr=True), Clock()
+    if about := getattr(stream, "about", ""):
+        aside.print(about, markup=False, highlight=False)
     for note in _notes(learner_tables(tables["learners"]), learners, flags.experiment.learner_flags()):
         aside.print(note, markup=False, highlight=False)
     if estimate := expected_time(sum(map(seconds_per_step, learners.values())) * flags.seeds * steps):

@@ -91,7 +91,7 @@ class Study(Tuned):
 
 @dataclass(frozen=True)
 class Arena(Tuned):
-    """Tune every learner of a list on every stream by the same budget, judge the best of each on fresh seeds, and
+    """Tune every learner of a list on every stream from grids of one size, judge the best of each on fresh seeds, and
     answer on one page: where does the credit matter, where the step, where the replacement, and do they add up?
 
     A grid whose best setting is at its edge is widened. What is in the output folder already is not run again, so the
@@ -100,12 +100,17 @@ class Arena(Tuned):
     Examples:
       crossprop arena
       crossprop arena digits geoff --out two-streams
+      crossprop arena data.csv --target price
       crossprop arena --show > my.toml
       crossprop arena --list my.toml
     """
 
     streams: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[STREAM ...]")] = ()
-    """Streams of the list, by name; none are all."""
+    """Streams of the list, by name, or CSV and Parquet files; default: all of the list."""
+    target: Unset[str] = None
+    """Column of the files to predict."""
+    missing: Unset[str] = None
+    """mean replaces missing values of the files by their mean so far; default: they are an error."""
     file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
     """Learners, streams, grids and budget in TOML; default: the list that --show prints."""
     show: bool = False
@@ -132,7 +137,11 @@ def run_arena(flags: Arena) -> None:
             return
         folder = flags.out or Path("arena")
         _check(folder, "crossprop arena")
-        arena = read_arena(path, folder / "sweeps", flags.streams, **flags.options)
+        tables = {"target": flags.target, "missing": flags.missing}
+        arena = read_arena(path, folder / "sweeps", flags.streams, tables, **flags.options)
+    for stage in arena.stages.values():
+        if about := getattr(stage.spec.stream, "about", ""):
+            say(about)
     _print_answers(publish_arena(arena, folder, say, command=command_line(), quick=flags.quick), flags.quick)
 
 

@@ -99,6 +99,8 @@ def run_sweep(flags: Sweep) -> None:
     )
     if spec.store is None:
         raise ValueError("store must be a folder for the records: give --store FOLDER, or store in the file")
+    if about := getattr(spec.stream, "about", ""):
+        Console(stderr=True).print(about, markup=False, highlight=False)
     fill(spec, cluster=flags.cluster, on_start=partial(_announce, flags.cluster is None))
     print_status(spec.store)
     fresh = ", open_evaluation those of the fresh seeds." if spec.evaluate else "."

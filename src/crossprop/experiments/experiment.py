@@ -79,6 +79,7 @@ def read_experiment(
     *,
     size: str | None = None,
     stages: Sequence[str] = (),
+    further: Mapping[str, Any] | None = None,
     called: str = "stages",
     observe: Observe | None = None,
     **flags: Any,
@@ -90,6 +91,7 @@ def read_experiment(
     - `store`: the folder of a stage's sweep, by its name.
     - `size`: the name of one of the file's `sizes`; None is the file without them.
     - `stages`: names of some of the file's stages; none are all.
+    - `further`: stages beside those of the file.
     - `called`: what the file calls its stages.
     - `flags`: `seeds`, `evaluate` and `engine` in the place of the file's, unless they are None.
     """
@@ -113,7 +115,8 @@ def read_experiment(
         raise ValueError(f"{path} has no evaluate: give the number of fresh seeds to judge on, such as evaluate = 20")
     check.integer(f"evaluate in {path}", table["evaluate"], low=2)
     reference = table.get("reference", "backprop")
-    rows = {name: row for name, row in as_table(called, table.get(called) or {MAIN: {}}).items() if row is not False}
+    rows = as_table(called, table.get(called) or {MAIN: {}}) | dict(further or {})
+    rows = {name: row for name, row in rows.items() if row is not False}
     for name in stages:
         check.choice(f"a {called.removesuffix('s')} of {path}", name, rows)
     made = {}

@@ -10,7 +10,7 @@ from crossprop import optimizers, specification
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.replacements import REPLACEMENTS
-from crossprop.streams import STREAMS
+from crossprop.streams import STREAMS, is_table
 
 
 def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
@@ -85,8 +85,8 @@ def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     lines = [f"import = {_toml(list(imports))}"] if imports else []
     lines += [f"seeds = {len(setting.seeds)}", f"record_every = {setting.record_every}", 'store = "lab-sweep"']
     lines += [f"steps = {setting.steps}"] if setting.stream.steps != setting.steps else []
-    for name in ("stream", "network"):
-        lines += ["", f"[{name}]", *_entries(table.get(name, {}))]
+    for name, values in (("stream", _stream(table)), ("network", table.get("network", {}))):
+        lines += ["", f"[{name}]", *_entries(values)]
     for name, own in table["learners"].items():
         lines += ["", f"[learners.{_toml_key(name)}]", *_entries(own)]
     body = "\n".join(lines)
@@ -94,6 +94,13 @@ def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     while end in body.split("\n"):
         end += "_"
     return f"cat > lab.toml <<'{end}'\n{body}\n{end}\ncrossprop sweep lab.toml"
+
+
+def _stream(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The stream's table; that of a file with what the lab was opened with."""
+    name = table["stream"]["name"]
+    whole = {**STREAMS[name].keywords, **table["stream"]} if is_table(name) else table["stream"]
+    return {name: value for name, value in whole.items() if name != "path"}
 
 
 def _entries(values: dict[str, Any]) -> list[str]:

@@ -20,10 +20,13 @@ from crossprop.library.arena_page import write_arena, write_arena_table
 from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean, results_of
 from crossprop.network import Network
 from crossprop.progress import Say
-from crossprop.streams import Stream
+from crossprop.specification import build_stream
+from crossprop.streams import Stream, is_table
 
 STEPS, REPEATS = 6000, 3
 """Steps and repeats of the runs that are timed."""
+WINDOWS = 80
+"""Windows of a run on a file."""
 BATCH = 64
 """Examples that the probes look at."""
 RULES = ("crossprop", "foresight")
@@ -36,10 +39,18 @@ ByStream = list[tuple[str, Finding]]
 """Findings with the names of their streams."""
 
 
-def read_arena(path: Path, folder: Path, streams: Sequence[str] = (), **options: Any) -> Experiment:
-    """The arena that a list describes, with a stage for each stream, whose sweep is kept in `folder`."""
+def read_arena(
+    path: Path, folder: Path, streams: Sequence[str] = (), tables: Mapping[str, Any] | None = None, **options: Any
+) -> Experiment:
+    """The arena that a list describes, with a stage for each stream, whose sweep is kept in `folder`. Streams that are
+    files are read with the arguments `tables`."""
     store = lambda name: folder / name
-    arena = read_experiment(path, store, stages=streams, called="streams", observe=observers_of, **options)
+    rows = {Path(name).name: {"stream": {"name": name, **(tables or {})}} for name in streams if is_table(name)}
+    for row in rows.values():
+        row["record_every"] = max(1, (build_stream(row["stream"]).steps or 1) // WINDOWS)
+    stages = [Path(name).name if is_table(name) else name for name in streams]
+    observed = {"called": "streams", "observe": observers_of}
+    arena = read_experiment(path, store, stages=stages, further=rows, **observed, **options)
     for stage in arena.stages.values():
         check.choice(f"reference in {path}", arena.reference, stage.spec.learners)
     return arena

@@ -20,6 +20,8 @@ from crossprop.streams.permuted_inputs import PermutedInputs as PermutedInputs
 from crossprop.streams.random_labels import RandomLabels as RandomLabels
 from crossprop.streams.returns import discounted as discounted
 from crossprop.streams.slowly_changing import SlowlyChanging as SlowlyChanging
+from crossprop.streams.table import is_table as is_table
+from crossprop.streams.table import read_table as read_table
 from crossprop.streams.tracking import Tracking as Tracking
 
 if TYPE_CHECKING:

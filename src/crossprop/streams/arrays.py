@@ -41,6 +41,7 @@ class Arrays(PoolStream):
     - `kind`: `"regression"`, `"classification"`, or `"prediction"`, where a row of `y` has a cumulant, a discount and a
       return, or NaN, for each prediction. None takes floats for numbers and strings, booleans and integers
       from 0 for classes; where that is not beyond doubt, it is an error that asks for `kind`.
+    - `tasks`: the number of the task of each step, `(steps,)`; None is one task.
 
     ```python
     stream = Arrays(x=np.zeros((100, 3)), y=np.zeros(100))
@@ -52,6 +53,9 @@ class Arrays(PoolStream):
     y: Any
     classes: Any = None
     kind: str | None = field(default=None, metadata={"configuration": False})  # y and classes tell
+    tasks: Any = field(default=None, metadata={"configuration": False})  # learners are not told
+    about: str = field(default="", metadata={"configuration": False})
+    """What `read_table` found in a file."""
 
     def __post_init__(self):
         x, y = (np.array(each) if own else each for each, own in (_taken("x", self.x), _taken("y", self.y)))
@@ -84,6 +88,11 @@ class Arrays(PoolStream):
         for values in (x, y):
             if not isinstance(values, np.memmap):
                 values.flags.writeable = False
+        if self.tasks is not None:
+            tasks = check.array("tasks", self.tasks)
+            if tasks.shape != (len(x),) or tasks.dtype.kind not in "ui" or tasks.min() < 0:
+                raise ValueError(f"tasks must be a number from 0 for each of {len(x)} steps, got {check.shown(tasks)}")
+            set_fields(self, tasks=tasks)
         kind = "classification" if classes is not None else "prediction" if self.kind == "prediction" else "regression"
         set_fields(self, x=x, y=y, classes=classes, kind=kind)
 
@@ -108,6 +117,9 @@ class Arrays(PoolStream):
     @property
     def steps(self) -> int:
         return len(self.x)
+
+    def task(self, steps: np.ndarray) -> np.ndarray:
+        return np.zeros(np.shape(steps), int) if self.tasks is None else self.tasks[steps]
 
     def pool(self, key: Key[Array, ""]) -> Pool:
         del key

@@ -1,0 +1,356 @@
+"""CSV and Parquet files as streams."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossprop._support import checks as check
+from crossprop._support.files import cache_folder, release_pages
+from crossprop._support.formats import listed, plural
+from crossprop.network import float_type
+from crossprop.streams.arrays import KINDS, Arrays
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARQUET = ".parquet"
+ENDINGS = (".csv", ".tsv", PARQUET)
+VALUES_READ = 2**21
+"""Values that are read at a time."""
+IN_MEMORY = 2**28
+"""Bytes of inputs; more are kept in a file that is mapped into memory."""
+MOST_TEXTS, MOST_CLASSES, FEW = 100, 1000, 20
+"""Different texts of an input, different values of a target or a task, and whole numbers that are taken for classes."""
+FAR = 10.0
+"""Standard deviations that an input is clipped to."""
+DATE_PARTS: list[Callable[[Any], Any]] = [
+    lambda dates: (dates.dt.tz_localize(None) - np.datetime64(0, "s")).dt.total_seconds() / 86400,
+    lambda dates: dates.dt.hour + dates.dt.minute / 60,
+    lambda dates: dates.dt.day_of_week,
+    lambda dates: dates.dt.day_of_year,
+]
+"""The inputs that a date becomes."""
+
+
+def is_table(name: Any) -> bool:
+    """Whether a name is that of a file with a table."""
+    return isinstance(name, str) and name.lower().endswith(ENDINGS)
+
+
+def read_table(
+    path: str | Path,
+    target: str | None = None,
+    *,
+    time: str | None = None,
+    task: str | None = None,
+    ignore: str | Iterable[str] = (),
+    kind: str | None = None,
+    missing: str | None = None,
+    standardize: bool = True,
+) -> Arrays:
+    """The rows of a CSV or Parquet file as a stream; its `about` says what was found.
+
+    Columns hold numbers, dates (such as 2024-05-31 or 2024-05-31T12:30) or texts. A text becomes an input for each of
+    the column's texts, or the column is left out if it has more than 100. A date becomes four inputs: days since 1970,
+    hour, weekday and day of the year.
+
+    Numbers are standardised by their mean and standard deviation so far, and clipped to 10 deviations. A target of
+    numbers is standardised with its mean before the row, so that the running mean has a loss of 1. Nothing looks ahead.
+
+    Inputs that take more than 256 MiB are written to the folder `tables` of the cache and mapped into memory.
+
+    **Arguments:**
+
+    - `path`: a file that ends in .csv, .tsv or .parquet. The first line of a CSV file names its columns.
+    - `target`: the column to predict. Texts, and at most 20 different whole numbers, are classes.
+    - `time`: a column to sort the rows by.
+    - `task`: a column that names the task of every row. It is no input.
+    - `ignore`: columns to leave out.
+    - `kind`: `"regression"` or `"classification"`; None goes by the target.
+    - `missing`: `"mean"` replaces missing numbers by their mean so far, or 0 where there is none, and gives missing
+      texts no input. None makes missing values an error.
+    - `standardize`: False leaves numbers as they are.
+
+    ```python
+    stream = cp.read_table("table.csv", target="price")
+    ```
+    """
+    path = check.path("path", path, "a CSV or Parquet file")
+    if not is_table(path.name):
+        raise ValueError(f"path must be a file that ends in {', '.join(ENDINGS)}, got {str(path)!r}")
+    for name, value, choices in (("kind", kind, KINDS[:2]), ("missing", missing, ("mean",))):
+        if value is not None:
+            check.choice(name, value, choices)
+    check.flag("standardize", standardize)
+    ignored = (ignore,) if isinstance(ignore, str) else tuple(sorted(ignore))
+    about = path.stat()
+    options = (target, time, task, ignored, kind, missing, standardize)
+    return _read(path, about.st_size, about.st_mtime_ns, float_type(), *options)
+
+
+@lru_cache(1)  # the lab asks again for every setting
+def _read(path: Path, size: int, changed: int, dtype: Any, *options: Any) -> Arrays:
+    described = f"{path.resolve()} {size} {changed} {dtype} {options}"
+    kept = cache_folder() / "tables" / hashlib.sha256(described.encode()).hexdigest()[:32]
+    if not kept.exists():
+        file = _File(path, *options)
+        file.survey()
+        if file.rows * file.width * dtype.itemsize <= IN_MEMORY:
+            return Arrays(**file.arrays(lambda name, shape, dtype: np.empty(shape, dtype)), **file.described())
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=kept.parent))
+        file.arrays(lambda name, shape, dtype: np.lib.format.open_memmap(scratch / f"{name}.npy", "w+", dtype, shape))
+        (scratch / "raw.npy").unlink()
+        (scratch / "table.json").write_text(json.dumps(file.described()))
+        scratch.replace(kept)
+    mapped = {name: np.load(kept / f"{name}.npy", mmap_mode="r") for name in ("x", "y", "tasks")}
+    return Arrays(**mapped, **json.loads((kept / "table.json").read_text()))
+
+
+@dataclass
+class _Column:
+    """What a column holds."""
+
+    name: str
+    is_input: bool
+    kind: str | None = None
+    """"number", "date" or "text"; None if all values are missing."""
+    missing: int = 0
+    values: dict[Any, None] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """The number of inputs that it becomes."""
+        many = len(self.values)
+        widths = {"number": 1, "date": len(DATE_PARTS), "text": many if many <= MOST_TEXTS else 0}
+        return widths.get(self.kind or "", 0) * self.is_input
+
+    def add(self, values: "pd.Series") -> None:
+        present = values.dropna()
+        self.missing += len(values) - len(present)
+        if len(present) == 0:
+            return
+        kind = _kind(self.name, present)
+        if self.kind not in (None, kind):
+            raise ValueError(f"column {self.name!r} must hold {self.kind}s alone, got a {kind}: ignore it")
+        self.kind = kind
+        if kind == "number":
+            check.finite(f"column {self.name!r}", present.to_numpy(float))
+        if (kind == "text" or not self.is_input) and len(self.values) <= MOST_CLASSES:
+            self.values |= dict.fromkeys(present.unique().tolist())
+
+    def numbers(self, values: "pd.Series") -> np.ndarray:
+        """Rows of its inputs, NaN where a number is missing."""
+        if self.kind == "text":
+            return self.codes(values)[:, None] == np.arange(len(self.values))
+        parts = [values] if self.kind == "number" else [part(_dates(values)) for part in DATE_PARTS]
+        return np.stack([part.to_numpy(float, na_value=np.nan) for part in parts], axis=1)
+
+    def codes(self, values: "pd.Series") -> np.ndarray:
+        """The place of each value among all, sorted; -1 if it is missing."""
+        import pandas as pd
+
+        return pd.Index(sorted(self.values)).get_indexer(values)
+
+
+@dataclass
+class _File:
+    """A file and the arguments of `read_table`; after `survey`, what its columns hold."""
+
+    path: Path
+    target: Any
+    time: str | None
+    task: str | None
+    ignored: tuple[str, ...]
+    kind: str | None
+    missing: str | None
+    standardize: bool
+    rows: int = 0
+    columns: dict[str, _Column] = field(default_factory=dict)
+    times: list[np.ndarray] = field(default_factory=list)
+
+    def survey(self) -> None:
+        """Looks at all rows. An error says which column cannot be used, and what to do."""
+        names = _column_names(self.path)
+        roles = [("target", self.target), ("time", self.time), ("task", self.task)]
+        for role, name in roles + [("ignore", each) for each in self.ignored]:
+            if name is not None or role == "target":
+                check.choice(role, name, names)
+        used = [name for name in names if name not in self.ignored or name == self.target]
+        self.columns = {name: _Column(name, name not in (self.target, self.task)) for name in used}
+        for frame in self.chunks():
+            self.rows += len(frame)
+            for name, values in frame.items():
+                self.columns[str(name)].add(values)
+            if self.time is not None and self.columns[self.time].kind != "text":
+                self.times.append(self.columns[self.time].numbers(frame[self.time])[:, 0])
+        for role, name in roles:
+            if name is None:
+                continue
+            column = self.columns[name]
+            if column.missing or not self.rows:
+                raise ValueError(f"{role} must have a value in every row, got {column.missing} missing in {name!r}")
+            if role == "time" and column.kind == "text":
+                raise ValueError(f"time must have numbers, or dates such as 2024-05-31, got texts in {name!r}")
+            if len(column.values) > MOST_CLASSES and not (role == "target" and self.is_number):
+                raise ValueError(f"{role} must have at most {MOST_CLASSES:,} values, got more in {name!r}")
+        lacking = [each for each in self.columns.values() if each.width and each.missing]
+        if lacking and self.missing is None:
+            where = ", ".join(f"{each.missing:,} in {each.name!r}" for each in lacking[:FEW])
+            raise ValueError(
+                f"{self.path} must have no missing values, got {where}: missing='mean' (--missing mean) takes the mean "
+                "so far, and ignore leaves a column out"
+            )
+        if not self.width:
+            raise ValueError(f"{self.path} must have a column of numbers, dates or texts beside the target")
+
+    @property
+    def width(self) -> int:
+        """The number of inputs."""
+        return sum(each.width for each in self.columns.values())
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the target is a number, and no class."""
+        target = self.columns[self.target]
+        if target.kind == "date" or (target.kind == "text" and self.kind == "regression"):
+            raise ValueError(f"target must hold numbers or classes, got a {target.kind} in {self.target!r}")
+        if target.kind == "text" or self.kind is not None:
+            return self.kind == "regression"
+        return len(target.values) > FEW or not all(float(value).is_integer() for value in target.values)
+
+    def described(self) -> dict[str, Any]:
+        """The further arguments of `Arrays`."""
+        kinds = {
+            kind: [each.name for each in self.columns.values() if each.width and each.kind == kind]
+            for kind in ("number", "date", "text")
+        }
+        left = [each.name for each in self.columns.values() if each.is_input and not each.width]
+        classes = None if self.is_number else sorted(self.columns[self.target].values)
+        target = "numbers" if classes is None else f"{len(classes)} classes ({_some(classes)})"
+        inputs = [f"{plural(len(names), kind)} ({_some(names)})" for kind, names in kinds.items() if names]
+        scaled = ", numbers standardised by their mean and deviation so far" * self.standardize
+        about = (
+            f"{self.path.name}: {plural(self.rows, 'row')}. Target {self.target}: {target}. Inputs: {listed(inputs)}"
+        )
+        about += f"{scaled}." + f" Left out: {_some(left)} (empty, or over {MOST_TEXTS} texts)." * bool(left)
+        is_numbered = classes is not None and classes == [*range(len(classes))]
+        kind = KINDS[classes is not None]
+        return {"classes": len(classes or ()) if is_numbered else classes, "about": about, "kind": kind}
+
+    def arrays(self, new: Callable[[str, tuple[int, ...], Any], np.ndarray]) -> dict[str, np.ndarray]:
+        """`x`, `y` and `tasks`, which `new` makes from a name, a shape and a type."""
+        columns, target = [each for each in self.columns.values() if each.width], self.columns[self.target]
+        raw, x = (new(name, (self.rows, self.width), dtype) for name, dtype in (("raw", float), ("x", float_type())))
+        y = new("y", (self.rows, 1), float if self.is_number else np.int32)
+        tasks = new("tasks", (self.rows,), np.int32)
+        tasks[:], begin, place = 0, 0, np.arange(self.rows)
+        if self.times:
+            place[np.argsort(np.concatenate(self.times), kind="stable")] = np.arange(self.rows)
+        for frame in self.chunks():
+            at = place[begin : begin + len(frame)]
+            begin += len(frame)
+            raw[at] = np.concatenate([each.numbers(frame[each.name]) for each in columns], axis=1)
+            y[at] = (target.numbers if self.is_number else target.codes)(frame[target.name]).reshape(-1, 1)
+            if self.task is not None:
+                tasks[at] = self.columns[self.task].codes(frame[self.task])
+            for each in (raw, y, tasks):
+                release_pages(each)
+        scaled = np.repeat([each.kind != "text" for each in columns], [each.width for each in columns])
+        _standardize(raw, x, scaled & self.standardize)
+        if self.is_number and self.standardize:
+            _standardize(y, y, np.array([True]), before=True)
+        return {"x": x, "y": y, "tasks": tasks}
+
+    def chunks(self) -> "Iterator[pd.DataFrame]":
+        """All rows, some at a time."""
+        import pandas as pd
+
+        columns = [*self.columns]
+        size = max(1, VALUES_READ // len(columns))
+        if self.path.suffix.lower() == PARQUET:
+            for batch in _parquet(self.path).iter_batches(size, columns=columns):
+                yield batch.to_pandas(types_mapper=pd.ArrowDtype)
+            return
+        kinds: Any = {"dtype_backend": "numpy_nullable", "low_memory": False}  # a kind for a column, not for its parts
+        with pd.read_csv(self.path, sep=_separator(self.path), usecols=columns, chunksize=size, **kinds) as frames:
+            yield from frames
+
+
+def _column_names(path: Path) -> list[str]:
+    import pandas as pd
+
+    if path.suffix.lower() == PARQUET:
+        return _parquet(path).schema_arrow.names
+    names = [*map(str, pd.read_csv(path, sep=_separator(path), nrows=0).columns)]
+    if any(name.replace(".", "").isdigit() for name in names):
+        raise ValueError(f"the first line of {path} must name the columns, got {', '.join(names[:FEW])}")
+    return names
+
+
+def _separator(path: Path) -> str:
+    """The separator that is most often in the first line."""
+    with path.open() as file:
+        return max(",;\t|", key=file.readline().count)
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"{path} needs pyarrow: pip install pyarrow") from None
+    return ParquetFile(path)
+
+
+def _kind(name: str, present: "pd.Series") -> str:
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(present) or pd.api.types.is_bool_dtype(present):
+        return "number"
+    is_date = pd.api.types.is_datetime64_any_dtype(present)
+    if not is_date and not isinstance(present.iloc[0], str):
+        raise ValueError(f"column {name!r} must hold numbers, dates or texts, got {check.shown(present.iloc[0])}")
+    return "date" if is_date or _dates(present).notna().all() else "text"
+
+
+def _dates(values: "pd.Series") -> Any:
+    import pandas as pd
+
+    return pd.to_datetime(values, format="ISO8601", errors="coerce", utc=True)
+
+
+def _some(names: list[Any]) -> str:
+    """The first names of a list."""
+    return listed([*map(str, names)]) if len(names) <= 5 else f"{', '.join(map(str, names[:4]))} ..."
+
+
+def _standardize(raw: np.ndarray, out: np.ndarray, scaled: np.ndarray, before: bool = False) -> None:
+    """Writes `raw` to `out`, the columns `scaled` by their mean and standard deviation up to each row, or their mean
+    `before` it. A missing number becomes the mean."""
+    count, mean, squares = np.zeros((3, raw.shape[1]))
+    size = max(1, VALUES_READ // raw.shape[1])
+    for begin in range(0, len(raw), size):
+        values = raw[begin : begin + size]
+        is_there = ~np.isnan(values)
+        first = np.take_along_axis(values, is_there.argmax(axis=0)[None], axis=0)[0]
+        centre = np.where(count > 0, mean, np.nan_to_num(first))  # sums of squares of numbers far from 0 lose digits
+        centred = np.where(is_there, values - centre, 0.0)
+        many = count + np.cumsum(is_there, axis=0)
+        means = np.cumsum(centred, axis=0) / np.maximum(many, 1)
+        variance = np.maximum((squares + np.cumsum(centred**2, axis=0)) / np.maximum(many, 1) - means**2, 0)
+        taken = (means * many - centred) / np.maximum(many - 1, 1) if before else means
+        standard = np.zeros_like(centred)
+        np.divide(centred - taken, np.sqrt(variance), out=standard, where=is_there & (variance > 0))
+        standard = standard if before else np.clip(standard, -FAR, FAR)
+        so_far = np.where(many > 0, centre + means, 0)
+        out[begin : begin + size] = np.where(scaled, standard, np.where(is_there, values, so_far))
+        count, mean, squares = many[-1], centre + means[-1], variance[-1] * many[-1]
+        release_pages(raw)
+        release_pages(out)
