@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from importlib.metadata import metadata
 from pathlib import Path
+from types import ModuleType
 
 import gallery
 import matplotlib.pyplot as plt
@@ -210,9 +211,11 @@ def test_every_public_name_is_in_the_reference():
     import crossprop as cp
 
     described = set(re.findall(r"^::: (\S+)$", "".join(p.read_text() for p in (ROOT / "docs/api").glob("*.md")), re.M))
-    modules = {"datasets", "probes", "oracle", "metrics", "replacements"}
+    modules = {"datasets", "probes", "oracle", "metrics", "plot", "replacements"}
     public = {name for name in dir(cp) if not name.startswith("_") and callable(getattr(cp, name))}
     assert {f"crossprop.{name}" for name in public} <= described
+    shown = {name for name in dir(cp) if isinstance(getattr(cp, name), ModuleType)}
+    assert shown == {*modules, "optimizers"}, "tab completion shows public modules alone"
     for module in modules:
         assert any(name.startswith(f"crossprop.{module}") for name in described), module
 

@@ -1,5 +1,6 @@
 """The plots of a sweep: files that are there, numbers that are the sweep's, and a page that works in a browser."""
 
+import re
 from dataclasses import replace
 from io import BytesIO
 
@@ -10,6 +11,7 @@ from matplotlib.image import imread
 import crossprop as cp
 from browser import Opened, data_of, violations
 from crossprop.cli import main
+from crossprop.cli.tables import _text
 from crossprop.experiments.results import read_results, value_text
 from crossprop.experiments.sweep_page import groups, plot, thinned
 from crossprop.experiments.sweep_words import conclusions
@@ -171,3 +173,39 @@ def test_the_command_draws_and_refuses_what_is_no_store(store, tmp_path, capsys)
         main(["plot", str(tmp_path / "none")])
     assert stopped.value.code == 2
     assert "must be a folder that a sweep wrote" in capsys.readouterr().err
+
+
+def test_figures_for_papers_are_axes_of_matplotlib(store):
+    records = cp.run(LEARNERS, STREAM, seeds=3, record_every=20, progress=False)
+    axes = cp.plot.curves(records, "loss", learners=["crossprop"])
+    (line,) = axes.lines[:1]
+    assert np.allclose(line.get_ydata(), records.loss.sel(learner="crossprop").mean("seed"), rtol=1e-6)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["crossprop"]
+    assert (axes.get_title(), axes.get_ylabel()) == ("", "squared error")
+    again = cp.plot.sensitivity(store, axes=axes.figure.add_subplot())
+    assert {"crossprop", "frozen-adam"} <= {line.get_label() for line in again.lines}
+    for call, message in (
+        (lambda: cp.plot.curves(records, "los"), "variable must be one of 'loss', .* did you mean 'loss'"),
+        (lambda: cp.plot.curves(records, learners=["crosprop"]), "did you mean 'crossprop'"),
+        (lambda: cp.plot.sensitivity(store, learners=["frozen"]), "did you mean 'frozen-adam'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_plots_as_pdf_of_a_width(store, tmp_path):
+    main(["plot", str(store), "--out", str(tmp_path), "--format", "pdf", "--width", "3.3"])
+    files = sorted(path.name for path in tmp_path.glob("*.pdf"))
+    assert "learning-curves-squared-error.pdf" in files and "sensitivity-learners.pdf" in files
+    box = re.search(rb"/MediaBox \[ ?([\d. ]+)\]", (tmp_path / "sensitivity-learners.pdf").read_bytes())
+    assert float(box[1].split()[2]) == pytest.approx(3.3 * 72)
+    for flags in (["--format", "jpg"], ["--width", "0"]):
+        with pytest.raises(SystemExit):
+            main(["plot", str(store), *flags])
+
+
+def test_values_of_an_axis_have_one_format():
+    assert [text for _, text in thinned([2.0**-4, 0.25, 1.0, 4.0])] == ["2⁻⁴", "2⁻²", "2⁰", "2²"]
+    assert [text for _, text in thinned([0.0, 0.5, 0.75])] == ["0", "0.5", "0.75"]
+    assert [_text(value, [2.0**-4, 0.25]) for value in (2.0**-4, 0.25)] == ["2**-4", "2**-2"]
+    assert [_text(value, [0.25, 0.5]) for value in (0.25, 0.5)] == ["0.25", "0.5"]

@@ -17,7 +17,7 @@ from crossprop.experiments import charts
 from crossprop.experiments.facts import engine_words
 from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
-from crossprop.experiments.looks import DARK, LOOKS, OTHERS
+from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
 from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
 from crossprop.experiments.questions import Answer, Headline
 from crossprop.experiments.report import PILLS, write_report
@@ -341,6 +341,15 @@ def test_crossprop_backprop_and_the_control_are_apart_for_every_eye(page: str, e
     seen = [lab(np.array(EYES[eye]) @ linear(colour)) for colour in colours]
     apart = [float(np.linalg.norm(seen[a] - seen[b])) for a, b in ((0, 1), (0, 2), (1, 2))]
     assert min(apart) > 25, f"{apart}: 2.3 is just noticeable, and lines are thin"
+
+
+@pytest.mark.parametrize("page", PAPER)
+def test_thin_lines_differ_in_grey_print_and_along_a_setting(page: str) -> None:
+    crossprop, backprop = (lab(linear(getattr(LOOKS[name], page))) for name in ("crossprop", "backprop"))
+    assert abs(crossprop[0] - backprop[0]) > (8 if page == "light" else 2)
+    shades = [lab(linear(colour if page == "light" else DARK[colour])) for colour in SHADES]
+    apart = [np.linalg.norm(one - other) for one, other in itertools.combinations(shades, 2)]
+    assert min(apart) > 35, "values of eta, of which two or three are shown"
 
 
 def test_controls_are_marked_and_zeros_named_for_log_axes() -> None:

@@ -4,11 +4,14 @@ Write a learner once, as a pure update on one example; run thousands of complete
 see what its features did.
 """
 
+from types import ModuleType as _ModuleType
+
 from crossprop import datasets as datasets
 from crossprop import metrics as metrics
 from crossprop import objectives as objectives
 from crossprop import optimizers as optimizers
 from crossprop import oracle as oracle
+from crossprop import plot as plot
 from crossprop import probes as probes
 from crossprop import replacements as replacements
 from crossprop._version import __version__ as __version__
@@ -58,3 +61,9 @@ from crossprop.streams import Stream as Stream
 from crossprop.streams import Tracking as Tracking
 from crossprop.streams import discounted as discounted
 from crossprop.streams import read_table as read_table
+
+_MODULES = ("datasets", "metrics", "optimizers", "oracle", "plot", "probes", "replacements")
+
+
+def __dir__() -> list[str]:
+    return [name for name, value in globals().items() if name in _MODULES or not isinstance(value, _ModuleType)]

@@ -74,13 +74,19 @@ class Status:
 class Plot:
     """Draw the results of a sweep: sensitivity curves, heat maps, learning curves of the best, and one page.
 
-    Example: crossprop plot geoff-sweep
+    Examples:
+      crossprop plot geoff-sweep
+      crossprop plot geoff-sweep --format pdf --width 3.3
     """
 
     store: Annotated[Path, arg(metavar="FOLDER")]
     """Folder that a sweep wrote to."""
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder for the figures and sweep.html; default: the folder plots in the store."""
+    format: str = "png"
+    """png, pdf or svg."""
+    width: Unset[float] = None
+    """Draw each chart in a file of its own, so many inches wide and without a title; default: charts side by side."""
 
 
 def run_sweep(flags: Sweep) -> None:
@@ -121,5 +127,5 @@ def print_progress(flags: Status) -> None:
 
 
 def draw_plots(flags: Plot) -> None:
-    for path in plot(flags.store, flags.out):
+    for path in plot(flags.store, flags.out, flags.format, flags.width):
         Console().print(f"Wrote {path}.", soft_wrap=True, markup=False)

@@ -1,6 +1,7 @@
 """Tables that the command line prints for runs and sweeps."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,16 +80,19 @@ def _setting(learner: TunedLearner) -> str:
     for axis in shown:
         notes = ["the edge of the grid"] * (axis in learner.choice.edges)
         notes += ["this is backprop"] * (axis == is_backprop)
-        words.append(f"{axis}={_text(point[axis])}{f' ({listed(notes)})' if notes else ''}")
+        words.append(
+            f"{axis}={_text(point[axis], learner.grid.over.get(axis, []))}{f' ({listed(notes)})' if notes else ''}"
+        )
     if is_backprop not in (None, *shown):
         words.append(f"its {is_backprop} makes it backprop")
     return ", ".join(words)
 
 
-def _text(value: Any) -> str:
-    """The value of an axis as `--over` takes it."""
-    if isinstance(value, float) and value > 0 and (power := float(np.log2(value))).is_integer() and power < -2:
-        return f"2**{power:.0f}"
+def _text(value: Any, axis: Sequence[Any]) -> str:
+    """A value of an axis as `--over` takes it: all powers of 2 as such if the least of them is below 1/8."""
+    powers = [each for each in axis if isinstance(each, float) and each > 0 and np.log2(each).is_integer()]
+    if value in powers and min(powers) < 1 / 8:
+        return f"2**{np.log2(value):.0f}"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value_label(value))
 
 

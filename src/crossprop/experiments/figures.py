@@ -1,5 +1,6 @@
 """Draws charts with matplotlib, one panel for each, to PNG and PDF files."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,37 @@ def save(charts: Sequence[Chart], stem: Path, title: str, *suffixes: str) -> lis
         panel(axes, chart)
     _legends(figure, panels, charts)
     figure.suptitle(title, fontsize=10, color=MUTED)
-    files = [stem.with_suffix(suffix) for suffix in suffixes or (".png",)]
-    for file in files:
-        figure.savefig(file, dpi=150)
+    return [_saved(figure, stem.with_suffix(suffix)) for suffix in suffixes or (".png",)]
+
+
+def save_alone(charts: Sequence[Chart], stem: Path, width: float, suffix: str) -> list[Path]:
+    """Draws each chart to a file of its own, `width` inches wide and without a title, for a paper."""
+    from matplotlib.figure import Figure
+
+    files = []
+    for chart in charts:
+        figure = Figure(figsize=(width, 0.75 * width), layout="constrained")
+        alone(figure.subplots(), chart)
+        name = "-".join([stem.name, *re.findall(r"\w+", chart.title.lower())])
+        files.append(_saved(figure, stem.with_name(name + suffix)))
     return files
+
+
+def alone(axes: Any, chart: Chart) -> None:
+    """Draws a chart without its title, which is beside the axis."""
+    panel(axes, chart)
+    axes.set_title("")
+    axes.set_ylabel(chart.y.title)
+    if chart.kind not in ("forest", "heat"):
+        axes.legend(frameon=False, fontsize="small")
+
+
+def _saved(figure: Any, file: Path) -> Path:
+    from matplotlib import rc_context
+
+    with rc_context({"pdf.fonttype": 42}):  # fonts that publishers take
+        figure.savefig(file, dpi=150)
+    return file
 
 
 def _size(chart: Chart, columns: int) -> tuple[float, float]:

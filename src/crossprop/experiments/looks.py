@@ -8,22 +8,27 @@ from crossprop.records import LearnerInfo
 
 CONTROLS = ("frozen",)
 """Credit rules that others are compared with."""
-# On a dark page, the same hues in brighter shades; crossprop, backprop and the control stay apart when simulated
-# for colour-blind eyes.
+# On a dark page, the same hues in brighter shades. Crossprop, backprop and the control stay apart in thin lines, in
+# grey print, and when simulated for colour-blind eyes.
 DARK = {
-    "#08306b": "#4b9bff",
-    "#4292c6": "#a9d6ff",
-    "#41b6c4": "#5fd0dd",
-    "#02818a": "#2fae95",
-    "#67000d": "#ff5252",
-    "#cb181d": "#ff9b7d",
-    "#fb6a4a": "#ffd2b8",
+    "#1764d0": "#4b9bff",
+    "#63a9e0": "#a9d6ff",
+    "#35a8b8": "#5fd0dd",
+    "#02695f": "#2fae95",
+    "#a50f15": "#ff5252",
+    "#e0592a": "#ff8f6b",
+    "#f58a5b": "#ffcfae",
+    "#2f9b4c": "#5fcf86",
+    "#7a52b8": "#b99cf0",
+    "#b8860b": "#e0b040",
     "#8f8f8f": "#7d838a",
-    "#2171b5": "#6db1ff",
-    "#a50f15": "#ff6b6b",
-    "#238b45": "#5fcf86",
-    "#6a51a3": "#b39ddb",
-    "#d94801": "#ff8a4a",
+    "#40108a": "#a184ff",
+    "#2a76d2": "#58a6ff",
+    "#169a8c": "#2fd3c0",
+    "#7fae14": "#a8dc4a",
+    "#d9a000": "#ffd24d",
+    "#e8601c": "#ff9a5c",
+    "#a80f35": "#ff5f7e",
     "#737373": "#9a9a9a",
 }
 
@@ -44,27 +49,27 @@ def look(colour: str, dash: str = "solid") -> Look:
 
 
 LOOKS = {
-    "crossprop": look("#08306b"),
-    "crossprop-0.5": look("#08306b", "dash"),
-    "crossprop-approx": look("#4292c6"),
-    "crossprop-approx-0.5": look("#4292c6", "dash"),
-    "crossprop-projected": look("#41b6c4"),
-    "crossprop-sum": look("#02818a", "dot"),
-    "backprop": look("#67000d"),
-    "momentum": look("#cb181d"),
-    "rmsprop": look("#cb181d", "dash"),
-    "adam": look("#fb6a4a"),
-    "foresight": look("#238b45"),
-    "foresight-top": look("#238b45", "dash"),
-    "hindsight": look("#6a51a3"),
-    "backprop-replay": look("#d94801"),
+    "crossprop": look("#1764d0"),
+    "crossprop-0.5": look("#1764d0", "dash"),
+    "crossprop-approx": look("#63a9e0"),
+    "crossprop-approx-0.5": look("#63a9e0", "dash"),
+    "crossprop-projected": look("#35a8b8"),
+    "crossprop-sum": look("#02695f", "dot"),
+    "backprop": look("#a50f15"),
+    "momentum": look("#e0592a"),
+    "rmsprop": look("#e0592a", "dash"),
+    "adam": look("#f58a5b"),
+    "foresight": look("#2f9b4c"),
+    "foresight-top": look("#2f9b4c", "dash"),
+    "hindsight": look("#7a52b8"),
+    "backprop-replay": look("#b8860b"),
     "frozen": look("#8f8f8f"),
 }
 STYLES = {"sgd": "solid", "momentum": "dash", "rmsprop": "dot", "adam": "dashdot"}
 """Dashes by optimizer."""
-OTHERS = ("#238b45", "#6a51a3", "#d94801", "#74c476", "#9e9ac8", "#fdae6b")
+OTHERS = ("#2f9b4c", "#7a52b8", "#b8860b", "#74c476", "#9e9ac8", "#fdae6b")
 """Colours for learners without one of their own, if no other learner has it."""
-SHADES = ("#08306b", "#2171b5", "#4ba3c7", "#41ab5d", "#a6a000", "#d94801", "#a50f15")
+SHADES = ("#40108a", "#2a76d2", "#169a8c", "#7fae14", "#d9a000", "#e8601c", "#a80f35")
 """The colours of one learner's lines, in the order of their values."""
 LABELS = ("#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#8c96a0")
 """The colours of classes."""

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from crossprop._support import checks as check
 from crossprop._support.extras import require
 from crossprop._support.files import check_writable
 from crossprop._support.formats import interval, upper_first
@@ -23,29 +25,36 @@ from crossprop.statistics import mean_interval
 LINES = "eta"
 """The hyperparameter that has a chart with a line for each of its values."""
 MOST_TICKS = 6
+FORMATS = ("png", "pdf", "svg")
 FEW = 5
 """With at most this many learners, the chart at the top has a line for each."""
 
 
-def plot(store: str | Path, out: str | Path | None = None) -> list[Path]:
+def plot(
+    store: str | Path, out: str | Path | None = None, format: str = "png", width: float | None = None
+) -> list[Path]:
     """Draws the results in the store of a sweep, and returns the files written.
 
     **Arguments:**
 
     - `store`: the store of a sweep, finished or still running.
-    - `out`: a folder for the PNG files and `sweep.html`; None is `plots` in the store.
+    - `out`: a folder for the figures and `sweep.html`; None is `plots` in the store.
+    - `format`: the format of the figures.
+    - `width`: draws each chart in a file of its own, so many inches wide and without a title.
     """
+    check.choice("format", format, FORMATS)
+    check.number("width", width, low=1, high=100, optional=True)
     require("crossprop plot", "matplotlib", "plotly", "jinja2", extra="paper")
     store = Path(store)
     sweep = read_results(store)
     folder = store / "plots" if out is None else Path(out)
     check_writable("out", folder)
     write_sweep_page(sweep, folder / "sweep.html", shlex.join(["crossprop", "plot", str(store)]))
-    return [folder / "sweep.html", *draw(sweep, folder)]
+    return [folder / "sweep.html", *draw(sweep, folder, f".{format}", width)]
 
 
-def draw(sweep: SweepResults, folder: Path) -> list[Path]:
-    """Draws learning curves, sensitivity along an axis and along `eta`, and maps of two axes, as PNG files."""
+def draw(sweep: SweepResults, folder: Path, suffix: str = ".png", width: float | None = None) -> list[Path]:
+    """Draws learning curves, sensitivity along an axis and along `eta`, and maps of two axes."""
     best, lines = sweep.learning_curves, sensitivity(sweep)
     statistic = upper_first(lines[0].statistic) if lines else ""
     drawn = {
@@ -57,9 +66,13 @@ def draw(sweep: SweepResults, folder: Path) -> list[Path]:
             f"{sweep.measure}, at the best of all other axes. × diverged; ring: the best setting",
         ),
     }
-    return [
-        path for name, (charts, title) in drawn.items() if charts for path in figures.save(charts, folder / name, title)
-    ]
+    files = []
+    for name, (charts, title) in drawn.items():
+        if width is not None:
+            files += figures.save_alone(charts, folder / name, width, suffix)
+        elif charts:
+            files += figures.save(charts, folder / name, title, suffix)
+    return files
 
 
 def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: str = "") -> None:
@@ -145,10 +158,10 @@ def groups(sweep: SweepResults) -> dict[str, list[str]]:
     return optimizers if len(sweep.learners) > 8 and len(optimizers) > 1 else {"": list(sweep.learners)}
 
 
-def sensitivity(sweep: SweepResults) -> list[Chart]:
-    """A line for every learner along its first axis, one chart for each group."""
+def sensitivity(sweep: SweepResults, together: Sequence[str] = ()) -> list[Chart]:
+    """A line for every learner along its first axis, one chart for each group, or for those `together`."""
     charts, look_of = [], looks(sweep.infos)
-    for group, names in groups(sweep).items():
+    for group, names in ({"": together} if together else groups(sweep)).items():
         shown = {name: sweep.learners[name] for name in names if sweep.learners[name].axes}
         lines = [_line(name, look_of[name], swept, swept.axes[:1], ()) for name, swept in shown.items()]
         if lines:
@@ -197,13 +210,16 @@ def is_log(values: Sequence[float]) -> bool:
 
 
 def thinned(values: Sequence[float]) -> tuple[tuple[float, str], ...]:
-    """The ticks of an axis: all powers of 2 if one is shown so. If there are many, those between whole ones have no
-    label."""
-    texts = [value_text(value) for value in values]
-    if any(text.startswith("2⁻") for text in texts):
-        texts = [value_text(value, math.inf) for value in values]
+    """The ticks of an axis. If there are many, powers of 2 between whole ones have no label."""
     many = len(values) > MOST_TICKS
-    return tuple((value, "" if many and "·" in text else text) for value, text in zip(values, texts, strict=True))
+    return tuple((value, "" if many and "·" in text else text) for value, text in _texts(values).items())
+
+
+def _texts(values: Sequence[Any]) -> dict[Any, str]:
+    """The values of an axis as text: all powers of 2 if one is shown so."""
+    texts = [value_text(value) for value in values]
+    below = math.inf if any(text.startswith("2⁻") for text in texts) else 0
+    return {value: value_text(value, below) for value in values}
 
 
 def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
@@ -216,12 +232,13 @@ def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
     limits = color_limits([profile.mean for _, profile in profiles.values()])
     maps: dict[str, list[Chart]] = {}
     for (name, across, down), (swept, profile) in profiles.items():
-        columns, rows = (tuple(value_text(value) for value in swept.values(axis)) for axis in (across, down))
+        texts = {axis: _texts(swept.values(axis)) for axis in (across, down)}
+        columns, rows = (tuple(texts[axis].values()) for axis in (across, down))
         lines = tuple(
             Line(row, look(SHADES[0]), columns, mean, diverged=tuple(np.flatnonzero(gone).tolist()))
             for row, mean, gone in zip(rows, profile.mean, profile.diverged, strict=True)
         )
-        column, row = (value_text(swept.choice.point[axis]) for axis in (across, down))
+        column, row = (texts[axis][swept.choice.point[axis]] for axis in (across, down))
         best = Ring(column, row, look("#e6550d"), "the best")
         edge = f"\nat the edge: {', '.join(swept.choice.edges)}" if swept.choice.edges else ""
         chart = Chart("heat", name + edge, Axis(across), Axis(down, limits=limits), lines, (best,))

@@ -48,10 +48,10 @@ TERMS = {
 }
 CHARTS = {"whole": "cosine with the meta-gradient", "memory": "cosine with its memory part"}
 PARTS = {
-    "direct": look("#67000d"),
-    "memory": look("#08306b"),
-    "own": look("#4292c6", "dash"),
-    "cross": look("#238b45", "dash"),
+    "direct": look("#a50f15"),
+    "memory": look("#1764d0"),
+    "own": look("#63a9e0", "dash"),
+    "cross": look("#2f9b4c", "dash"),
     "whole": look("#737373"),
 }
 
@@ -150,9 +150,9 @@ def cosine_charts(cosines: Sequence[Row]) -> dict[str, Chart]:
     for setting in dict.fromkeys(row["setting"] for row in cosines):
         shown = [row for row in cosines if (row["setting"], row["layer"], row["run"]) == (setting, "all", "backprop's")]
         whole = {row["rule"]: [np.array([row[f"whole {part}"]]) for part in Estimate._fields] for row in shown}
-        lines = tuple(Line(rule, look("#08306b"), (rule,), *each) for rule, each in whole.items())
+        lines = tuple(Line(rule, look("#1764d0"), (rule,), *each) for rule, each in whole.items())
         rings = tuple(
-            Ring(row["rule"], row["memory mean"], look("#d94801"), f"{row['rule']}, memory part") for row in shown
+            Ring(row["rule"], row["memory mean"], look("#b8860b"), f"{row['rule']}, memory part") for row in shown
         )
         axis = Axis("cosine with the meta-gradient", limits=(-1.05, 1.05))
         charts[setting] = Chart("forest", setting, Axis(), axis, lines, rings)
