@@ -314,6 +314,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_work(call, tmp_pat
         (("--eta", "0.5"), r"--eta: learner 'frozen' has no eta; its arguments: step_size, "),
         (("--learners", "crossprop", "--eta", "2"), r"eta must be .* got 2"),
         (("--steps", "1000000000"), r"^crossprop: steps must be between 1 and \d+, got 1000000000$"),
+        (("--set", "frozen.step_size=3"), r"; did you mean frozen:step_size\?$"),
         (("--set", "momentum=3"), r"^crossprop: --set momentum: learner 'frozen' has no momentum; its arguments: "),
         (("--set", "eta"), r"--set must be followed by NAME=VALUE, such as .* got 'eta'"),
         (("--set", "backprop:eta=0"), r"a learner with a setting of its own must be .* got 'backprop'"),

@@ -138,7 +138,7 @@ def test_a_toml_file_may_begin_with_a_byte_order_mark(tmp_path):
 def test_logspace_is_bounded():
     assert cp.logspace(2**-3, 2**-1, base=np.int64(2)) == [0.125, 0.25, 0.5]
     for bounds in ((1, 1e30, 1.000000001), (1, 1e38, 1e200)):
-        with pytest.raises(ValueError, match=r"must be a power of base|must give at most 10,000 values|can hold"):
+        with pytest.raises(ValueError, match=r"times a power of base|must give at most 10,000 values|can hold"):
             cp.logspace(*bounds)
 
 

@@ -107,8 +107,10 @@ def test_site_opens_from_disk_and_finds_what_is_searched(site, chromium, width, 
     page.locator("[data-md-component=search], .md-search__button, [for=__search]").first.wait_for(state="attached")
     page.keyboard.press("Control+k")
     box = page.locator("input[placeholder=Search]").last
-    box.fill("foresight")
+    box.click()
+    page.keyboard.type("foresight", delay=100)
     page.get_by_text("Foresight in a deep network").first.wait_for(timeout=20_000)
+    assert box.input_value() == "foresight"
     if folder := os.environ.get("CROSSPROP_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/docs-{width}-{scheme}.png")
     assert not wrong

@@ -125,7 +125,8 @@ def takers(flag: str, builders: Mapping[str, partial[Learner]]) -> list[str]:
     found = [name for name, reason in reasons.items() if reason is None]
     if not found:
         written = f"--{argument.replace('_', '-')}" if argument in LEARNER_FLAGS else f"--set {flag}"
-        raise ValueError(f"{written}: {'; '.join(filter(None, reasons.values()))}")
+        of_one = f"; did you mean {flag.replace('.', ':', 1)}?" if flag.partition(".")[0] in LEARNERS else ""
+        raise ValueError(f"{written}: {'; '.join(filter(None, reasons.values()))}{of_one}")
     return found
 
 

@@ -19,6 +19,7 @@ from tyro.conf import (
     subcommand,
 )
 
+from crossprop._support import checks as check
 from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.bench import Benchmark
@@ -106,6 +107,8 @@ def _act(words: list[str]) -> None:
             command.act(flags)
     else:
         given = words or ["--help"]
+        if not given[0].startswith("-"):
+            check.choice("the command", given[0], COMMANDS)
         tyro.cli(_all_commands(), prog="crossprop", args=given, description=_wrapped(DESCRIPTION), config=CONFIG)
 
 

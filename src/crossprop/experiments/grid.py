@@ -31,34 +31,27 @@ SCHEMA = 3
 
 
 def logspace(start: float, stop: float, base: float = 10) -> list[float]:
-    """The powers of `base` between `start` and `stop`, both included.
+    """`start` times powers of `base`, up to `stop`, which is one of them.
 
     ```python
     logspace(2**-3, 2**-1, base=2)  # [0.125, 0.25, 0.5]
+    logspace(0.003, 0.3)  # [0.003, 0.03, 0.3]
     ```
     """
     base = float(check.scalar("base", base, above=1))
     start = float(check.scalar("start", start, above=0))
     stop = float(check.scalar("stop", stop, low=start))
-    first, last = (round(math.log(end, base)) for end in (start, stop))
-    for name, end, exponent in (("start", start, first), ("stop", stop, last)):
-        nearest = _power(base, exponent)
-        if not math.isclose(end, nearest, rel_tol=1e-9):
-            raise ValueError(f"{name} must be a power of base {base:g}, such as {nearest:g}, got {end!r}")
-    if last - first >= MOST_VALUES:
-        raise ValueError(
-            f"base must give at most {MOST_VALUES:,} values, got {base!r}, which gives {last - first + 1:,}"
-        )
-    if float(base).is_integer():
-        return [float(Fraction(int(base)) ** exponent) for exponent in range(first, last + 1)]
-    return [start * (stop / start) ** (place / (last - first or 1)) for place in range(last - first + 1)]
-
-
-def _power(base: float, exponent: int) -> float:
-    try:
-        return base**exponent
-    except OverflowError:
-        return math.inf
+    last = round((math.log(stop) - math.log(start)) / math.log(base))
+    if last >= MOST_VALUES:
+        raise ValueError(f"base must give at most {MOST_VALUES:,} values, got {base!r}, which gives {last + 1:,}")
+    if not math.isclose(stop, start * base**last, rel_tol=1e-9):
+        near = f"{start * base**last:g}"
+        raise ValueError(f"stop must be {start:g} times a power of base {base:g}, such as {near}, got {stop!r}")
+    if base.is_integer():
+        power = Fraction(int(base)) ** round(math.log(start, base))
+        first = power if math.isclose(power, start, rel_tol=1e-9) else Fraction(repr(start))  # as it was written
+        return [float(first * int(base) ** place) for place in range(last + 1)]
+    return [start * (stop / start) ** (place / (last or 1)) for place in range(last + 1)]
 
 
 @dataclass(frozen=True)
