@@ -189,7 +189,7 @@ BAD = {
     "update letters as state": (lambda: SOFTMAX.update(np.array(b"a"), X[0], 1), r"^state must be a state of this"),
     "update masked state": (
         lambda: SOFTMAX.update(np.ma.masked_array([1, 2], [0, 1]), X[0], 1),
-        r"^state must be a state of this learner, got masked",
+        r"^state must be a state of this Backprop, got masked",
     ),
     "predict number as state": (lambda: cp.predict(SOFTMAX, 2**32, X), r"^state must be a state of .* got 4294967296$"),
     "live long number as state": (lambda: cp.live(SOFTMAX, 10**5000, X, LABELS), r"^state must be .* of 16610 bits$"),

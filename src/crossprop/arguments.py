@@ -16,8 +16,8 @@ from crossprop.engines.protocol import Metric, Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, devices
 from crossprop.hyperparameters import by_structure
-from crossprop.learners.base import CreditRule, Learner, Outcome, state_bytes, state_shapes
-from crossprop.learners.calling import check_state
+from crossprop.learners.base import CreditRule, Learner, Outcome
+from crossprop.learners.states import check_state, state_bytes, state_shapes
 from crossprop.metrics import sees_after
 from crossprop.network import float_type
 from crossprop.streams.base import Stream

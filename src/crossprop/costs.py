@@ -13,7 +13,7 @@ from crossprop._version import __version__
 from crossprop.engines.protocol import Run, RunOptions
 from crossprop.execution import engine_for, open_session
 from crossprop.learners import Learner
-from crossprop.learners.base import state_shapes
+from crossprop.learners.states import state_shapes
 from crossprop.running import experiment, run
 from crossprop.streams import Stream
 

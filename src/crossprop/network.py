@@ -32,19 +32,13 @@ GAINS = {"relu": np.sqrt(2.0), "leaky_relu": np.sqrt(2.0 / (1 + LEAK**2)), "tanh
 Scale = float | Array | Name
 
 
-class Normalization(NamedTuple):
-    """Normalised pre-activations and the reciprocal of the standard deviation that they were divided by."""
-
-    values: Float[Array, "*batch hidden"]
-    reciprocal: Float[Array, "*batch 1"]
-
-
 class Activation(NamedTuple):
     """The hidden units' activations and slopes, `phi_j = f(z_j)` and `f'(z_j)`; with layer norm, of normalised `z`."""
 
     phi: Float[Array, "*batch hidden"]
     slope: Float[Array, "*batch hidden"]
-    norm: Normalization | None = None
+    norm: tuple[Float[Array, "*batch hidden"], Float[Array, "*batch 1"]] | None = None
+    """Normalised pre-activations, and the reciprocal of the standard deviation that they were divided by."""
 
 
 def _sizes(hidden: Any) -> tuple[Any, ...]:
@@ -229,7 +223,7 @@ class Network(eqx.Module):
         variance = jnp.sum(centred**2, axis=-1, keepdims=True) / self.units
         reciprocal = jax.lax.rsqrt(variance + jnp.asarray(NORM_EPSILON, centred.dtype))
         values = centred * reciprocal
-        return Activation(*activation_and_slope(self.activation, values), Normalization(values, reciprocal))
+        return Activation(*activation_and_slope(self.activation, values), (values, reciprocal))
 
     def through_norm(self, error: Float[Array, " hidden"], units: Activation) -> Float[Array, " hidden"]:
         """The error at the pre-activations from that at the normalised ones; without layer norm they are the same."""

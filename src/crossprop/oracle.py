@@ -40,8 +40,8 @@ from crossprop.descriptions import learner_info
 from crossprop.engines.feed import Feed
 from crossprop.engines.protocol import Run
 from crossprop.learners.base import CreditRule, State
-from crossprop.learners.calling import check_state
 from crossprop.learners.stack import Stack, respond
+from crossprop.learners.states import check_state
 from crossprop.learners.update import hidden_directions
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples

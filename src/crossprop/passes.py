@@ -17,7 +17,8 @@ from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import compiled
 from crossprop.learners.base import Learner, Outcome
-from crossprop.learners.calling import as_targets, check_leaves, check_state
+from crossprop.learners.calling import as_targets
+from crossprop.learners.states import check_state
 from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
 
@@ -43,8 +44,9 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
     ```
     """
     x, y = checked_examples(learner, x, y)
-    check_leaves(state)
     make_room()
+    drop_outdated_programs(learner)
+    check_state(learner, state)
     if check.is_traced(x) or check.is_traced(y):  # it becomes a part of the caller's own program
         return _pass(learner, state, jnp.asarray(x), jnp.asarray(y), len(x), whole=False)
     state, outcomes = learn_from(learner, state, x, y)
@@ -65,9 +67,9 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
     """The linear outputs, before any softmax, for many examples `x (examples, inputs)`."""
     _check_learner(learner)
     x = _rows("x", x, learner.network.inputs)
-    check_leaves(state)
     forks.check()
     drop_outdated_programs(learner)
+    check_state(learner, state)
     if not len(x):
         return jnp.zeros((0, learner.network.outputs))
     return jnp.concatenate([answers(learner, state, x[i : i + ROWS]) for i in range(0, len(x), ROWS)])
@@ -82,7 +84,6 @@ def padded_length(examples: int) -> int:
 @program
 def answers(learner: Learner, state: Any, x: Array) -> Array:
     """The linear outputs for examples, of which nothing is checked."""
-    check_state(learner, state)
     return jax.vmap(partial(learner.predict, state))(x)
 
 
@@ -96,7 +97,6 @@ class _Every:
 
 
 def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: bool) -> tuple[Any, Outcome]:
-    check_state(learner, state)
     loop = ExampleLoop(whole=whole)
     outcomes = Outcome(jnp.zeros(len(x), x.dtype), jnp.zeros((len(x), learner.network.outputs), x.dtype))
     rows = Rows(x, y, jnp.zeros((), int), count, 0)

@@ -13,7 +13,7 @@ from crossprop._support.array_files import DamagedFile, read_arrays, write_array
 from crossprop.configuration import configuration
 from crossprop.descriptions import built
 from crossprop.learners import Learner
-from crossprop.learners.calling import check_state
+from crossprop.learners.states import check_state
 
 SCHEMA = 3
 

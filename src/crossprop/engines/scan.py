@@ -13,17 +13,15 @@ from crossprop.engines.one_function import as_one_function, as_own_function
 from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.segments import LoopSession, batch_width
 from crossprop.engines.session import Session
-from crossprop.learners.base import CreditRule, Learner, Outcome, State
+from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.credit import Credit, Layer
-from crossprop.learners.stack import Stack, answer
+from crossprop.learners.stack import Stack
+from crossprop.learners.stack import answer as stack_answer
 from crossprop.learners.update import learn, move_layer, move_layer_in_order
 from crossprop.network import float_type
 from crossprop.variables import Variable
 
 TILE_BYTES = 2**25
-
-Update = Callable[[Any, jax.Array, jax.Array], tuple[Any, Outcome, Callable[[], Any]]]
-"""The state after an example, its outcome, and a function of the outputs after learning."""
 
 
 def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
@@ -81,35 +79,21 @@ class ExampleLoop(NamedTuple):
     def advance(self, learner: Learner, work: Any, window: Any, rows: Rows, fold: Any) -> tuple[Any, Any]:
         """Learns from the rows, and adds their outcomes to the window by `fold.example` or `fold.block`."""
         x, y, at, until, start = rows
-        update = self._update_of_rule(learner) if isinstance(learner, CreditRule) else _update_of_any(learner)
+        update, answer = learner.update, learner.predict
+        if isinstance(learner, CreditRule):
+            stack, move = Stack.of(learner), move_layer_apart if self.whole else move_layer
+            update = lambda work, x, y: learn(stack, work, learner.network.with_constant(x), y, move)
+            answer = lambda work, x: stack_answer(stack, work, learner.network.with_constant(x))
 
         def example(at: Any, carry: Any) -> Any:
             work, window = carry
-            work, outcome, answer = update(work, x[at], y[at])
-            return work, fold.example(window, start + at, outcome, y[at], answer)
+            work, outcome = update(work, x[at], y[at])
+            return work, fold.example(window, start + at, outcome, y[at], lambda: answer(work, x[at]))
 
         if self.stride is not None:
             return lax.fori_loop(0, self.stride, lambda i, carry: example(at + i, carry), (work, window))
         loop = lambda at, until, carry: lax.fori_loop(at, until, example, carry)
         return as_one_function(loop, at, until, (work, window)) if self.whole else loop(at, until, (work, window))
-
-    def _update_of_rule(self, learner: CreditRule) -> Update:
-        stack, move = Stack.of(learner), move_layer_apart if self.whole else move_layer
-
-        def update(work: State, x: jax.Array, y: jax.Array) -> tuple[State, Outcome, Any]:
-            inputs = learner.network.with_constant(x)
-            work, outcome = learn(stack, work, inputs, y, move)
-            return work, outcome, lambda: answer(stack, work, inputs)
-
-        return update
-
-
-def _update_of_any(learner: Learner) -> Update:
-    def update(state: Any, x: jax.Array, y: jax.Array) -> tuple[Any, Outcome, Any]:
-        state, outcome = learner.update(state, x, y)
-        return state, outcome, lambda: learner.predict(state, x)
-
-    return update
 
 
 def _floats(weights: jax.Array) -> jax.Array:

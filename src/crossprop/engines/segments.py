@@ -22,7 +22,8 @@ from crossprop.engines.fold import Fold, Window
 from crossprop.engines.protocol import Batch, Rows
 from crossprop.engines.session import Carry, Session, whole_windows
 from crossprop.hyperparameters import by_structure
-from crossprop.learners.base import CreditRule, Learner, state_shapes
+from crossprop.learners.base import CreditRule, Learner
+from crossprop.learners.states import state_shapes
 from crossprop.network import float_type
 from crossprop.seeds import keys, keys_of
 from crossprop.variables import Variable, drift, probed

@@ -9,7 +9,7 @@ from crossprop import specification
 from crossprop._support import checks as check
 from crossprop.arguments import check_fit, checked_learners
 from crossprop.learners import Learner
-from crossprop.learners.base import state_bytes
+from crossprop.learners.states import state_bytes
 from crossprop.network import Network
 from crossprop.specification import as_table, check_keys
 from crossprop.streams import Iterator, Stream

@@ -16,11 +16,12 @@ import optax
 from jaxtyping import Array, Float, Key
 
 from crossprop._support import checks as check
-from crossprop._support.memory import bytes_of, check_memory
-from crossprop.hyperparameters import Checked, Hyperparameter, by_structure, hyperparameter, layers_field
+from crossprop._support.memory import check_memory
+from crossprop.hyperparameters import Checked, Hyperparameter, hyperparameter, layers_field
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Credit, Layer, Outcome, Replaced, Shapes, State, Units
 from crossprop.learners.stack import Stack, answer
+from crossprop.learners.states import state_bytes
 from crossprop.learners.update import learn
 from crossprop.network import Network
 from crossprop.optimizers.base import (
@@ -302,17 +303,6 @@ def check_replacement(replacement: Any, network: Network) -> None:
         )
     if not network.hidden:
         raise ValueError(f"replacement must be None where there are no hidden units, got {check.shown(replacement)}")
-
-
-@by_structure
-def state_shapes(learner: Learner) -> Any:
-    """The state of a learner as shapes and types."""
-    return jax.eval_shape(lambda: learner.init(jax.random.key(0)))
-
-
-def state_bytes(learner: Learner) -> int:
-    """The bytes of a learner's state."""
-    return bytes_of(state_shapes(learner))
 
 
 def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:

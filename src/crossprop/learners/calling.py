@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from crossprop._support import checks as check
 from crossprop._support import forks
+from crossprop.learners.states import check_state
 from crossprop.network import float_type
 from crossprop.source_identity import are_bound, drop_outdated_programs
 
@@ -81,7 +82,7 @@ def _quick_call(program: Callable[..., Any], leaves: list[Any], learner: Callabl
             return program(hyperparameters(wide), state, *example)
         except (OverflowError, ValueError, TypeError):
             _as_arrays(learner(), *example)
-            check_leaves(state)
+            check_state(learner(), state)
             raise
 
     return call
@@ -102,28 +103,6 @@ def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *examp
         check.shape(name, value, (size,))
     check_state(learner, state)
     return function(learner, state, *(jnp.asarray(value) for value in example))
-
-
-def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = False) -> None:
-    """A ValueError if `state` does not have the structure and shapes, or also the types, of this learner's states."""
-    expected = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
-    shape_of = lambda tree: (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)])
-    types_of = lambda tree: ", ".join(str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree))
-    if shape_of(state) != shape_of(expected):
-        raise ValueError(
-            f"{name} must be a state of this {type(learner).__name__}, with leaves of shapes {shape_of(expected)[1]}, "
-            f"got {shape_of(state)[1]}"
-        )
-    if types and (given := types_of(state)) != (wanted := types_of(expected)):
-        raise ValueError(f"{name} must be a state of this {type(learner).__name__}, of types {wanted}, got {given}")
-
-
-def check_leaves(state: Any) -> None:
-    """A TypeError if a state holds anything that JAX cannot take."""
-    try:
-        jax.eval_shape(lambda state: state, state)
-    except (OverflowError, TypeError, ValueError):
-        raise TypeError(f"state must be a state of this learner, got {check.shown(state)}") from None
 
 
 def _as_arrays(learner: Any, x: Any, *targets: Any) -> tuple[Any, ...]:

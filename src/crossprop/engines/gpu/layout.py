@@ -19,9 +19,10 @@ from crossprop._support.transfers import to_device
 from crossprop.engines.protocol import Run
 from crossprop.engines.session import Carry
 from crossprop.hyperparameters import by_structure
-from crossprop.learners.base import CreditRule, State, state_shapes
+from crossprop.learners.base import CreditRule, State
 from crossprop.learners.credit import Layer
 from crossprop.learners.stack import Stack, moves
+from crossprop.learners.states import state_shapes
 from crossprop.network import Activation, Network, float_type
 from crossprop.seeds import keys_of
 

@@ -33,9 +33,10 @@ from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own,
 from crossprop.engines.gpu.support import triton
 from crossprop.engines.rebuilding import Steps, last_step, step_back
 from crossprop.hyperparameters import by_structure
-from crossprop.learners.base import Credit, CreditRule, Learner, State, credit_adds_up, state_shapes
+from crossprop.learners.base import Credit, CreditRule, Learner, State, credit_adds_up
 from crossprop.learners.credit import Layer
 from crossprop.learners.stack import Stack, moves
+from crossprop.learners.states import state_shapes
 from crossprop.learners.update import learn_above, move_layer
 from crossprop.network import float_type
 from crossprop.variables import Variable
