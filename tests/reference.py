@@ -55,7 +55,18 @@ def _linear(z):
     return z, 1.0
 
 
-ACTIVATIONS = {"tanh": _tanh, "sigmoid": _sigmoid, "relu": _relu, "leaky_relu": _leaky_relu, "linear": _linear}
+def _ltu(z):
+    return (1.0 if z > 0 else 0.0), 0.0
+
+
+ACTIVATIONS = {
+    "tanh": _tanh,
+    "sigmoid": _sigmoid,
+    "relu": _relu,
+    "leaky_relu": _leaky_relu,
+    "linear": _linear,
+    "ltu": _ltu,
+}
 
 
 def _squared(target, y):

@@ -67,6 +67,25 @@ class DeltaBarDelta:
         return _moved(thetas, directions, steps)
 
 
+class NLMS:
+    """The mean of the squared norm is kept for no single weight: there is nothing to forget."""
+
+    def __init__(self, thetas, a, decay):
+        self.a, self.decay, self.sum, self.count = a, decay, 0.0, 0.0
+
+    def forget(self, m, r, c):
+        pass
+
+    def move(self, thetas, directions, example):
+        steps, squares = _like(thetas), _curvature(example, thetas)
+        places = list(_places(thetas, directions))
+        self.sum = self.decay * self.sum + sum(squares[m][r][c] for m, r, c in places)
+        self.count = self.decay * self.count + 1
+        for m, r, c in places:
+            steps[m][r][c] = self.a[m] * self.count / self.sum * directions[m][r][c] if self.sum else 0.0
+        return _moved(thetas, directions, steps)
+
+
 class IDBD:
     def __init__(self, thetas, a, meta_step_size=0.01, bounded=False):
         self.theta, self.bounded = meta_step_size, bounded

@@ -99,6 +99,25 @@ class Continual(Replacement):
         return j, 0.0 if self.as_run else layer["f"][j] / c(j)
 
 
+class Periodic(Replacement):
+    """Every so many examples, the share of the least sum_k |w_jk|; a unit is replaced once at a time."""
+
+    def begin(self, n):
+        return {"size": [math.inf] * n, "seen": 0, "left": 0}
+
+    def watch(self, layer, phi, incoming, outgoing):
+        layer["seen"] += 1
+        layer["size"] = [sum(abs(w) for w in weights) for weights in outgoing[: len(phi)]]
+        layer["left"] = round(self.share * len(phi)) if layer["seen"] % self.every == 0 else 0
+
+    def is_due(self, layer):
+        return layer["left"] > 0
+
+    def choose(self, layer, place):
+        layer["left"] -= 1
+        return layer["size"].index(min(layer["size"])), 0.0
+
+
 class GenerateAndTest(Replacement):
     """The mature unit of the least sum_k |w_jk|."""
 

@@ -32,6 +32,7 @@ OPTAX_ADAM = partial(optax.adam, b1=0.9, b2=0.999, eps=1e-8)
 
 # Every optimizer: as the package builds it, its judge with the same constants, and the step size.
 OPTIMIZERS = {
+    "nlms": (cp.optimizers.nlms(0.8), partial(judges.NLMS, decay=0.8), 0.2),
     "delta_bar_delta": (
         cp.optimizers.delta_bar_delta(0.003, 0.2, 0.6),
         partial(judges.DeltaBarDelta, increase=0.003, decrease=0.2, decay=0.6),

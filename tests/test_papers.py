@@ -9,11 +9,12 @@ import pytest
 import xarray
 
 from browser import Opened
-from crossprop import Backprop, Network, datasets, optimizers
+from crossprop import Backprop, Geoff, Network, datasets, optimizers
 from crossprop.cli import main
 from crossprop.experiments.papers import Version, points_of
 from crossprop.experiments.questions import answers_on
-from crossprop.library import PAPERS, dohare2024, elsayed2024, sutton1992
+from crossprop.library import PAPERS, dohare2024, elsayed2024, mahmood2013, sutton1992
+from crossprop.testing import check_stream
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
 CANNOT = "cannot be decided here"
@@ -40,7 +41,7 @@ def decided(paper, **records):
 # The commands.
 
 
-CHEAP = {"sutton1992": "fixed", "dohare2024": "continual", "elsayed2024": "mnist"}
+CHEAP = {"sutton1992": "fixed", "mahmood2013": "search", "dohare2024": "continual", "elsayed2024": "mnist"}
 """An experiment of each paper that compiles quickly; the others take their turn in the long tests."""
 
 
@@ -367,6 +368,57 @@ def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
     assert full.stream.steps == 3 * 5000 and full.seeds == 10
     assert any("full set is not here" in setting.why for setting in full.settings)
     assert mnist(Version("full", datasets.mnist5k)).stream.steps == 800 * 5000
+
+
+# Mahmood and Sutton (2013).
+
+
+def random_features(fixed=(2.4, 2.0, 1.8, 1.7), searched=(1.7, 1.6), improves=1.0, **options):
+    """The errors with 100, 300, 1,000 and 3,000 fixed features, and with 100 and 300 that are searched."""
+    before = np.repeat([improves, 1.0], 25)
+    values = {
+        f"{count} fixed": np.full(50, each) for count, each in zip(("100", "300", "1,000", "3,000"), fixed, strict=True)
+    }
+    values |= {f"{count} searched": each * before for count, each in zip(("100", "300"), searched, strict=True)}
+    return made_records(values, np.arange(1, 51) * 20_000, **options)
+
+
+@pytest.mark.parametrize(
+    ("id", "records", "expected"),
+    [
+        ("R1", random_features(), HOLDS),
+        ("R1", random_features(fixed=(2.0, 2.0, 2.0, 2.0)), DOES_NOT),
+        ("R1", random_features(fixed=(2.4, 2.0, 2.0, 1.7)), IN_PART),
+        ("R2", random_features(), HOLDS),
+        ("R2", random_features(searched=(1.7, 1.9)), IN_PART),
+        ("R2", random_features(searched=(2.3, 1.9)), DOES_NOT),
+        ("R2", random_features(without=("1,000 fixed",)), CANNOT),
+        ("R3", random_features(improves=1.2), HOLDS),
+        ("R3", random_features(), DOES_NOT),
+    ],
+)
+def test_rules_of_mahmood2013(id, records, expected):
+    found = decided("mahmood2013", search=records)[id]
+    assert found.verdict == expected, found.why
+
+
+def test_the_target_of_mahmood2013_is_that_of_the_paper():
+    """Its features fire as those of GEOFF do, with the same threshold."""
+    check_stream(mahmood2013.Bits())
+    stream, count = mahmood2013.Bits(), 2000
+    place = stream.begin(jax.random.key(3))
+    _, x, y = stream.deal(place, count)
+    incoming, outgoing, *_ = place
+    signs = incoming[:-1]
+    fired = Geoff().fire(x, signs)
+    assert set(np.unique(signs)) == {-1, 1} and 0.1 < fired.mean() < 0.2
+    np.testing.assert_allclose((y - fired @ outgoing).std(), 1, rtol=0.1)
+    plan = PAPERS["mahmood2013"].plans["search"](Version("full", datasets.mnist5k))
+    assert plan.steps == 1_000_000 and "30,000 fixed" in plan.learners
+    units = plan.learners["100 fixed"].network
+    (weights,), _ = units.init(jax.random.key(0))
+    phi = units.activate(units.preactivations(weights, x)).phi
+    np.testing.assert_array_equal(phi, Geoff().fire(x, weights[:-1]))
 
 
 # Elsayed et al. (2024).

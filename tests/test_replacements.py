@@ -48,6 +48,7 @@ METHODS = {
         reference_replacements.Continual,
     ),
     "generate-and-test": (cp.GenerateAndTest(rate=0.4713, maturity=2), reference_replacements.GenerateAndTest),
+    "periodic": (cp.PeriodicReplacement(share=0.4, every=3), reference_replacements.Periodic),
     "random": (cp.RandomReplacement(rate=0.0713, maturity=3), reference_replacements.Random),
     "redo": (cp.ReDo(threshold=0.9, every=5, decay=0.8), reference_replacements.ReDo),
 }
@@ -58,6 +59,7 @@ CASES = [
     ("crossprop-projected", "redo", 4, "momentum", True),
     ("foresight", "random", (4, 3), "rmsprop", False),
     ("frozen", "generate-and-test", 5, "adam", True),
+    ("backprop", "periodic", 5, "sgd", True),
     ("crossprop-approx", "as-run", (3, 4), "clip_weights", True),
     ("backprop", "contribution", 4, "idbd", True),
 ]
@@ -166,6 +168,7 @@ QUICK = {"record_every": 7, "engine": "scan", "return_states": True, "progress":
 EAGER = {
     "continual": cp.ContinualReplacement(rate=0.02, maturity=5),
     "generate-and-test": cp.GenerateAndTest(rate=0.02, maturity=5),
+    "periodic": cp.PeriodicReplacement(share=0.5, every=10),
     "redo": cp.ReDo(threshold=0.5, every=10),
     "random": cp.RandomReplacement(rate=0.02, maturity=5),
 }

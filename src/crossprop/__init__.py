@@ -42,6 +42,7 @@ from crossprop.passes import live as live
 from crossprop.passes import predict as predict
 from crossprop.replacements import ContinualReplacement as ContinualReplacement
 from crossprop.replacements import GenerateAndTest as GenerateAndTest
+from crossprop.replacements import PeriodicReplacement as PeriodicReplacement
 from crossprop.replacements import RandomReplacement as RandomReplacement
 from crossprop.replacements import ReDo as ReDo
 from crossprop.replacements import Replacement as Replacement

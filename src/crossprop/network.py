@@ -15,13 +15,14 @@ from crossprop._support.memory import bytes_of, check_memory
 from crossprop._support.programs import program
 from crossprop.hyperparameters import Name, known
 
-ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear")
+ACTIVATIONS = ("tanh", "sigmoid", "relu", "leaky_relu", "linear", "ltu")
 LOSSES = ("squared", "softmax")
-PYTORCH, SPARSE = "pytorch", "sparse"
-SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", PYTORCH, SPARSE)
+PYTORCH, SPARSE, SIGNS = "pytorch", "sparse", "signs"
+SCHEMES = ("kaiming", "kaiming-uniform", "lecun", "lecun-uniform", PYTORCH, SPARSE, SIGNS)
 LEAK = 0.01
 NORM_EPSILON = 1e-5
 SPARSITY = 0.9
+BETA = 0.6
 MOST_LAYERS = 1000
 """Each is a part of the compiled program, whose time to compile grows with it."""
 
@@ -65,7 +66,7 @@ class Network(eqx.Module):
     - `hidden`: the number of hidden units, or a tuple with one number per hidden layer, which is also how it is kept:
       500 is `(500,)`. `()` is a linear unit.
     - `activation`: `"tanh"`, `"sigmoid"` (the logistic function), `"relu"` (with slope 0 at 0), `"leaky_relu"` (with
-      slope 0.01 up to 0) or `"linear"`.
+      slope 0.01 up to 0), `"linear"`, or `"ltu"`, a linear threshold unit: 1 above 0, else 0, with slope 0.
     - `loss`: `"squared"`, the squared error summed over the outputs, or `"softmax"`, softmax with cross-entropy.
     - `bias`: adds a constant input (the last row of `incoming`) and a constant feature (the last row of `outgoing`).
     - `incoming_scale`, `outgoing_scale`: the initial weights into the hidden layers and into the outputs. A number is
@@ -73,7 +74,8 @@ class Network(eqx.Module):
       `"kaiming"` or `"lecun"` (normal, standard deviation $g / \sqrt{\text{fan-in}}$; lecun has $g = 1$, kaiming the
       gain of the activation), `"kaiming-uniform"` or `"lecun-uniform"` (uniform with the same deviation),
       `"pytorch"` (uniform up to $1 / \sqrt{\text{fan-in}}$, biases too, as PyTorch's linear layers begin), or
-      `"sparse"` (uniform up to the same, nine in ten of a unit's weights zero).
+      `"sparse"` (uniform up to the same, nine in ten of a unit's weights zero), or `"signs"` (-1 or +1, with biases
+      such that an `"ltu"` of input bits fires when more than 0.6 of them match its signs, as features of `Geoff` do).
     - `layer_norm`: normalises the pre-activations of each hidden layer to mean 0 and variance 1, without parameters.
     - `bias_scale`: the standard deviation of the initial biases. Unset, it is that of the weights where these are
       given by number, and 0 where by name, except with `"pytorch"`.
@@ -186,6 +188,9 @@ class Network(eqx.Module):
         if not self.bias:
             return weights
         # JAX's split(key)[1] is fold_in(key, 1), which sparse weights have drawn their zeros with.
+        if scale == SIGNS and self.bias_scale is None:
+            matches = jnp.sum(weights < 0, axis=0, keepdims=True) - np.floor(BETA * fan_in + 1e-9) - 0.5
+            return jnp.concatenate([weights, matches.astype(weights.dtype)])
         bias_key = jax.random.fold_in(key, 2 if scale == SPARSE else 1)
         if scale == PYTORCH and self.bias_scale is None:
             return jnp.concatenate([weights, _within(1 / np.sqrt(fan_in), bias_key, (1, size))])
@@ -295,6 +300,8 @@ def activation_and_slope(activation: str, z: Array) -> tuple[Array, Array]:
         case "leaky_relu":
             slope = jnp.where(z > 0, jnp.ones((), z.dtype), jnp.asarray(LEAK, z.dtype))
             return z * slope, slope
+        case "ltu":
+            return (z > 0).astype(z.dtype), jnp.zeros_like(z)
         case _:
             return z, jnp.ones_like(z)
 
@@ -303,6 +310,8 @@ def _by_name(scheme: Name, key: Array, fan_in: int, size: int, gain: float) -> A
     deviation = (gain if scheme.startswith("kaiming") else 1.0) / np.sqrt(fan_in)
     if scheme in ("kaiming", "lecun"):
         return deviation * jax.random.normal(key, (fan_in, size))
+    if scheme == SIGNS:
+        return jax.random.rademacher(key, (fan_in, size), float_type())
     if scheme == PYTORCH:
         return _within(deviation, key, (fan_in, size))
     if scheme != SPARSE:

@@ -12,7 +12,8 @@ from crossprop.optimizers.perturbed import upgd as upgd
 from crossprop.optimizers.step_sizes import autostep as autostep
 from crossprop.optimizers.step_sizes import delta_bar_delta as delta_bar_delta
 from crossprop.optimizers.step_sizes import idbd as idbd
+from crossprop.optimizers.step_sizes import nlms as nlms
 from crossprop.optimizers.step_sizes import smd as smd
 
-for build in (delta_bar_delta, idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd):
+for build in (delta_bar_delta, nlms, idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd):
     OPTIMIZERS[build.__name__] = build

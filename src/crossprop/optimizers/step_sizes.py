@@ -71,6 +71,64 @@ class delta_bar_delta(Optimizer):
         return jnp.where(agreement > 0, grown, jnp.where(agreement < 0, shrunk, size))
 
 
+class NLMSState(NamedTuple):
+    """The mean of the squared norm, and the sum of the weights of the examples in it."""
+
+    mean: Any
+    weight: Any
+
+
+class nlms(Optimizer):
+    r"""Normalised least mean squares: the step size is divided by the squared norm of what the weights see.
+
+    For a linear unit with features $\phi$ and error $\delta$, where $\lambda$ is a running mean of
+    $\lVert \phi \rVert^2$, this example included:
+
+    $$w_j \mathrel{+}= \frac{\alpha}{\lambda} \delta \phi_j$$
+
+    In a network the trace of the loss's Gauss-Newton matrix, over all weights that move, stands for the squared norm.
+
+    **Arguments:**
+
+    - `decay`: how much less an example counts in $\lambda$ with every later one. At 1 all count alike, as in Mahmood
+      and Sutton (2013); at 0 it is the present squared norm, as in NLMS.
+
+    `update` needs `curvature`.
+
+    ```python
+    learner = Frozen(Network(20, hidden=1000), step_size=0.1, optimizer=nlms())
+    ```
+
+    Mahmood and Sutton (2013), "Representation Search through Generate and Test".
+    """
+
+    decay: Hyperparameter = hyperparameter(default=1.0, low=0, high=1, scale="decay")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return ("curvature",)
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size, before it is divided."""
+
+        def init(params: Any) -> NLMSState:
+            zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+            return NLMSState(zero, zero)
+
+        def update(gradients: Any, state: NLMSState, params: Any = None, **extra: Any) -> tuple[Any, NLMSState]:
+            (curvature,) = required(self, extra)
+            square = optax.tree.sum(curvature)
+            weight = self.decay * state.weight + 1
+            mean = state.mean + (square - state.mean) / weight
+            share = jnp.where(mean > 0, 1 / jnp.where(mean > 0, mean, 1), 0)
+            sizes = jax.tree.map(lambda size: size * share, step_size)
+            move = lambda size, part: jax.tree.map(lambda g: -size * g, part)
+            return jax.tree.map(move, sizes, gradients), NLMSState(mean, weight)
+
+        return with_extra_arguments(init, update)
+
+
 class IDBDState(NamedTuple):
     """The logarithm of every step size, and the traces $h$, all shaped like the parameters."""
 

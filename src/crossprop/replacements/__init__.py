@@ -12,6 +12,7 @@ from crossprop.replacements.base import Replacement as Replacement
 from crossprop.replacements.base import Watched as Watched
 from crossprop.replacements.continual import ContinualReplacement as ContinualReplacement
 from crossprop.replacements.generate_and_test import GenerateAndTest as GenerateAndTest
+from crossprop.replacements.periodic import PeriodicReplacement as PeriodicReplacement
 from crossprop.replacements.random import RandomReplacement as RandomReplacement
 from crossprop.replacements.redo import ReDo as ReDo
 
@@ -20,6 +21,7 @@ REPLACEMENTS: Registry[Replacement] = Registry(
     {
         "continual": ContinualReplacement,
         "generate-and-test": GenerateAndTest,
+        "periodic": PeriodicReplacement,
         "redo": ReDo,
         "random": RandomReplacement,
     },
