@@ -299,11 +299,11 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         ),
         (
             lambda: cp.Backprop(NET, 0.1, optimizer={"name": "idbd", "theta": 1}),
-            "a hyperparameter of optimizer 'idbd' must be",
+            "an argument of optimizer 'idbd' must be",
         ),
         (
             lambda: cp.Backprop(NET, 0.1, optimizer={"name": "sgd", "theta": 1}),
-            "optimizer 'sgd' has no hyperparameters, got",
+            "optimizer 'sgd' takes no arguments, got",
         ),
         (lambda: cp.Backprop(NET, 0.1, optimizer={"theta": 1}), "the name of optimizer must be one of .*, got None"),
         (

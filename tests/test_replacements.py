@@ -366,7 +366,7 @@ def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one
         (lambda: cp.Backprop(NET, 0.1, replacement="redoo"), ValueError, "did you mean 'redo'"),
         (lambda: cp.Backprop(NET, 0.1, replacement=cp.ReDo), TypeError, "replacement must be None, a name, or a"),
         (lambda: cp.Backprop(NET, 0.1, replacement={"name": "redo", "rate": 1}), ValueError, "of replacement 'redo'"),
-        (lambda: cp.Backprop(NET, 0.1, replacement={"name": "none", "rate": 1}), ValueError, "has no hyperparameters"),
+        (lambda: cp.Backprop(NET, 0.1, replacement={"name": "none", "rate": 1}), ValueError, "takes no arguments"),
         (lambda: cp.Backprop(cp.Network(3, ()), 0.1, replacement="redo"), ValueError, "no hidden units"),
         (lambda: cp.oracle.follow(cp.Backprop(NET, 0.1, replacement="redo"), STREAM), ValueError, "keep its units"),
     ],

@@ -94,15 +94,9 @@ class Registry(MutableMapping[str, "partial[T]"]):
         """What a name stands for, with its defaults, or a table of a `name` and arguments."""
         table = {"name": value} if isinstance(value, str) else value
         name, own = table.get("name"), {key: each for key, each in table.items() if key != "name"}
-        build = self.find(argument, name)
-        known = arguments_of(build)
-        for key in own:
-            if known == []:
-                raise ValueError(f"{argument} {name!r} has no hyperparameters, got {key!r}")
-            if known is not None:
-                check.choice(f"a hyperparameter of {argument} {name!r}", key, known)
+        bound = bind(f"{argument} {name!r}", self.find(argument, name), own)
         try:
-            return build(**own)
+            return bound()
         except (ValueError, TypeError) as problem:
             raise type(problem)(f"{argument} {name!r}: {problem}") from None
 
@@ -130,6 +124,21 @@ def arguments_of(build: Callable[..., Any]) -> list[str] | None:
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
         return None
     return [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+
+
+def bind(owner: str, build: "Callable[..., T]", own: Mapping[str, Any], *first: Any) -> "partial[T]":
+    """A builder with its arguments, after a check that it takes what is given and is given what it needs."""
+    known = arguments_of(build)
+    for argument in own:
+        if known is not None and len(known) == len(first):
+            raise ValueError(f"{owner} takes no arguments, got {argument!r}")
+        if known is not None:
+            check.choice(f"an argument of {owner}", argument, known[len(first) :])
+    try:
+        inspect.signature(build).bind(*first, **own)
+    except TypeError as problem:
+        raise ValueError(f"{owner}: {problem}") from None
+    return partial(build, *first, **own)
 
 
 def import_modules(names: Any) -> None:

@@ -16,7 +16,7 @@ from crossprop.hyperparameters import hyperparameters
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.objectives import OBJECTIVES
-from crossprop.registry import arguments_of, import_modules
+from crossprop.registry import arguments_of, bind, import_modules
 from crossprop.streams import STREAMS, Stream, is_table, read_table
 
 HIDDEN = 500
@@ -66,7 +66,7 @@ def build_stream(values: Any) -> Stream:
     name = table.get("name")
     is_file = is_table(name) and name not in STREAMS
     builder = partial(read_table, name) if is_file else STREAMS.find("the name of stream", name)
-    stream = _call(f"stream {name!r}", builder, arguments_of(builder), [], own)
+    stream = bind(f"stream {name!r}", builder, own)()
     if not isinstance(stream, Stream):
         raise TypeError(f"stream {name!r} must build a stream such as crossprop.Geoff(), got {stream!r}")
     return stream
@@ -150,11 +150,9 @@ def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, 
     """A registered learner: the one named `rule`, which defaults to `name`. `step_size` is 5e-4 unless it is given."""
     builder, table = builder_of(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
-    accepted = arguments_of(builder)
-    further = None if accepted is None else accepted[1:]
     fixed = {part: builder.keywords[part] for part in ("objective",) if part in builder.keywords}
     given = _with_parts(fixed | default_step_size(builder) | own | dict(flags))
-    learner = _call(f"learners.{name}", builder, further, [network], given)
+    learner = bind(f"learners.{name}", builder, given, network)()
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     return learner
@@ -177,22 +175,6 @@ def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:
                 raise ValueError(f"{name} needs {part}, the name of one that has it, got {value!r} alone")
             found[part] = (table if isinstance(table, dict) else {"name": table}) | {field: value}
     return found
-
-
-def _call(
-    owner: str, builder: Callable[..., Any], accepted: list[str] | None, first: list[Any], own: Mapping[str, Any]
-) -> Any:
-    """Calls a builder, after a check that it takes what is given and is given what it needs."""
-    for argument in own:
-        if accepted == []:
-            raise ValueError(f"{owner} takes no arguments, got {argument!r}")
-        if accepted is not None:
-            check.choice(f"an argument of {owner}", argument, accepted)
-    try:
-        inspect.signature(builder).bind(*first, **own)
-    except TypeError as problem:
-        raise ValueError(f"{owner}: {problem}") from None
-    return builder(*first, **own)
 
 
 def as_table(name: str, values: Any) -> dict[str, Any]:

@@ -55,5 +55,5 @@ def as_replacement(value: Any) -> Any:
     if table["name"] != NONE:
         return REPLACEMENTS.made("replacement", table)
     if further := [key for key in table if key != "name"]:
-        raise ValueError(f"replacement 'none' has no hyperparameters, got {further[0]!r}")
+        raise ValueError(f"replacement 'none' takes no arguments, got {further[0]!r}")
     return None
