@@ -4,7 +4,7 @@ Numbers are leaves of the pytree; choices, whole numbers, flags, names and funct
 """
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import wraps
 from typing import Any, Literal, TypeVar
 
@@ -92,6 +92,22 @@ def hyperparameter(*, default: Any = MISSING, kw_only: bool = False, **known: An
 def known(default: Any, **facts: Any) -> dict[str, Any]:
     """Metadata for a dataclass's own field: keyword arguments of `Facts`."""
     return {"facts": Facts(default, **facts)}
+
+
+def parameter(default: Any, **facts: Any) -> Any:
+    """A field of a stream, with what is known about it: keyword arguments of `Facts`. A stream's `__post_init__` calls
+    `check_parameters`."""
+    return field(default=default, metadata=known(default, **facts))
+
+
+def check_parameters(stream: Any) -> None:
+    """Checks the fields of a frozen dataclass that `parameter` has declared; numbers of NumPy become Python's."""
+    for name, facts in hyperparameters(type(stream)).items():
+        value = check.plain(getattr(stream, name))
+        if type(facts.default) is float:
+            check.scalar(name, value)
+        facts.check(name, value)
+        object.__setattr__(stream, name, value)
 
 
 def hyperparameters(cls: Any) -> dict[str, Facts]:

@@ -4,7 +4,7 @@
 # (a stream may compute what the contract calls an attribute)
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from crossprop._support import checks as check
 from crossprop._support import interrupts
 from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
-from crossprop.hyperparameters import known
+from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 
@@ -51,30 +50,21 @@ class Geoff(PoolStream):
     Sutton (2014), "Myths of representation learning"; Veeriah, Zhang and Sutton (2017), "GEOFF tasks".
     """
 
-    inputs: int = 20
-    features: int = 1000
-    beta: float = field(default=0.6, metadata=known(0.6, low=0, high=1, scale="linear"))
-    noise: float = field(default=1.0, metadata=known(1.0, low=0))
+    inputs: int = parameter(20, whole=True, low=1)
+    features: int = parameter(1000, whole=True, low=1)
+    beta: float = parameter(0.6, low=0, high=1, scale="linear")
+    noise: float = parameter(1.0, low=0)
     tasks: Tasks = "ABC"
-    examples: int = 5000
-    mutation: float = field(default=0.5, metadata=known(0.5, low=0, high=1, scale="linear"))
-    constant: bool = False
+    examples: int = parameter(5000, whole=True, low=1)
+    mutation: float = parameter(0.5, low=0, high=1, scale="linear")
+    constant: bool = parameter(False)
 
     outputs = 1
     one_hot = False
 
     def __post_init__(self):
-        set_fields(
-            self,
-            inputs=check.integer("inputs", self.inputs, low=1),
-            features=check.integer("features", self.features, low=1),
-            beta=check.scalar("beta", self.beta, low=0, high=1),
-            noise=check.scalar("noise", self.noise, low=0),
-            tasks=checked_tasks(self.tasks),
-            examples=check.integer("examples", self.examples, low=1),
-            mutation=check.scalar("mutation", self.mutation, low=0, high=1),
-            constant=check.flag("constant", self.constant),
-        )
+        check_parameters(self)
+        set_fields(self, tasks=checked_tasks(self.tasks))
 
     @property
     def steps(self) -> int:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop.datasets import DataSet
+from crossprop.hyperparameters import parameter
 from crossprop.streams.arrays import one_hot_table
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import OverData
@@ -38,14 +39,14 @@ class LabelShift(OverData, PoolStream):
 
     data: DataSet
     tasks: Tasks = "ABC"
-    examples: int | None = None
-    shuffle: bool = False
+    examples: int | None = parameter(None, whole=True, low=1)
+    shuffle: bool = parameter(False)
 
     def __post_init__(self):
         super().__post_init__()
-        set_fields(self, tasks=checked_tasks(self.tasks), shuffle=check.flag("shuffle", self.shuffle))
+        set_fields(self, tasks=checked_tasks(self.tasks))
         if self.examples is not None:
-            set_fields(self, examples=check.integer("examples", self.examples, low=1, high=len(self.data.y)))
+            check.integer("examples", self.examples, low=1, high=len(self.data.y))
 
     @property
     def steps(self) -> int:

@@ -4,6 +4,7 @@
 # (a stream may compute what the contract calls an attribute)
 
 from crossprop.datasets import DataSet
+from crossprop.hyperparameters import check_parameters
 from crossprop.streams.base import Stream
 
 
@@ -18,6 +19,7 @@ class OverData(Stream):
                 "data must be a crossprop DataSet, such as datasets.digits() or datasets.DataSet(name, x, y, classes), "
                 f"got {type(self.data)}"
             )
+        check_parameters(self)
 
     @property
     def inputs(self) -> int:

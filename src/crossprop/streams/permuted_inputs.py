@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from crossprop._support import checks as check
 from crossprop._support.transfers import to_device
 from crossprop.datasets import DataSet
+from crossprop.hyperparameters import parameter
 from crossprop.network import float_type
-from crossprop.streams.base import Tasks, set_fields
+from crossprop.streams.base import Tasks
 from crossprop.streams.visits import InPasses, Passes, PassesPlace, on_device
 
 
@@ -44,12 +44,7 @@ class PermutedInputs(InPasses):
 
     data: DataSet
     tasks: Tasks | int | None = 800
-    examples: int | None = None
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.examples is not None:
-            set_fields(self, examples=check.integer("examples", self.examples, low=1))
+    examples: int | None = parameter(None, whole=True, low=1)
 
     @property
     def _passes(self) -> Passes:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int, Key
 from crossprop._support import checks as check
 from crossprop._support.transfers import to_device
 from crossprop.datasets import DataSet
+from crossprop.hyperparameters import parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Tasks, set_fields
 from crossprop.streams.visits import InPasses, Passes, PassesPlace
@@ -44,13 +45,12 @@ class RandomLabels(InPasses):
     data: DataSet
     tasks: Tasks | int | None = 50
     images: int | None = 1200
-    passes: int = 400
+    passes: int = parameter(400, whole=True, low=1)
 
     def __post_init__(self):
         super().__post_init__()
         if self.images is not None:
             set_fields(self, images=check.integer("images", self.images, low=1, high=len(self.data.y)))
-        set_fields(self, passes=check.integer("passes", self.passes, low=1))
 
     @property
     def _passes(self) -> Passes:

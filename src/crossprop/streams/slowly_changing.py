@@ -1,7 +1,7 @@
 """Slowly-changing regression: a fixed target on bits most of which change rarely."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -12,12 +12,10 @@ from jaxtyping import Array, Float, Key
 from crossprop._support import checks as check
 from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
-from crossprop.hyperparameters import known
+from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, check_left, set_fields
+from crossprop.streams.base import Stream, check_left
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
-
-CHANGES = ("all", "one")
 
 
 class TargetNetwork(NamedTuple):
@@ -70,31 +68,21 @@ class SlowlyChanging(Stream):
     Dohare et al. (2024), "Loss of plasticity in deep continual learning", "Slowly-Changing Regression".
     """
 
-    inputs: int = 20
-    slow: int = 15
-    change_every: int = 10_000
-    change: Literal["all", "one"] = "all"
-    features: int = 100
-    beta: float = field(default=0.7, metadata=known(0.7, low=0, high=1, scale="linear"))
-    as_run: bool = True
-    steps: int | None = None
+    inputs: int = parameter(20, whole=True, low=1)
+    slow: int = parameter(15, whole=True, low=1)
+    change_every: int = parameter(10_000, whole=True, low=1)
+    change: Literal["all", "one"] = parameter("all", choices=("all", "one"))
+    features: int = parameter(100, whole=True, low=1)
+    beta: float = parameter(0.7, low=0, high=1, scale="linear")
+    as_run: bool = parameter(True)
+    steps: int | None = parameter(None, whole=True, low=1)
 
     outputs = 1
     one_hot = False
 
     def __post_init__(self):
-        check.choice("change", self.change, CHANGES)
-        inputs = check.integer("inputs", self.inputs, low=1)
-        set_fields(
-            self,
-            inputs=inputs,
-            slow=check.integer("slow", self.slow, low=1, high=inputs),
-            change_every=check.integer("change_every", self.change_every, low=1),
-            features=check.integer("features", self.features, low=1),
-            beta=check.scalar("beta", self.beta, low=0, high=1),
-            as_run=check.flag("as_run", self.as_run),
-            steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
-        )
+        check_parameters(self)
+        check.integer("slow", self.slow, low=1, high=self.inputs)
 
     def begin(self, key: Key[Array, ""]) -> SlowPlace:
         self._check_memory(self.inputs)

@@ -1,6 +1,6 @@
 """A linear target whose weights change sign, one after another: Sutton's tracking task."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,8 +10,8 @@ from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop._support.programs import program
-from crossprop.hyperparameters import known
-from crossprop.streams.base import Stream, check_left, set_fields
+from crossprop.hyperparameters import check_parameters, parameter
+from crossprop.streams.base import Stream, check_left
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
 
@@ -46,25 +46,18 @@ class Tracking(Stream):
     Sutton (1992), "Adapting bias by gradient descent: an incremental version of delta-bar-delta".
     """
 
-    inputs: int = 20
-    relevant: int = 5
-    flip_every: int = 20
-    noise: float = field(default=0.0, metadata=known(0.0, low=0))
-    steps: int | None = None
+    inputs: int = parameter(20, whole=True, low=1)
+    relevant: int = parameter(5, whole=True, low=1)
+    flip_every: int = parameter(20, whole=True, low=1)
+    noise: float = parameter(0.0, low=0)
+    steps: int | None = parameter(None, whole=True, low=1)
 
     outputs = 1
     one_hot = False
 
     def __post_init__(self):
-        inputs = check.integer("inputs", self.inputs, low=1)
-        set_fields(
-            self,
-            inputs=inputs,
-            relevant=check.integer("relevant", self.relevant, low=1, high=inputs),
-            flip_every=check.integer("flip_every", self.flip_every, low=1),
-            noise=check.scalar("noise", self.noise, low=0),
-            steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
-        )
+        check_parameters(self)
+        check.integer("relevant", self.relevant, low=1, high=self.inputs)
 
     def begin(self, key: Key[Array, ""]) -> TrackingPlace:
         signs, flips, examples = jax.random.split(key, 3)
