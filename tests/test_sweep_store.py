@@ -84,14 +84,6 @@ def test_one_hidden_layer_is_one_setting_however_it_is_given(tmp_path):
         sweep(None, over={"network.hidden": [8, (8,)]})
 
 
-def test_a_block_that_is_named_by_its_number_of_hidden_units_is_read(tmp_path, monkeypatch):
-    """Stores had two names for the same setting once."""
-    with monkeypatch.context() as before:
-        before.setattr(sys.modules["crossprop.experiments.grid"], "HIDDEN", "none")
-        written = sweep(tmp_path / "store", over={"network.hidden": [8, 4]})
-    assert_same_sweeps(cp.open_sweep(tmp_path / "store"), written)
-
-
 @dataclass(frozen=True)
 class Adam:
     """An optimizer of one's own, with a field."""

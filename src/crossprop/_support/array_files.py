@@ -214,8 +214,6 @@ class _Index(NamedTuple):
 
 def _index(file: IO[bytes]) -> _Index:
     """The index of a file. Any of the errors in `HOSTILE` if it does not describe all of the file."""
-    if file.read(2) == b"PK":
-        raise ValueError("it is an archive of NumPy, as crossprop 0.2 wrote")
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - LENGTHS, 0))
     length = int.from_bytes(file.read(8), "big")

@@ -124,10 +124,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Reads what `write_json` wrote. A ValueError names the file if it is something else, or damaged."""
     try:
         contents = json.loads(path.read_bytes())
-        checksum = contents.pop("sha256", None)
-        if checksum is None:
-            raise ValueError("it has no checksum, as files of crossprop 0.1; choose another folder")
-        if checksum != _digest(contents):
+        if contents.pop("sha256", None) != _digest(contents):
             raise ValueError("its checksum differs from its contents")
     except (ValueError, AttributeError, TypeError, RecursionError) as problem:
         raise ValueError(f"{path} is damaged, or crossprop did not write it: {problem}") from None

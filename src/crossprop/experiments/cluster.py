@@ -60,9 +60,14 @@ class Workers:
         self.client = client
         self.excluded: dict[str, str] = {}
 
+    @property
+    def threads(self) -> Mapping[str, int]:
+        """The threads of every worker that is there."""
+        return self.client.nthreads()  # pyright: ignore[reportReturnType]
+
     def submit(self, function: Callable[..., Any], *arguments: Any, retries: int = 0) -> "Future":
         """Submits a task to any worker but those that are left out, where there are others."""
-        others = [where for where in self.client.nthreads() if where not in self.excluded]
+        others = [where for where in self.threads if where not in self.excluded]
         where = {"workers": others, "allow_other_workers": True} if self.excluded and others else {}
         return self.client.submit(function, *arguments, **where, retries=retries, pure=False)
 
@@ -73,7 +78,7 @@ class Workers:
             if where not in self.excluded:
                 warn(f"the worker {where} of the cluster is left out: {reason}")
                 self.excluded[where] = reason
-        there: Mapping[str, int] = self.client.nthreads()  # pyright: ignore[reportAssignmentType]
+        there = self.threads
         if there and not there.keys() - self.excluded:
             where, reason = next(reversed(self.excluded.items()))
             raise ValueError(f"cluster must have workers with the code of this process, got {where}: {reason}")
@@ -175,8 +180,8 @@ def run_blocks_on_cluster(
     workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str, on_steps: Callable[[int], None]
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
-    client, setting = workers.client, _setting()
-    groups = deque(_groups(blocks, widths(workers, blocks, options, engine), len(client.nthreads())))
+    setting = _setting()
+    groups = deque(_groups(blocks, widths(workers, blocks, options, engine), len(workers.threads)))
     going: dict[Future, tuple[list[int], int]] = {}
     """The blocks of each task, and how many workers were left out when it was submitted."""
     streams: dict[int, Future] = {}
@@ -195,7 +200,7 @@ def run_blocks_on_cluster(
 
     try:
         while groups or going:
-            most = max(FEWEST, PER_THREAD * sum(client.nthreads().values()))
+            most = max(FEWEST, PER_THREAD * sum(workers.threads.values()))
             while groups and len(going) < most:
                 numbers = groups.popleft()
                 going[submit(numbers)] = numbers, len(workers.excluded)
@@ -216,7 +221,7 @@ def run_blocks_on_cluster(
                     on_steps(len(blocks[number].seeds) * steps_of(blocks[number], options))
                     yield number, result
     finally:
-        client.cancel(list(going))
+        workers.client.cancel(list(going))
 
 
 def _send_stream(workers: Workers, stream: Stream) -> "Future":

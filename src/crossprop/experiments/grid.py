@@ -133,12 +133,12 @@ def keep_judged_seeds(grid: Grid, earlier: Grid) -> Grid:
     return replace(grid, evaluation=sorted({*grid.evaluation, *earlier.evaluation}.difference(grid.seeds)))
 
 
-def identity(about: dict[str, Any], *, as_given: bool = False) -> str:
+def identity(about: dict[str, Any]) -> str:
     """A hash of all that records depend on: the same in every process, for a setting of 1 and of 1.0, and for one
-    hidden layer given as 5 and as (5,), unless it is to be hashed `as_given`."""
+    hidden layer given as 5 and as (5,)."""
     same = {field: float(value) if type(value) is int else value for field, value in about["setting"].items()}
     hidden = about["setting"].get(HIDDEN)
-    same |= {HIDDEN: [hidden]} if type(hidden) is int and not as_given else {}
+    same |= {HIDDEN: [hidden]} if type(hidden) is int else {}
     return hashlib.sha256(json.dumps(about | {"setting": same}, sort_keys=True).encode()).hexdigest()[:20]
 
 

@@ -56,10 +56,9 @@ def read_block(path: Path) -> BlockResult:
     try:
         block = _block(path, contents)
         name = file_name(block.identity, block.seeds)
-        earlier = file_name(identity(block.about, as_given=True), block.seeds)
     except HOSTILE as problem:
         raise DamagedFile(f"{path} is no block of schema {SCHEMA}: {problem!r}") from None
-    if path.name not in (name, earlier):
+    if path.name != name:
         raise DamagedFile(f"{path} is another block than its name says, {name}")
     return block
 

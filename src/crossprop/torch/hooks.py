@@ -5,7 +5,6 @@ took in $W$; the gradients of the weights themselves are computed as ever, from 
 `crossprop.Foresight` for the rule.
 """
 
-import copy
 import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -180,16 +179,9 @@ class Foresight:
             torch._foreach_mul_(moves, 1 - 1 / self.horizon)
             torch._foreach_sub_(moves, before)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Foresight":
-        """With a network that is copied: the hooks of the copy use the copy."""
-        other = Foresight.__new__(Foresight)
-        memo[id(self)] = other
-        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return other
-
     def __getstate__(self) -> dict[str, Any]:
-        moves = [(weight, moves) for weight, moves in self._moves.items()]
-        return self.__dict__ | {"_moves": moves, "_before": {}, "_removals": self._removals}
+        """With a network that is copied or pickled: the hooks of the copy use the copy."""
+        return self.__dict__ | {"_moves": [*self._moves.items()], "_before": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_moves": dict(state["_moves"])})
