@@ -264,11 +264,44 @@ def test_code_is_followed_through_modules_that_it_names_and_imports(tmp_path, mo
     assert before == again != after and before is not None and not before.unknown
 
 
-def test_code_that_is_found_while_it_runs_is_named(mine):
+HELD = """
+import functools, operator
+import mine_helpers
+def closed(module): return lambda outcome, y: module.scaled(outcome.loss)
+class Holder:
+    module = mine_helpers
+    def __call__(self, outcome, y): return self.module.scaled(outcome.loss)
+class Partial:
+    def by(self, factor, outcome, y): return factor * outcome.loss
+    __call__ = functools.partialmethod(by, 2)
+metrics = [closed(mine_helpers), Holder(), functools.partial(lambda module, o, y: module.scaled(o.loss), mine_helpers)]
+metrics += [lambda o, y: vars(mine_helpers)["scaled"](o.loss), lambda o, y: mine_helpers.__dict__["scaled"](o.loss)]
+pick = operator.attrgetter("scaled")
+metrics += [lambda o, y: pick(mine_helpers)(o.loss), Partial()]
+"""
+
+
+def test_all_of_a_module_counts_that_is_handed_on(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def sources(factor):
+        for name, text in (("held", HELD.replace("by, 2", f"by, {factor}")), ("mine_helpers", HELPERS)):
+            (tmp_path / f"{name}.py").write_text(text.replace("scaled(x): return x", f"scaled(x): return {factor} * x"))
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        return [code_identity(each) for each in importlib.import_module("held").metrics]
+
+    before, after, again = map(sources, (2, 3, 2))
+    for name in ("held", "mine_helpers"):
+        del sys.modules[name]
+    assert before == again and all(one != other for one, other in zip(before, after, strict=True))
+    assert not any(source is None or source.unknown for source in before)
+
+
+def test_code_that_is_found_while_it_runs_is_named():
     source = code_identity(lambda outcome, y: outcome.loss * globals()["FACTOR"])
     assert source is not None and source.unknown == ("globals()",)
-    held = code_identity(partial(lambda module, outcome, y: module.scaled(outcome.loss), mine().mine_helpers))
-    assert held is not None and held.unknown == ("the module mine_helpers",)
 
 
 def test_arrays_of_another_type_are_other_data():

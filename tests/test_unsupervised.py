@@ -239,7 +239,7 @@ def test_a_learner_with_an_objective_is_saved(tmp_path):
         (lambda: cp.Unsupervised(cp.Network(2, 3), 0.1, cp.objectives.ICA), "objective must be a name or an objective"),
         (
             lambda: cp.Unsupervised(cp.Network(2, 3), 0.1, {"name": "ica", "x": 1}),
-            "a hyperparameter of objective 'ica'",
+            "an argument of objective 'ica'",
         ),
         (lambda: cp.Unsupervised(cp.Network(2, 3), 0.1, eta=2), "eta must be between 0 and 1, got 2"),
         (lambda: cp.objectives.SparseCoding(iterations=0), "iterations must be at least 1, got 0"),

@@ -210,7 +210,7 @@ class _Walk:
         if isinstance(value, types.ModuleType):
             yield value.__name__
             if not _is_library(value.__name__):
-                self.unknown.append(f"the module {value.__name__}")  # nothing tells which of its functions
+                yield from self._used(vars(value), set())
         elif isinstance(value, types.FunctionType | type) and not _is_library(_module_of(value)):
             yield f"{_module_of(value)}.{value.__qualname__}"
             yield from self._class(value) if isinstance(value, type) else self._function(value)
@@ -232,28 +232,45 @@ class _Walk:
         yield from sorted(vars(function).items())
         names = {name for each in _codes(code) for name in each.co_names}
         self.unknown += [f"{name}()" for name in sorted(names & UNSEEN) if name not in function.__globals__]
-        scopes = [function.__globals__, *map(vars, _imported(function))]
-        for scope in scopes:  # to which modules are added that the function names
-            dynamic = "getattr" in names and scope is not function.__globals__
-            for name in sorted(name for name in scope if name in names or (dynamic and callable(scope[name]))):
-                value = scope[name]
-                yield from self._bound(scope, name, value.__name__ if isinstance(value, types.ModuleType) else value)
-                if isinstance(value, types.ModuleType) and not _is_library(value.__name__):
-                    scopes += [vars(value)] * all(vars(value) is not each for each in scopes)
+        yield from self._named(function.__globals__, names)
+        modules = [*_imported(function), *_modules_in(function.__globals__, names)]
+        for module in modules:  # to which those are added that the function names in them
+            yield from self._used(vars(module), names)
+            modules += [each for each in _modules_in(vars(module), names) if each not in modules]
+
+    def _used(self, scope: Mapping[str, Any], names: set[str]) -> Iterator[Any]:
+        """The variables of a module that code names; if it names none or looks them up, all functions and classes."""
+        if not names & scope.keys() or "getattr" in names:
+            names = names | {name for name, value in scope.items() if isinstance(value, types.FunctionType | type)}
+        yield from self._named(scope, names)
+
+    def _named(self, scope: Mapping[str, Any], names: set[str]) -> Iterator[Any]:
+        for name in sorted(names & scope.keys()):
+            value = scope[name]
+            self.bindings.append((scope, name, value))
+            yield from (name, value.__name__ if isinstance(value, types.ModuleType) else value)
 
     def _class(self, cls: type) -> Iterator[Any]:
         yield from (*cls.__bases__, type(cls))
         for field in vars(cls).get("__dataclass_fields__", {}).values():
             yield from (field.name, field.default, field.default_factory)
         for name, value in sorted(vars(cls).items()):
-            generated = isinstance(value, types.FunctionType) and value.__code__.co_filename == "<string>"
-            noted = name.startswith("__") and (generated or not callable(value))  # by Python, dataclasses or pickle
-            if not noted and name != "_abc_impl":
-                yield from self._bound(vars(cls), name, value)
+            if _is_code(name, value):
+                self.bindings.append((vars(cls), name, value))
+                yield from (name, value)
 
-    def _bound(self, scope: Mapping[str, Any], name: str, part: Any) -> Iterator[Any]:
-        self.bindings.append((scope, name, scope[name]))
-        yield from (name, part)
+
+def _is_code(name: str, value: Any) -> bool:
+    """Whether an attribute of a class is more than what Python, dataclasses or pickle note there."""
+    generated = isinstance(value, types.FunctionType) and value.__code__.co_filename == "<string>"
+    is_method = callable(value) or (hasattr(value, "__get__") and not hasattr(value, "__set__"))
+    return name != "_abc_impl" and (not name.startswith("__") or (is_method and not generated))
+
+
+def _modules_in(scope: Mapping[str, Any], names: set[str]) -> list[types.ModuleType]:
+    """The modules of the user's own that code names in a namespace."""
+    modules = (scope[name] for name in sorted(names & scope.keys()) if isinstance(scope[name], types.ModuleType))
+    return [module for module in modules if not _is_library(module.__name__)]
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
