@@ -28,6 +28,7 @@ UNCHECKED = (
     "crossprop.cli.studies.",
     "crossprop.library.study.",
     "crossprop.experiments.study.by_optimizer",
+    "crossprop.experiments.results.SweepResults",
     "crossprop.sklearn.",
     "crossprop.river.",
     "crossprop.jax.",

@@ -6,6 +6,7 @@ import re
 import sys
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import arena_figure
 import numpy as np
@@ -22,10 +23,11 @@ from crossprop.experiments.charts import forest
 from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS
+from crossprop.experiments.results import SweepResults
 from crossprop.learners import LEARNERS
 from crossprop.library.arena import answers, conclusions, read_arena, worth
 from crossprop.library.arena_page import _group, per_task
-from crossprop.library.standing import Results, parts_of, rank_estimates, standings
+from crossprop.library.standing import Results, parts_of, rank_estimates
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
 
@@ -335,27 +337,30 @@ INFOS = {
 }
 
 
-def made(**errors):
-    """Results with these mean errors: by learner, one for each of two streams, 10 seeds with little noise."""
+def made(infos=INFOS, own=(), streams=("one", "two"), tuned=None, **errors):
+    """Results with these mean errors: by learner, one for each of two streams, 10 seeds with little noise. `tuned` are
+    means on the tuning seeds that differ from these."""
     noise = np.random.default_rng(0).normal(size=(len(INFOS), 2, 10)) * 0.01
     seeds = {"seed": range(10)}
-    values = {
-        name: {
+    sweeps = {}
+    for at, name in enumerate(streams):
+        values = {
             learner: xarray.DataArray(
                 errors.get(learner.replace("-", "_"), (1, 1))[at] + noise[who, at], seeds, ["seed"]
             )
             for who, learner in enumerate(INFOS)
         }
-        for at, name in enumerate(("one", "two"))
-    }
-    streams, overall = standings("backprop", {"one": "One", "two": "Two"}, values)
-    choices = {
-        name: {learner: Choice({}, float(own.mean()), 0, ()) for learner, own in each.values.items()}
-        for name, each in streams.items()
-    }
-    return Results(
-        "backprop", INFOS, streams, overall, choices, dict.fromkeys(streams, dict.fromkeys(INFOS, Cost(1, 1)))
-    )
+        means = {learner: float(each.mean()) for learner, each in values.items()} | (tuned or {})
+        sweeps[name] = SweepResults(
+            {
+                learner: SimpleNamespace(choice=Choice({}, means[learner], 0, ()), info=infos[learner])
+                for learner in infos
+            },
+            SimpleNamespace(values=lambda values=values: values),
+            (),
+            name.capitalize(),
+        )
+    return Results("backprop", sweeps, dict.fromkeys(streams, dict.fromkeys(INFOS, Cost(1, 1))), own)
 
 
 def test_each_question_is_answered_by_the_best_that_differs_in_it_alone():
@@ -394,26 +399,24 @@ def test_nothing_better_than_the_reference_is_said_so():
 
 def test_a_learner_of_the_users_own_is_placed_first_and_shown_beside_the_best():
     infos = INFOS | {"random": LearnerInfo("mine", "none", "none")}
-    results = made(random=(0.4, 0.6), adam=(0.5, 0.5))._replace(infos=infos, own=("random",))
+    results = made(infos, ("random",), random=(0.4, 0.6), adam=(0.5, 0.5))
     found = answers(results)
     assert [each.question for each in found[:2]] == ["Which learner is the best?", "Where does random stand?"]
     assert found[1].verdict == "number 1 of 7" and "Random's error is 49.8% below" in found[1].why
     said = conclusions(results, found)
     assert said[:2] == [found[0].why, found[1].why] and said.count(found[1].why) == 1
     assert results.group("random") == "other" and "random" in _group(results, "best")
-    only = made()._replace(infos={name: infos[name] for name in ("backprop", "random")}, own=("random",))
+    only = made({name: infos[name] for name in ("backprop", "random")}, ("random",))
     assert not any("each the best of its kind" in each for each in conclusions(only, answers(only)))
-    one = made(adam=(0.5, 0.5))
-    one = one._replace(streams={"one": one.streams["one"]})
+    one = made(streams=["one"], adam=(0.5, 0.5))
     assert {each.question: each.verdict for each in answers(one)}["Where does the step matter?"] == "here"
 
 
 def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():
     """Not the best on the fresh seeds, which would flatter the rule."""
-    results = made(crossprop=(0.95, 0.95), adam=(0.9, 0.9))
-    tuned = {name: own | {"adam": own["adam"]._replace(mean=2.0)} for name, own in results.choices.items()}
     infos = INFOS | {"adam": LearnerInfo("crossprop-approx", "sgd", "none")}
-    found = {each.question: each.why for each in answers(results._replace(infos=infos, choices=tuned))}
+    results = made(infos, tuned={"adam": 2.0}, crossprop=(0.95, 0.95), adam=(0.9, 0.9))
+    found = {each.question: each.why for each in answers(results)}
     assert found["Where does crossprop stand?"].startswith("Crossprop is number 2 of 7")
 
 

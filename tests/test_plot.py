@@ -43,13 +43,13 @@ def test_along_an_axis_stands_the_best_of_the_others(store):
     swept = read_results(store).learners["crossprop"]
     records = cp.open_sweep(store)["crossprop"]
     means = records.loss.mean("step").mean("seed")
-    along = swept.profile(["step_size"])
-    assert along.mean[:2] == pytest.approx(means.min(["eta", "memory_step_size"]).values[:2], rel=1e-5)
-    assert along.diverged.tolist() == [False, False, True] and np.isnan(along.mean[2])
-    both = swept.profile(["eta", "step_size"])
+    along, _, _, diverged = swept.profile(["step_size"])
+    assert along[:2] == pytest.approx(means.min(["eta", "memory_step_size"]).values[:2], rel=1e-5)
+    assert diverged.tolist() == [False, False, True] and np.isnan(along[2])
+    both, low, high, _ = swept.profile(["eta", "step_size"])
     expected = means.min("memory_step_size").transpose("eta", "step_size").sortby("eta").values
-    assert both.mean[:, :2] == pytest.approx(expected[:, :2], rel=1e-5)
-    assert (both.low[:, :2] <= both.mean[:, :2]).all() and (both.mean[:, :2] <= both.high[:, :2]).all()
+    assert both[:, :2] == pytest.approx(expected[:, :2], rel=1e-5)
+    assert (low[:, :2] <= both[:, :2]).all() and (both[:, :2] <= high[:, :2]).all()
 
 
 def test_all_plots_are_written(plots):

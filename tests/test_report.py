@@ -19,8 +19,8 @@ from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
 from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
-from crossprop.experiments.questions import Answer, Headline
-from crossprop.experiments.report import PILLS, write_report
+from crossprop.experiments.questions import VERDICTS, Answer, Headline
+from crossprop.experiments.report import write_report
 from crossprop.library.veeriah2017.features import _table as features_table
 from crossprop.library.veeriah2017.plans import geoff_plan
 from crossprop.streams import Geoff
@@ -86,7 +86,7 @@ def answer_on(id: str, experiment: str, at: int) -> Answer:
     return Answer(
         id,
         f"claim {id}: crossprop reaches an asymptotic error similar to backprop's",
-        [*PILLS][at % len(PILLS)],
+        [*VERDICTS][at % len(VERDICTS)],
         f"Why {id}: the difference is 12% in task A and smaller than 10% in tasks B and C.",
         of=experiment,
         rule=f"rule {id}: the 95% interval of the paired relative difference lies within 10% in every task",

@@ -276,7 +276,7 @@ def test_nothing_serious_keeps_anyone_from_reading_the_page(study, chromium, axe
 
 def test_the_page_names_stream_network_seeds_and_command(study):
     page = (study / "study.html").read_text()
-    told = ("6 learners with 8 hidden units on Geoff, tasks ABCDEF", "3 fresh seeds", "its answers mean nothing")
+    told = ("6 learners on Geoff, 360 examples, 8 hidden units", "3 fresh seeds", "its answers mean nothing")
     assert all(words in page for words in told)
     assert "crossprop" in page[page.index('aria-label="command"') :][:200]
 

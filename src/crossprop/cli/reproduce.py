@@ -14,7 +14,7 @@ from crossprop._support.flags import QUIET, Unset
 from crossprop.cli.console import command_line, say, wrap
 from crossprop.engines import ENGINES
 from crossprop.experiments.papers import Size, Version
-from crossprop.experiments.rerun import Folder, mnist_for, rerun
+from crossprop.experiments.rerun import mnist_for, rerun
 from crossprop.library import PAPERS
 
 FIRST = next(iter(PAPERS))
@@ -102,8 +102,8 @@ def rerun_paper(flags: Reproduce) -> None:
     about = {"paper": flags.name, "version": size}
     if "preset" in paper.takes:
         about["preset"] = flags.preset or "paper"
-    folder = Folder(out, say, flags.engine, flags.force, checkpoints=flags.full)
-    answers = rerun(paper, flags.parts, version, folder, command=command_line(), about=about)
+    how = {"engine": flags.engine, "force": flags.force, "checkpoints": flags.full}
+    answers = rerun(paper, flags.parts, version, out, say, command=command_line(), about=about, **how)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1))
     table.add_column("", no_wrap=True)
     table.add_column("claim")
@@ -118,7 +118,10 @@ def rerun_paper(flags: Reproduce) -> None:
 
 def _list_papers() -> None:
     """Prints the papers that can be rerun, and their experiments."""
-    table = Table("command", "paper", "experiments", box=box.SIMPLE_HEAD, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("command", no_wrap=True)
+    table.add_column("paper")
+    table.add_column("experiments")
     for name, paper in PAPERS.items():
         command = f"crossprop reproduce {name}" if name != FIRST else "crossprop reproduce"
         table.add_row(command, f"{paper.source}.", ", ".join(paper.plans))

@@ -68,7 +68,7 @@ LESS_TIMES = Bounds(high=1, equal=MORE_TIMES.equal)
 class Finding:
     """A statistic over paired values with its interval: of a learner alone, or compared with a reference.
 
-    `quantity`, `learner` and `reference` say which finding it is. Those of `compare` are differences of two means; they
+    Those of `compare` are differences of two means; they
     have p-values, and intervals of 95% of each comparison alone.
     """
 
@@ -98,6 +98,11 @@ class Finding:
     """The finding as a sentence without its full stop, where `sentence` does not make it."""
     note: str = ""
     """What else there is to say."""
+
+    @property
+    def id(self) -> tuple[str, str, str]:
+        """Which finding it is."""
+        return self.quantity, self.learner, self.reference
 
     @property
     def label(self) -> str:

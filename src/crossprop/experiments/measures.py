@@ -40,7 +40,7 @@ class Quantity(NamedTuple):
 class Runs:
     """Records with what questions measure in them.
 
-    `whole`, `visits`, `asymptotic`, `after_switch` and `final` are phases of a run. A sample has one value per seed, so
+    A sample has one value per seed, so
     that learners are paired over seeds. With a single seed it has one value per block of windows, up to `BLOCKS` of
     them, which are paired as well because all learners see the same examples. Intervals of findings are at `level`.
     """
@@ -78,17 +78,9 @@ class Runs:
     def visits(self) -> Phase:
         return visits(self.records["task"].values)
 
-    @cached_property
-    def whole(self) -> Phase:
-        return phase_windows(self.records["task"].values, "all")
-
-    @cached_property
-    def asymptotic(self) -> Phase:
-        return phase_windows(self.records["task"].values, "end")
-
-    @cached_property
-    def after_switch(self) -> Phase:
-        return phase_windows(self.records["task"].values, "switch")
+    def phase(self, name: str) -> Phase:
+        """A phase by its name in `records.PHASES`."""
+        return phase_windows(self.records["task"].values, name)
 
     @cached_property
     def _lengths(self) -> np.ndarray:
@@ -146,7 +138,7 @@ class Runs:
         """The value at the end of the run; with a single seed, its values in blocks of the last fifth of the last
         visit."""
         curve = self.curve(variable, learner)
-        return curve[:, -1] if self.seeds > 1 else self.sample(curve, self.asymptotic[-1:])
+        return curve[:, -1] if self.seeds > 1 else self.sample(curve, self.phase("end")[-1:])
 
     def settling_step(self, variable: str, learner: str) -> np.ndarray:
         """The first step from which the curve stays within a tenth of its value at the end."""

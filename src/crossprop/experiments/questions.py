@@ -106,7 +106,7 @@ def answer(question: Question, records: "xarray.Dataset") -> Answer:
     runs = Runs(records)
     try:
         found = question.find(runs)
-        together = {each.label for each in found if each.part or question.all_together}
+        together = {each.id for each in found if each.part or question.all_together}
         found = question.find(runs.at_level(joint_level(len(together))))
     except CannotDecide as problem:
         over = "nothing: the records lack what the claim needs"
@@ -124,7 +124,7 @@ def answer(question: Question, records: "xarray.Dataset") -> Answer:
         why=quote + more,
         quote=quote,
         parts=told,
-        findings=tuple({each.label: each for each in found}.values()),
+        findings=tuple({each.id: each for each in found}.values()),
         over=_over(records, found[0].pairs),
     )
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop._support.formats import duration, interval, listed, plural
+from crossprop._support.formats import duration, listed, plural
 from crossprop.experiments.charts import Chart, examples_per_point, headline
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, questions, rerun
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, rerun
+from crossprop.experiments.page.answers import claims_table
 from crossprop.experiments.papers import Drawing, Paper, Plan, Setting
-from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, IN_PART, NOT_SHOWN, Answer, Headline, tally
+from crossprop.experiments.questions import Answer, Headline, tally
 
 if TYPE_CHECKING:
     import xarray
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     """A plan, its records, and their figures with their charts by variable."""
 
 QUICK = "quick version: small, not the paper's full settings"
-PILLS = {HOLDS: "yes", IN_PART: "part", DOES_NOT: "no", NOT_SHOWN: "open", CANNOT: "open"}
-"""The CSS class of each verdict, in the order of the summary."""
 RULE = """One rule decides them all. A part of a claim is true if its interval lies inside what is claimed, false if it
 lies outside, and undecided if it includes both. A claim holds if all its parts are true, and in part if at least half
 are. It does not hold if fewer than half would be true even with the undecided ones; otherwise it is not shown."""
@@ -74,19 +73,7 @@ def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
     kinds = {"Of the paper's claims": [each for each in answers if each.id not in own]}
     kinds["Of ours"] = [each for each in answers if each.id in own]
     said = [f"{words}, {listed(tally(shown))}." for words, shown in kinds.items() if shown]
-    claims = questions(("Claim", "Verdict", "Why"), [_claim(each) for each in answers], "Claims", "claim")
-    return Section("claims", "The claims", [Text(" ".join(said), muted=False), Text(RULE), claims])
-
-
-def _claim(answer: Answer) -> tuple[str, str, Cell, Cell]:
-    rule = [answer.rule, f"Numbers are {answer.over}."]
-    folded: dict[str, Sequence[str]] = {"Rule": rule, "How each part was decided": answer.parts}
-    if answer.findings:
-        folded["All numbers [joint 95% intervals]"] = [
-            f"{each.label}: {interval(*each.interval)} {each.unit}" for each in answer.findings
-        ]
-    why = Cell(lines=[answer.why], fold="rule and numbers", folded=folded)
-    return answer.id, answer.question, Cell(answer.verdict, PILLS.get(answer.verdict, "open")), why
+    return Section("claims", "The claims", [Text(" ".join(said), muted=False), Text(RULE), claims_table(answers)])
 
 
 def _experiment(experiment: "Experiment") -> Section:

@@ -4,7 +4,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,17 +28,38 @@ if TYPE_CHECKING:
 
 
 def rerun(
-    paper: Paper, parts: Sequence[str], version: Version, folder: "Folder", *, command: str, about: Mapping[str, str]
+    paper: Paper,
+    parts: Sequence[str],
+    version: Version,
+    folder: Path,
+    say: Say,
+    *,
+    engine: str,
+    force: bool,
+    command: str,
+    about: Mapping[str, str],
+    checkpoints: bool = False,
 ) -> list[Answer]:
-    """Runs every experiment of `parts` that is not done yet, then writes the figures, the claims and the page, which
-    shows `command`. claims.json says what the rerun is `about`."""
+    """Runs every experiment of `parts` that is not in the folder yet, or all by `force`, then writes the figures, the
+    claims and the page, which shows `command`. claims.json says what the rerun is `about`. With `checkpoints`, runs are
+    saved from time to time, so that the same command goes on after a crash."""
     require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
-    check_writable("out", folder.path)
+    check_writable("out", folder)
     plans = [plan(version) for name, plan in paper.plans.items() if name in parts]
-    folder.check(plans)
-    done = [(plan, folder.run(plan)) for plan in plans]
+    stores = [folder / f"{plan.name}.nc" for plan in plans]
+    for plan, store in zip(plans, stores, strict=True):
+        if store.exists():  # else the data of its stream would be hashed for nothing
+            check_replaceable(store, plan.experiment())
+    done = []
+    for plan, store in zip(plans, stores, strict=True):
+        if store.exists() and not force:
+            say(f"{plan.name}: done before, in {store}")
+            done.append((plan, read_records(store)))
+        else:
+            checkpoint = folder / f"{plan.name}.checkpoint" if checkpoints else None
+            done.append((plan, _records(plan, store, engine, say, checkpoint)))
     experiments = [(plan, records, plan.drawn(records)) for plan, records in done]
-    (folder.path / "figures").mkdir(exist_ok=True)
+    (folder / "figures").mkdir(exist_ok=True)
     for plan, _, drawn in experiments:
         for drawing, charts in drawn:
             first = next(iter(charts.values()))
@@ -47,13 +67,13 @@ def rerun(
             quick = "  (quick version)" * version.is_quick
             title = f"{drawing.title or plan.title}: {first.statistic}{quick}{rings}"
             file = drawing.file or "-".join([plan.name, *drawing.title.lower().split()])
-            figures.save([*charts.values()], folder.path / "figures" / file, title, ".png", ".pdf")
+            figures.save([*charts.values()], folder / "figures" / file, title, ".png", ".pdf")
     answers = answers_on(paper.claims, {plan.name: records for plan, records in done})
-    with atomic_write(folder.path / "claims.json") as path:
+    with atomic_write(folder / "claims.json") as path:
         said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
         path.write_text(json.dumps(said | {"claims": claims_json(answers)}, indent=1, allow_nan=False))
     write_report(
-        folder.path / "report.html",
+        folder / "report.html",
         paper,
         conclusions(answers, _what(paper, version, plans), paper.leads, paper.own),
         experiments,
@@ -112,40 +132,16 @@ def mnist_for(size: Size, say: Say) -> Callable[[], DataSet]:
     return mnist_or_embedded if size == "full" else datasets.mnist5k
 
 
-@dataclass(frozen=True)
-class Folder:
-    """Where a reproduction keeps what it did: experiments whose records are there already are not run again, unless by
-    `force`."""
-
-    path: Path
-    say: Say
-    engine: str
-    force: bool
-    checkpoints: bool = False
-    """Whether runs are saved from time to time, so that the same command goes on after a crash."""
-
-    def check(self, plans: Sequence[Plan]) -> None:
-        """Raises a ValueError if there are records of another experiment by the name of one of the plans."""
-        for plan in plans:
-            if self._store(plan).exists():  # else the data of its stream would be hashed for nothing
-                check_replaceable(self._store(plan), plan.experiment())
-
-    def run(self, plan: Plan) -> "xarray.Dataset":
-        """The records of a plan, run unless they are there."""
-        path, saved = self._store(plan), self.path / f"{plan.name}.checkpoint"
-        if path.exists() and not self.force:
-            self.say(f"{plan.name}: done before, in {path}")
-            return read_records(path)
-        expected = plan.expected()
-        self.say(f"{plan.name}: running. {expected}".rstrip(". ") + "." * bool(expected))
-        began = time.perf_counter()
-        records = plan.run(self.engine, saved if self.checkpoints else None)
-        shutil.rmtree(saved, ignore_errors=True)
-        seconds = time.perf_counter() - began
-        records.attrs["seconds"] = round(seconds, 1)
-        write_records(path, records)
-        self.say(f"{plan.name}: done in {seconds:.1f} s")
-        return records
-
-    def _store(self, plan: Plan) -> Path:
-        return self.path / f"{plan.name}.nc"
+def _records(plan: Plan, path: Path, engine: str, say: Say, checkpoint: Path | None) -> "xarray.Dataset":
+    """Runs a plan, and writes its records to `path`."""
+    expected = plan.expected()
+    say(f"{plan.name}: running. {expected}".rstrip(". ") + "." * bool(expected))
+    began = time.perf_counter()
+    records = plan.run(engine, checkpoint)
+    seconds = time.perf_counter() - began
+    records.attrs["seconds"] = round(seconds, 1)
+    write_records(path, records)
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    say(f"{plan.name}: done in {seconds:.1f} s")
+    return records

@@ -32,15 +32,6 @@ FIRST_AXES = ("step_size", "eta")
 RAISED = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-class Profile(NamedTuple):
-    """The mean and its interval at every value of the axes kept; NaN where all settings diverged."""
-
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    diverged: np.ndarray
-
-
 class TunedLearner(NamedTuple):
     """One learner of a sweep: its grid, its scores by axes and seed, and its best setting."""
 
@@ -89,8 +80,9 @@ class TunedLearner(NamedTuple):
         point, edges = self.choice.point, self.choice.edges
         return ", ".join(f"{axis}={value_text(point[axis])}{edge * (axis in edges)}" for axis in self.axes)
 
-    def profile(self, keep: Sequence[str]) -> Profile:
-        """The scores at every value of the axes `keep`, with all other axes at their best values there."""
+    def profile(self, keep: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The mean score with its interval at every value of the axes `keep`, with all other axes at their best values
+        there, and whether all settings there diverged."""
         order = [[self.grid.over[axis].index(value) for value in self.values(axis)] for axis in keep]
         ordered = self.scores.isel(dict(zip(keep, order, strict=True))).transpose(*keep, ..., "seed")
         sizes = [len(places) for places in order]
@@ -99,7 +91,7 @@ class TunedLearner(NamedTuple):
         best = np.take_along_axis(values, ranks.argmin(axis=-1)[..., None, None], axis=-2)[..., 0, :]
         diverged = np.asarray(np.isinf(best).any(axis=-1))
         mean, low, high = band(np.moveaxis(np.where(np.isfinite(best), best, np.nan), -1, 0))
-        return Profile(mean, low, high, diverged)
+        return mean, low, high, diverged
 
 
 @dataclass(frozen=True)
@@ -185,9 +177,11 @@ class SweepResults:
         by_phase = {phase: compare(values, against) for phase, values in self.by_phase.items()}
         return {phase: {each.learner: each for each in found} for phase, found in by_phase.items()}
 
-    def compared(self, pairs: Mapping[str, str]) -> list[Finding]:
-        """Learners compared with others on fresh seeds, over all steps."""
-        return compare(self.evaluation.values(), pairs)
+    def finding(self, learner: str, reference: str, phase: str = "all") -> Finding:
+        """A learner compared with another one on fresh seeds, as among those of `versus` if it is there."""
+        known = [own[phase][learner] for own in self.versus.values() if learner in own.get(phase, ())]
+        same = [each for each in known if each.reference == reference]
+        return (same or compare(self.evaluation.values(phase), {learner: reference}))[0]
 
     def best_of(self, names: Iterable[str]) -> str | None:
         """The best of these learners on the sweep's seeds, which have no part in what fresh seeds say."""

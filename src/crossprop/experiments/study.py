@@ -11,7 +11,6 @@ from crossprop.costs import Cost
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, forest
 from crossprop.experiments.experiment import MAIN, Comparison
-from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS, look
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
@@ -167,8 +166,7 @@ def asked(questions: Sequence[Comparison], columns: Mapping[str, SweepResults]) 
     for question in questions:
         results = columns[question.stage]
         best = results.best_of(name for name in question.learners if name in results.evaluation.records)
-        values = results.evaluation.values(question.phase)
-        findings = compare(values, {best: question.against}) if best else []
+        findings = [results.finding(best, question.against, question.phase)] if best else []
         noun = f"error {PHASES[question.phase]}"
         found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
     return found

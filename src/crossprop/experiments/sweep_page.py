@@ -229,14 +229,14 @@ def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
         for name, swept in sweep.learners.items()
         for across, down in combinations(swept.axes, 2)
     }
-    limits = color_limits([profile.mean for _, profile in profiles.values()])
+    limits = color_limits([mean for _, (mean, *_) in profiles.values()])
     maps: dict[str, list[Chart]] = {}
-    for (name, across, down), (swept, profile) in profiles.items():
+    for (name, across, down), (swept, (means, *_, diverged)) in profiles.items():
         texts = {axis: _texts(swept.values(axis)) for axis in (across, down)}
         columns, rows = (tuple(texts[axis].values()) for axis in (across, down))
         lines = tuple(
             Line(row, look(SHADES[0]), columns, mean, diverged=tuple(np.flatnonzero(gone).tolist()))
-            for row, mean, gone in zip(rows, profile.mean, profile.diverged, strict=True)
+            for row, mean, gone in zip(rows, means, diverged, strict=True)
         )
         column, row = (texts[axis][swept.choice.point[axis]] for axis in (across, down))
         best = Ring(column, row, look("#e6550d"), "the best")

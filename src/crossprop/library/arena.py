@@ -17,7 +17,7 @@ from crossprop.experiments.findings import LABELS, Finding, compare
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.runner import conclude, costs_of, facts_of, tuned
 from crossprop.library.arena_page import write_arena, write_arena_table
-from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean, results_of
+from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
 from crossprop.network import Network
 from crossprop.progress import Say
 from crossprop.specification import build_stream
@@ -79,11 +79,11 @@ def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, qu
         costs[name] = costs_of(folder / "costs" / f"{name}.json", spec, sweeps[name], steps, repeats)
     learners = next(iter(arena.stages.values())).spec.learners
     own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
-    results = results_of(arena.reference, sweeps, costs, [name for name in own if name != arena.reference])
+    results = Results(arena.reference, sweeps, costs, [name for name in own if name != arena.reference])
     found, facts = answers(results), facts_of(arena, sweeps)
     said = conclusions(results, found)
-    write_arena_table(results, sweeps, folder / "table.csv")
-    write_arena(folder / "arena.html", results, sweeps, found, said, command=command, facts=facts, quick=quick)
+    write_arena_table(results, folder / "table.csv")
+    write_arena(folder / "arena.html", results, found, said, command=command, facts=facts, quick=quick)
     return conclude(folder, folder / "arena.html", found, say, command=command, facts=facts, conclusions=said)
 
 

@@ -14,7 +14,6 @@ from crossprop.experiments.looks import looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
-from crossprop.experiments.results import SweepResults
 from crossprop.experiments.sweep_page import best_settings
 from crossprop.library.standing import CREDIT, OTHER, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.statistics import Estimate, mean_interval
@@ -54,7 +53,6 @@ weight size is the mean absolute weight."""
 def write_arena(
     path: Path,
     results: Results,
-    sweeps: Mapping[str, SweepResults],
     answers: Sequence[Answer],
     conclusions: Sequence[str],
     *,
@@ -75,20 +73,14 @@ def write_arena(
     sections = [
         conclusion([NOTHING] if quick else conclusions, differences),
         Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
-        answers_section(answers, ANSWERS, pill=_pill),
-        Section("time", "Over time", [Text(TIME + _without(sweeps)), *_over_time(results, sweeps)]),
-        Section("cost", "Cost beside error", [costs, *(_errors(results, name, sweeps[name]) for name in streams)]),
-        Section("best", "The best settings", [best_settings(sweeps[name], title) for name, title in streams.items()]),
+        answers_section(answers, ANSWERS),
+        Section("time", "Over time", [Text(TIME + _without(results)), *_over_time(results)]),
+        Section("cost", "Cost beside error", [costs, *(_errors(results, name) for name in streams)]),
+        Section("best", "The best settings", [best_settings(each, each.title) for each in results.sweeps.values()]),
         rerun(command, facts, "What was run, and on what"),
     ]
     page = Page("Arena: credit, step and replacement, side by side", intro, sections, QUICK if quick else "", quick)
     page.write(path)
-
-
-def _pill(verdict: str) -> str:
-    """The CSS class of an answer."""
-    known = {"here": "yes", "everywhere": "yes", "nowhere": "open", "no": "no"}
-    return "no" if verdict.startswith("better nowhere") else known.get(verdict, "part")
 
 
 def _group(results: Results, group: str) -> list[str]:
@@ -159,7 +151,7 @@ def _cell(standing: Standing, learner: str, *, short: bool = False) -> Cell:
     return table_cell(standing.versus[learner], short=short)
 
 
-def _errors(results: Results, stream: str, sweep: SweepResults) -> Table:
+def _errors(results: Results, stream: str) -> Table:
     """Every learner by rank: its error, its difference, and what a step costs."""
     standing, rows = results.streams[stream], []
     for learner in sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean)):
@@ -169,19 +161,19 @@ def _errors(results: Results, stream: str, sweep: SweepResults) -> Table:
         costs = [short(cost.microseconds), f"{cost.numbers:,}"]
         rows.append([learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *costs])
     caption = (
-        f"{standing.title}: {sweep.measure} on fresh seeds, mean [95% bootstrap interval], difference to "
-        f"{results.reference}, and the cost of one run alone"
+        f"{standing.title}: {results.sweeps[stream].measure} on fresh seeds, mean [95% bootstrap interval], difference "
+        f"to {results.reference}, and the cost of one run alone"
     )
     return Table(
         caption, ["Learner", "Rank", "Error", f"Against {results.reference}", "µs per step", "Numbers kept"], rows
     )
 
 
-def _over_time(results: Results, sweeps: Mapping[str, SweepResults]) -> list[Figure]:
+def _over_time(results: Results) -> list[Figure]:
     """Figures that share the choice of a stream and of a group of learners."""
     titles = {BEST: "all" if len(results.infos) <= FEW else f"the {FEW} best, and {results.reference}"} | GROUPS
     filters = {title: names for group, title in titles.items() if (names := _group(results, group))}
-    charts = {results.streams[name].title: _charts(sweep.best) for name, sweep in sweeps.items()}
+    charts = {sweep.title: _charts(sweep.best) for sweep in results.sweeps.values()}
     kinds = dict.fromkeys(kind for each in charts.values() for kind in each)
     return [
         Figure(kind, {name: each[kind] for name, each in charts.items() if kind in each}, "stream", "time", filters)
@@ -189,7 +181,7 @@ def _over_time(results: Results, sweeps: Mapping[str, SweepResults]) -> list[Fig
     ]
 
 
-def _without(sweeps: Mapping[str, SweepResults]) -> str:
+def _without(results: Results) -> str:
     """Which learners have no curves of features, in words."""
     said = {
         "effective_rank": "no method features(state, x), and so no effective rank",
@@ -197,7 +189,7 @@ def _without(sweeps: Mapping[str, SweepResults]) -> str:
     }
     text = ""
     for probe, lack in said.items():
-        records = [sweep.best for sweep in sweeps.values() if probe in sweep.best]
+        records = [sweep.best for sweep in results.sweeps.values() if probe in sweep.best]
         names = {str(name): None for each in records for name in each.learner.values}
         shown = {name for each in records for name in names if np.isfinite(each[probe].sel(learner=name)).any()}
         if lacking := [name for name in names if name not in shown]:
@@ -228,30 +220,23 @@ def per_task(records: "xarray.Dataset") -> "xarray.Dataset":
     return grouped.assign({measure: (("learner", "seed", "step"), np.stack(means, axis=-1))})
 
 
-def write_arena_table(results: Results, sweeps: Mapping[str, SweepResults], path: Path) -> None:
+def write_arena_table(results: Results, path: Path) -> None:
     """Writes a row with every number for every learner on every stream, and overall."""
     standings = {"overall": results.overall, **results.streams}
-    rows = [
-        _row(results, name, standing, learner, sweeps)
-        for name, standing in standings.items()
-        for learner in results.ranked
-    ]
-    write_table(path, rows)
+    write_table(path, [_row(results, *each, learner) for each in standings.items() for learner in results.ranked])
 
 
-def _row(
-    results: Results, stream: str, standing: Standing, learner: str, sweeps: Mapping[str, SweepResults]
-) -> dict[str, Any]:
+def _row(results: Results, stream: str, standing: Standing, learner: str) -> dict[str, Any]:
     rank, versus = standing.ranks[learner], standing.versus.get(learner)
     row = {"stream": stream, "title": standing.title, "learner": learner}
     row |= dict(zip(QUESTIONS, results.infos[learner], strict=True))
-    row |= {"rank": float(rank.mean), "rank low": float(rank.low), "rank high": float(rank.high)}
+    row |= dict(zip(("rank", "rank low", "rank high"), map(float, rank), strict=True))
     row |= {"mean": float(standing.values[learner].mean())}
     row |= dict(
         zip(("percent", "percent low", "percent high"), versus.percent if versus else ("", "", ""), strict=True)
     )
     row |= {part: getattr(versus, part, "") for part in ("won", "pairs", "p")}
-    if stream not in sweeps:
+    if stream not in results.sweeps:
         return row | dict.fromkeys(("microseconds", "numbers", "settings", "setting"), "")
-    tuned = sweeps[stream].learners[learner]
+    tuned = results.sweeps[stream].learners[learner]
     return row | results.costs[stream][learner]._asdict() | {"settings": tuned.tried, "setting": tuned.setting("!")}

@@ -1,7 +1,9 @@
 """`crossprop study credit`: how near the direction of every credit rule is to the exact meta-gradient."""
 
 import json
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +38,7 @@ FORESIGHTS = {
 """Foresight with several horizons and distances ahead; the first has both at their defaults, 1000 and 1."""
 FOLLOWED = ("backprop", "crossprop", "crossprop-0.5", "crossprop-approx", "crossprop-sum", "foresight")
 """The rules that are also followed on runs of their own."""
+WORDS = tomllib.loads((files("crossprop.library") / "studies" / "credit.toml").read_text(encoding="utf-8"))
 LARGE = 0.5
 """A part is large if it has this share of the size of backprop's gradient; a rule finds it if its cosine is above."""
 
@@ -140,6 +143,8 @@ COSINES = {
 }
 """The columns of the tables: a variable of the oracle, and the part of the meta-gradient."""
 PARTS_FOUND = ("memory", "summed_memory")
+NEARER = ("crossprop-sum", "foresight")
+"""Rules that are compared with backprop."""
 
 
 def cosines_of(found: Mapping[str, Found]) -> list[dict[str, Any]]:
@@ -200,68 +205,39 @@ def _signed(value: float, digits: int = 2) -> str:
 
 
 def answers(found: Mapping[str, Found]) -> list[Answer]:
-    """What the oracle says, in words."""
+    """What the oracle says, in words: for each question whether it is so in every setting, and numbers."""
     terms = {each["setting"]: each for each in terms_of(found)}
     of_crossprop = {
-        each.setting.title: [_by_seed(each.along, "crossprop", _top(each), name).mean() for name in PARTS_FOUND]
+        each.setting.title: [float(_by_seed(each.along, "crossprop", _top(each), name).mean()) for name in PARTS_FOUND]
         for each in found.values()
     }
-    said = lambda words: "; ".join(f"{setting} {words(each)}" for setting, each in terms.items())
-    size = lambda each: f"{each['memory']:.2f}"
     parts = lambda each: f"{each['own']:.2f}, {each['cross']:.2f}, {_signed(each['own_cross'])}"
-    return [
-        Answer(
-            "large",
-            "Is the part of the meta-gradient that comes from the past large?",
-            _common(each["memory"] > LARGE for each in terms.values()),
-            f"Its size, backprop's gradient being 1: {said(size)}.",
-        ),
-        Answer(
-            "direction",
-            "Does it point the way of backprop's gradient?",
-            _common(each["direct_memory"] > 0 for each in terms.values()),
-            f"Cosine of the two: {said(lambda each: _signed(each['direct_memory']))}.",
-        ),
-        Answer(
-            "crossprop",
-            "Does crossprop find that part?",
-            _common(one > LARGE for one, _ in of_crossprop.values()),
-            "Cosine with it in the top layer, example by example and summed over windows: "
-            f"{said(lambda each: ' and '.join(map(_signed, of_crossprop[each['setting']])))}.",
-        ),
-        Answer(
-            "dropped",
-            "Do the terms matter that crossprop drops?",
-            _common(each["cross"] > LARGE for each in terms.values()),
-            "It keeps what goes through a unit's own outgoing weights and drops what goes through other units'. Sizes "
-            "of the own and of the dropped part, backprop's gradient being 1, and the cosine of the two: "
-            f"{said(parts)}.",
-        ),
-        _nearer(
-            found,
-            "Is crossprop-sum, which estimates all of it, nearer to the meta-gradient than backprop?",
-            "crossprop-sum",
-        ),
-        _nearer(found, "Is foresight nearer to it than backprop?", "foresight"),
-    ]
+    told = {
+        "large": {name: (each["memory"] > LARGE, f"{each['memory']:.2f}") for name, each in terms.items()},
+        "direction": {
+            name: (each["direct_memory"] > 0, _signed(each["direct_memory"])) for name, each in terms.items()
+        },
+        "crossprop": {
+            name: (one > LARGE, f"{_signed(one)} and {_signed(sums)}") for name, (one, sums) in of_crossprop.items()
+        },
+        "dropped": {name: (each["cross"] > LARGE, parts(each)) for name, each in terms.items()},
+    } | {f"nearer-{rule}": dict(_nearer(each, rule) for each in found.values()) for rule in NEARER}
+    return [_answer(id, each) for id, each in told.items()]
 
 
-def _nearer(found: Mapping[str, Found], question: str, rule: str) -> Answer:
-    """Compares a rule with backprop, along backprop's run."""
-    truths, words = [], []
-    for each in found.values():
-        mine, backprop = (_by_seed(each.along, name, "all", "whole") for name in (rule, BACKPROP))
-        _, low, high = paired_difference(mine, backprop)
-        truths.append(True if low > 0 else False if high < 0 else None)
-        words.append(
-            f"{each.setting.title} {mine.mean():.3f} and {backprop.mean():.3f} (difference between "
-            f"{_signed(low, 3)} and {_signed(high, 3)})"
-        )
-    why = f"Cosine of {rule} and of backprop with the meta-gradient: {'; '.join(words)}."
-    return Answer(f"nearer-{rule}", question, _common(truths), why)
+def _answer(id: str, told: Mapping[str, tuple[bool | None, str]]) -> Answer:
+    """The answer to a question, from its truth and its numbers by setting."""
+    truths = {truth for truth, _ in told.values()}
+    verdict = "it depends" if len(truths) > 1 else LABELS[truths.pop()]
+    numbers = "; ".join(f"{setting} {words}" for setting, (_, words) in told.items())
+    return Answer(id, WORDS["questions"][id]["asks"], verdict, WORDS["questions"][id]["why"].format(numbers))
 
 
-def _common(truths: Iterable[bool | None]) -> str:
-    """The answer that all settings have in common."""
-    found = {*truths}
-    return "it depends" if len(found) > 1 else LABELS[found.pop()]
+def _nearer(found: Found, rule: str) -> tuple[str, tuple[bool | None, str]]:
+    """Whether a rule is nearer to the meta-gradient than backprop, along backprop's run."""
+    mine, backprop = (_by_seed(found.along, name, "all", "whole") for name in (rule, BACKPROP))
+    _, low, high = paired_difference(mine, backprop)
+    numbers = (
+        f"{mine.mean():.3f} and {backprop.mean():.3f} (difference between {_signed(low, 3)} and {_signed(high, 3)})"
+    )
+    return found.setting.title, (True if low > 0 else False if high < 0 else None, numbers)

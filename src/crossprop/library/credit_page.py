@@ -17,7 +17,7 @@ from crossprop.experiments.looks import Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, rerun, write_table
 from crossprop.experiments.page.answers import QUICK, answers_section
 from crossprop.experiments.questions import Answer, write_answers
-from crossprop.library.credit import BACKPROP, Found, answers, cosines_of, run_settings, terms_of
+from crossprop.library.credit import BACKPROP, WORDS, Found, answers, cosines_of, run_settings, terms_of
 from crossprop.progress import Say
 from crossprop.statistics import Estimate
 
@@ -27,25 +27,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 """A row of a table, by column."""
 
-TITLE = "Is it the right credit? Every rule beside the exact meta-gradient"
-COLUMNS = {
-    "whole": "Meta-gradient",
-    "memory": "Its memory part",
-    "summed_whole": "Meta-gradient, summed",
-    "summed_memory": "Memory part, summed",
-    "added_memory": "What it adds to backprop and the memory part, summed",
-}
-"""The titles of `COSINES`."""
-TERMS = {
-    "memory": "Size of the memory part",
-    "direct_memory": "Cosine of gradient and memory part",
-    "own": "Size of the own part",
-    "cross": "Size of the cross part",
-    "own_cross": "Cosine of own and cross",
-    "own_memory": "Cosine of own and memory",
-    "crossprop_own": "Cosine of crossprop and own",
-    "sum_own": "Cosine of what crossprop-sum adds and own",
-}
 CHARTS = {"whole": "cosine with the meta-gradient", "memory": "cosine with its memory part"}
 PARTS = {
     "direct": look("#a50f15"),
@@ -54,18 +35,6 @@ PARTS = {
     "cross": look("#2f9b4c", "dash"),
     "whole": look("#737373"),
 }
-
-
-INTRO = """The outgoing weights W that a network has now depend on the incoming weights U that it had in the past. The
-exact meta-gradient counts this: it is backprop's gradient, the direct part, plus a memory part, by the derivative of W
-by all past U. Crossprop and foresight estimate the memory part; an oracle computes it here, in networks small enough. A
-cosine of 1 means that a rule moves U in exactly that direction, 0 that the two have nothing in common."""
-OF_TERMS = """Along backprop's run; means over all examples. The size of backprop's gradient is 1. The memory part is
-the sum of two: own goes through a unit's own outgoing weights, cross through those of all other units of the top layer,
-which adapt when the unit changes. Crossprop keeps the first and drops the second."""
-OF_COSINES = """Mean cosine [95% bootstrap interval over seeds] of each rule's direction of U with the meta-gradient and
-with its memory part: example by example, and of the sums over windows of examples. Along backprop's run all rules see
-the same weights and keep memories of their own."""
 
 
 def write_credit(
@@ -80,16 +49,16 @@ def write_credit(
     quick: bool,
 ) -> None:
     """Writes the page of the study to `path`, one self-contained file."""
-    sizes = [[each["setting"], *(minus_signs(f"{each[name]:.2f}") for name in TERMS)] for each in terms]
-    parts = Table("Sizes and cosines of the parts", ["Setting", *TERMS.values()], sizes)
+    sizes = [[each["setting"], *(minus_signs(f"{each[name]:.2f}") for name in WORDS["terms"])] for each in terms]
+    parts = Table("Sizes and cosines of the parts", ["Setting", *WORDS["terms"].values()], sizes)
     shown = Figure("Cosine of every rule's direction; rings: with the memory part", cosine_charts(cosines), "setting")
     sections = [
         answers_section(answers, "", shown),
-        Section("terms", "The parts of the meta-gradient", [Text(OF_TERMS), parts]),
+        Section("terms", "The parts of the meta-gradient", [Text(WORDS["of_terms"]), parts]),
         *(_section(name, each, cosines) for name, each in found.items()),
         rerun(command, facts, "What was run, and on what", same=False),
     ]
-    Page(TITLE, INTRO, sections, QUICK if quick else "", quick).write(path)
+    Page(WORDS["title"], WORDS["intro"], sections, QUICK if quick else "", quick).write(path)
 
 
 def _section(name: str, found: Found, cosines: Sequence[Row]) -> Section:
@@ -97,17 +66,17 @@ def _section(name: str, found: Found, cosines: Sequence[Row]) -> Section:
     charts = [Figure.of(chart, linked=name) for chart in _cosines(found)]
     mine = [row for row in cosines if row["setting"] == found.setting.title]
     tables = [_table(run, [row for row in mine if row["run"] == run]) for run in ("backprop's", "its own")]
-    return Section(name, found.setting.title, [Text(OF_COSINES), *charts, Figure.of(_sizes(found)), *tables])
+    return Section(name, found.setting.title, [Text(WORDS["of_cosines"]), *charts, Figure.of(_sizes(found)), *tables])
 
 
 def _table(run: str, rows: Sequence[Row]) -> Table:
     """The cosines along backprop's run or on own runs; in a deep network also those of each layer."""
-    cells = {row["rule"]: [_cell(row, column) for column in COLUMNS] for row in rows if row["layer"] == "all"}
+    cells = {row["rule"]: [_cell(row, column) for column in WORDS["columns"]] for row in rows if row["layer"] == "all"}
     layers = [row for row in rows if row["layer"] != "all"]
     for row in layers:
         cells[row["rule"]].append(_cell(row, "whole"))
     further = [f"Meta-gradient, layer {layer}" for layer in dict.fromkeys(row["layer"] for row in layers)]
-    head = ["Rule", *COLUMNS.values(), *further]
+    head = ["Rule", *WORDS["columns"].values(), *further]
     return Table(f"Cosines along {run} run", head, [[rule, *each] for rule, each in cells.items()])
 
 

@@ -1,12 +1,13 @@
 """Where every learner of an arena stands: its rank and its difference to the reference, on each stream and overall."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from crossprop.costs import Cost
-from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.looks import is_control
 from crossprop.experiments.results import SweepResults
@@ -38,19 +39,39 @@ class Standing(NamedTuple):
     """Every other learner against the reference."""
 
 
-class Results(NamedTuple):
-    """All that an arena found."""
+@dataclass(frozen=True)
+class Results:
+    """All that an arena found; `own` are the learners whose classes are not of this package."""
 
     reference: str
-    infos: dict[str, LearnerInfo]
-    streams: dict[str, Standing]
-    overall: Standing
-    choices: dict[str, dict[str, Choice]]
-    """The best settings by stream and learner, chosen on the sweep's seeds."""
-    costs: dict[str, dict[str, Cost]]
-    """Costs by stream and learner."""
-    own: tuple[str, ...] = ()
-    """The learners whose classes are not of this package."""
+    sweeps: Mapping[str, SweepResults]
+    costs: Mapping[str, Mapping[str, Cost]]
+    own: Sequence[str] = ()
+
+    @cached_property
+    def infos(self) -> dict[str, LearnerInfo]:
+        """The credit rule, optimizer and replacement of every learner, in the order of the list."""
+        return next(iter(self.sweeps.values())).infos
+
+    @cached_property
+    def streams(self) -> dict[str, Standing]:
+        """Where the learners stand on each stream."""
+        return {name: self._standing(each.title, self._values[name], name) for name, each in self.sweeps.items()}
+
+    @cached_property
+    def overall(self) -> Standing:
+        """Where they stand on all streams together."""
+        return self._standing("Overall", relative_mean(self._values, self.reference), *self.sweeps)
+
+    @cached_property
+    def _values(self) -> "dict[str, dict[str, xarray.DataArray]]":
+        values = {name: each.evaluation.values() for name, each in self.sweeps.items()}
+        return {name: {learner: own[learner] for learner in self.infos} for name, own in values.items()}
+
+    def _standing(self, title: str, values: "dict[str, xarray.DataArray]", *streams: str) -> Standing:
+        ranks = rank_estimates([np.stack([*_common(self._values[name]).values()]) for name in streams])
+        found = compare(values, {name: self.reference for name in values if name != self.reference})
+        return Standing(title, values, dict(zip(values, ranks, strict=True)), {each.learner: each for each in found})
 
     def questions(self, learner: str) -> tuple[str, ...]:
         """What this learner answers other than the reference: its credit, step or replacement, or several."""
@@ -87,16 +108,16 @@ class Results(NamedTuple):
 
     def best(self, stream: str, learners: Sequence[str]) -> str:
         """The best of these learners on the sweep's seeds, which had no part in its numbers on fresh seeds."""
-        return min(learners, key=lambda name: self.choices[stream][name].rank)
+        return str(self.sweeps[stream].best_of(learners))
 
     def best_throughout(self, learners: Sequence[str]) -> str:
         """The best of these learners on the sweep's seeds over all streams, with the reference's error as the unit of
         each."""
-        unit = {name: choices[self.reference].mean or 1.0 for name, choices in self.choices.items()}
+        choices = [{name: own.choice for name, own in each.learners.items()} for each in self.sweeps.values()]
 
         def place(learner: str) -> tuple[int, float]:
-            own = {name: choices[learner] for name, choices in self.choices.items()}
-            return sum(each.diverged for each in own.values()), sum(own[name].mean / unit[name] for name in own)
+            means = [own[learner].mean / (own[self.reference].mean or 1.0) for own in choices]
+            return sum(own[learner].diverged for own in choices), sum(means)
 
         return min(learners, key=place)
 
@@ -108,41 +129,6 @@ class Results(NamedTuple):
     def ranked(self) -> list[str]:
         """The learners by their mean rank over all streams."""
         return sorted(self.infos, key=lambda name: float(self.overall.ranks[name].mean))
-
-
-def results_of(
-    reference: str,
-    sweeps: Mapping[str, SweepResults],
-    costs: Mapping[str, dict[str, Cost]],
-    own: Sequence[str],
-) -> Results:
-    """The results from the sweeps and the costs of the streams; `own` are the learners whose classes are
-    not of this package."""
-    first = next(iter(sweeps.values()))
-    values = {
-        name: {learner: sweep.evaluation.values()[learner] for learner in first.learners}
-        for name, sweep in sweeps.items()
-    }
-    choices = {
-        name: {learner: swept.choice for learner, swept in sweep.learners.items()} for name, sweep in sweeps.items()
-    }
-    streams, overall = standings(reference, {name: sweep.title for name, sweep in sweeps.items()}, values)
-    return Results(reference, first.infos, streams, overall, choices, {**costs}, tuple(own))
-
-
-def standings(
-    reference: str, titles: Mapping[str, str], values: "Mapping[str, dict[str, xarray.DataArray]]"
-) -> tuple[dict[str, Standing], Standing]:
-    """The standing on every stream and overall, from the values of learners by stream."""
-
-    def standing(title: str, own: "dict[str, xarray.DataArray]", samples: Sequence[np.ndarray]) -> Standing:
-        ranks = dict(zip(own, rank_estimates(samples), strict=True))
-        pairs = {name: reference for name in own if name != reference}
-        return Standing(title, own, ranks, {each.learner: each for each in compare(own, pairs)})
-
-    samples = {name: np.stack([*_common(own).values()]) for name, own in values.items()}
-    streams = {name: standing(titles[name], own, [samples[name]]) for name, own in values.items()}
-    return streams, standing("Overall", relative_mean(values, reference), [*samples.values()])
 
 
 def _common(values: Values) -> dict[str, np.ndarray]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from crossprop._support.formats import listed, plural
 from crossprop.costs import Cost
-from crossprop.experiments import SweepSpec
 from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer, compared
@@ -45,20 +44,12 @@ def publish_study(experiment: Experiment, folder: Path, say: Say, *, command: st
     steps, repeats = (60, 1) if quick else (STEPS, REPEATS)
     costs = costs_of(folder / "costs.json", spec, first, steps, repeats, *plain)
     found = asked(experiment.questions, columns) if experiment.questions else answers(columns, costs)
-    ran = f"{experiment.intro} Here: {_in_words(spec)}; {facts['judged on']}.".strip()
+    learners = plural(len(spec.learners), "learner")
+    ran = f"{experiment.intro} Here: {learners} on {facts[f'stream {main}']}; {facts['judged on']}.".strip()
     about = {"command": command, "facts": facts}
     concluded = conclusions(columns, found)
     page = write_study(folder, experiment.title, columns, costs, found, concluded, ran=ran, quick=quick, **about)
     return conclude(folder, page, found, say, **about)
-
-
-def _in_words(spec: SweepSpec) -> str:
-    network, tasks = next(iter(spec.learners.values())).network, getattr(spec.stream, "tasks", None)
-    hidden = " and ".join(map(str, network.hidden)) or "no"
-    letters = f", tasks {tasks}" if isinstance(tasks, str) else ""
-    return (
-        f"{plural(len(spec.learners), 'learner')} with {hidden} hidden units on {type(spec.stream).__name__}{letters}"
-    )
 
 
 def best_by_optimizer(results: SweepResults, name: str) -> dict[str, str]:
@@ -134,11 +125,8 @@ def _better_than_the_best(main: SweepResults, bests: Iterable[str], name: str) -
     best, plain = main.best_of(bests), main.best_of(each for each, info in main.infos.items() if info.rule == BACKPROP)
     if not best or not plain:
         return []
-    (overall,) = _versus(main, [best])
-    if overall.reference != plain:
-        (overall,) = main.compared({best: plain})
     question = f"Is the best {name} better than the best backprop, each with its best optimizer?"
-    found = _answer(f"best-{name}", question, [overall])
+    found = _answer(f"best-{name}", question, [main.finding(best, plain)])
     if best in main.versus[FROZEN]["all"]:
         question = f"Is {name} better than not learning features at all?"
         found.append(_with_setting(main, f"learning-features-{name}", question, best, FROZEN))
@@ -162,7 +150,7 @@ def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs
     question = "Does foresight give at least what memory matrices give, and at which cost?"
     return [
         replace(each, why=f"{each.why} Of one run alone, {'; '.join(words)}.")
-        for each in _answer("matrices", question, main.compared(pairs))
+        for each in _answer("matrices", question, compare(main.evaluation.values(), pairs))
     ]
 
 
@@ -182,14 +170,16 @@ def _all_layers_or_the_top(main: SweepResults) -> list[Answer]:
     tops = {name: f"foresight-top-{main.infos[name].optimizer}" for name in names}
     pairs = {name: top for name, top in tops.items() if top in names and top != name}
     question = "Is looking ahead in all layers better than in the output layer alone?"
-    return _answer("all-layers", question, main.compared(pairs))
+    return _answer("all-layers", question, compare(main.evaluation.values(), pairs))
 
 
 def _hindsight(main: SweepResults) -> list[Answer]:
     """Hindsight against backprop, and against replay, which sees as many examples."""
     bests = best_by_optimizer(main, HINDSIGHT)
     replay = {info.optimizer: name for name, info in main.infos.items() if info.rule == REPLAY}
-    controlled = main.compared({best: replay[optimizer] for optimizer, best in bests.items() if optimizer in replay})
+    controlled = compare(
+        main.evaluation.values(), {best: replay[optimizer] for optimizer, best in bests.items() if optimizer in replay}
+    )
     question = "Does it help to wait for the weights to come (hindsight)?"
     plain = _answer("hindsight", question, _versus(main, bests.values()) if controlled else [])
     return plain + _answer("hindsight-replay", "Is it better than replay, which sees as many examples?", controlled)

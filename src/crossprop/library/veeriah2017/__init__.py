@@ -32,7 +32,7 @@ NOT_RUN_ON_MNIST = (*CONTROL, EXACT)
 
 
 def _at_end(noun: str) -> Quantity:
-    values = lambda runs, name: runs.over(runs.asymptotic, "loss", name)
+    values = lambda runs, name: runs.over(runs.phase("end"), "loss", name)
     return Quantity("asymptotic loss", f"{noun} at the end of tasks", values)
 
 
@@ -41,10 +41,11 @@ def _outgoing_share(runs: Runs, learner: str) -> np.ndarray:
 
     The movement in a window is the change of the drift, a lower bound of the distance the weights travelled.
     """
-    if not runs.after_switch:
+    after_switch = runs.phase("switch")
+    if not after_switch:
         raise CannotDecide("the records hold no task switch")
     moved = [
-        runs.sample(np.abs(np.diff(runs.curve(variable, learner), prepend=0, axis=1)), runs.after_switch)
+        runs.sample(np.abs(np.diff(runs.curve(variable, learner), prepend=0, axis=1)), after_switch)
         for variable in ("incoming_drift", "outgoing_drift")
     ]
     return moved[1] / np.maximum(moved[0] + moved[1], TINY)
@@ -52,7 +53,7 @@ def _outgoing_share(runs: Runs, learner: str) -> np.ndarray:
 
 SQUARED_ERROR, CROSS_ENTROPY = _at_end("squared error"), _at_end("cross-entropy")
 MISCLASSIFIED = Quantity(
-    "misclassified", "", lambda runs, name: runs.over(runs.asymptotic, "error", name), "percentage points", 100
+    "misclassified", "", lambda runs, name: runs.over(runs.phase("end"), "error", name), "percentage points", 100
 )
 MOVED_U = Quantity("incoming drift", "movement of U", lambda runs, name: runs.end("incoming_drift", name))
 MOVED_W = Quantity("outgoing drift", "movement of W", lambda runs, name: runs.end("outgoing_drift", name))
@@ -144,11 +145,11 @@ def _learns_features(nouns: dict[str, str], learners: Callable[[Runs], Sequence[
     """
     wanted = learners(runs)
     places = {f"visit {place + 1}": [visit] for place, visit in enumerate(runs.visits)}
-    if runs.after_switch:
-        places["just after a switch"] = runs.after_switch
+    if after_switch := runs.phase("switch"):
+        places["just after a switch"] = after_switch
 
     def compare(name: str, variable: str, place: str, part: str = "") -> Finding:
-        values = lambda runs, each: runs.over(places.get(place, runs.whole), variable, each)
+        values = lambda runs, each: runs.over(places.get(place, runs.phase("all")), variable, each)
         quantity = Quantity(f"{variable} over {place}", f"{nouns[variable]} over {place}", values)
         return runs.ratio(quantity, name, "frozen", LESS_TIMES, part)
 
