@@ -76,13 +76,13 @@ class Case(NamedTuple):
 
 def geoff(steps: int, quick: bool) -> tuple[cp.Network, CachedStream]:
     steps = 2 * RECORD_EVERY if quick else steps
-    return cp.Network(20, 8 if quick else 500), CachedStream(cp.Geoff(tasks="ABCABC", examples=-(-steps // 6)))
+    return cp.Network.paper(20, 8 if quick else 500), CachedStream(cp.Geoff(tasks="ABCABC", examples=-(-steps // 6)))
 
 
 def mnist(steps: int, quick: bool) -> tuple[cp.Network, CachedStream]:
     """Random images with a fifth of the pixels on, as in MNIST. Small weights keep the softmax from saturating."""
     steps, inputs, hidden = (2 * RECORD_EVERY, 64, 8) if quick else (steps, 784, 1024)
-    network = cp.Network(inputs, hidden, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1)
+    network = cp.Network.paper(inputs, hidden, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1)
     random = np.random.default_rng(0)
     x = random.random((-(-steps // 3), inputs), np.float32)
     x *= random.random(x.shape, np.float32) < 0.2

@@ -19,7 +19,7 @@ from crossprop.engines import scan
 from crossprop.engines.protocol import Batch, Run, RunOptions
 
 EXAMPLES, CALLS, REPEATS = 10_000, 2_000, 7
-LEARNER = cp.Crossprop(cp.Network(inputs=20, hidden=500), 5e-4)
+LEARNER = cp.Crossprop(cp.Network.paper(inputs=20, hidden=500), 5e-4)
 STREAM = cp.Geoff(tasks="A", examples=EXAMPLES)
 
 

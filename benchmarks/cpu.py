@@ -21,12 +21,12 @@ import crossprop as cp
 from crossprop.engines import chunked, rebuilding
 from crossprop.engines.protocol import Rows
 
-APPROX = cp.CrosspropApprox(cp.Network(784, 1024, 10, loss="softmax"), 5e-4)
+APPROX = cp.CrosspropApprox(cp.Network.paper(784, 1024, 10, loss="softmax"), 5e-4)
 
 
 def sweep(settings, store):
     over = {"step_size": np.geomspace(1e-5, 1e-3, settings).tolist()}
-    cp.sweep(cp.Crossprop(cp.Network(20, 500), 5e-4), cp.Geoff(), over, seeds=20, store=store, progress=False)
+    cp.sweep(cp.Crossprop(cp.Network.paper(20, 500), 5e-4), cp.Geoff(), over, seeds=20, store=store, progress=False)
 
 
 def cpu_use_of_a_sweep():

@@ -38,7 +38,7 @@ RULES = {
 def path():
     """The outgoing weights at every step of one run of foresight at its best setting, and its sums of last steps."""
     stream = cp.LabelShift(cp.datasets.mnist5k(), tasks="AB", examples=EXAMPLES, shuffle=True)
-    net = cp.Network(784, (64, 64), 10, loss="softmax", incoming_scale="kaiming", outgoing_scale=0.0)
+    net = cp.Network.paper(784, (64, 64), 10, loss="softmax", incoming_scale="kaiming", outgoing_scale=0.0)
     learner = cp.Foresight(net, 2**-4, ahead=AHEAD, horizon=HORIZON, layers="top", incoming_step_size=2**-7)
     stream_key, learner_key = cp.keys(0)
     sample = stream.sample(stream_key)

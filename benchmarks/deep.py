@@ -24,12 +24,12 @@ import crossprop as cp
 from crossprop.engines import ENGINES, choose
 
 NETWORKS = {
-    "wide": cp.Network(784, (256, 256), 10, loss="softmax", incoming_scale="lecun", outgoing_scale="lecun"),
-    "narrow": cp.Network(20, (64, 64), 1, incoming_scale="lecun", outgoing_scale="lecun"),
+    "wide": cp.Network.paper(784, (256, 256), 10, loss="softmax", incoming_scale="lecun", outgoing_scale="lecun"),
+    "narrow": cp.Network.paper(20, (64, 64), 1, incoming_scale="lecun", outgoing_scale="lecun"),
 }
 SHALLOW = {
-    "wide": cp.Network(784, 256, 10, loss="softmax", incoming_scale=0.03, outgoing_scale=0.06),
-    "narrow": cp.Network(20, 500),
+    "wide": cp.Network.paper(784, 256, 10, loss="softmax", incoming_scale=0.03, outgoing_scale=0.06),
+    "narrow": cp.Network.paper(20, 500),
 }
 STEP_SIZE = 1e-3
 

@@ -33,12 +33,12 @@ class Case(NamedTuple):
 
 def case_of(name: str, quick: bool) -> Case:
     if name == "mnist":
-        network = cp.Network(784, 64, 10, loss="softmax", incoming_scale=0.05, outgoing_scale=0.0)
+        network = cp.Network.paper(784, 64, 10, loss="softmax", incoming_scale=0.05, outgoing_scale=0.0)
         stream = STREAMS["mnist5k"](tasks="A", examples=100 if quick else 1800, shuffle=True)
         backprop = cp.Backprop(network, 2**-3, incoming_step_size=2**-9)
         return Case(network, stream, backprop, step_size=2**-3, horizon=100, product=32 * 2**-11)
     full = name == "geoff-full"
-    network = cp.Network(20, 500 if full else 100, incoming_scale=1.0 if full else 0.5, outgoing_scale=0.0)
+    network = cp.Network.paper(20, 500 if full else 100, incoming_scale=1.0 if full else 0.5, outgoing_scale=0.0)
     stream = cp.Geoff(tasks="A", examples=100 if quick else 30_000 if full else 9000)
     if full:
         backprop = cp.Backprop(network, 2**-12, incoming_step_size=0.0124)

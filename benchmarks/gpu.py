@@ -24,7 +24,7 @@ from crossprop.engines.gpu import kernel
 from crossprop.engines.protocol import Batch, Run, RunOptions
 
 GEOFF = cp.Geoff(tasks="AB", examples=1000)
-NET = cp.Network(20, 500)
+NET = cp.Network.paper(20, 500)
 CROSSPROP = cp.Crossprop(NET, 5e-4)
 ADAM = cp.Backprop(NET, 5e-4, optimizer="adam")
 
@@ -49,7 +49,7 @@ def identity(engine, learner, wild, stream, crowd):
 
 
 def all_identities():
-    wide = cp.Network(784, 256, 10, loss="softmax")
+    wide = cp.Network.paper(784, 256, 10, loss="softmax")
     generator = np.random.default_rng(0)
     images = cp.Arrays(generator.random((500, 784), np.float32), generator.integers(10, size=500))
     return all(
@@ -94,7 +94,7 @@ def calls(steps=30_000):
 
 def arrival(times=200, examples=60_000, steps=1000):
     """How many of some equal calls give other records than the first."""
-    wide, random = cp.Network(784, 256, 10, loss="softmax", incoming_scale=0.03), np.random.default_rng(0)
+    wide, random = cp.Network.paper(784, 256, 10, loss="softmax", incoming_scale=0.03), np.random.default_rng(0)
     learners = {name: cp.Backprop(wide, 1e-3, optimizer=name) for name in ("sgd", "adam")}
     x, y = random.random((examples, 784), np.float32), random.integers(10, size=examples)
     data = cp.datasets.DataSet("random", x, y, 10)

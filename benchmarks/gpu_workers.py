@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 
 import crossprop as cp
 
-NETWORK = cp.Network(20, 500)
+NETWORK = cp.Network.paper(20, 500)
 GRID = {"step_size": [2**-k for k in range(7, 13)], "eta": [0.0, 0.5, 0.9]}
 
 

@@ -37,7 +37,7 @@ def summed(draw: Callable[[Any], jax.Array]) -> Callable[[], Any]:
 def run_of(optimizer: Any) -> Callable[[], Any]:
     random = np.random.default_rng(0)
     stream = cp.Arrays(random.integers(0, 2, (STEPS, 20)), random.normal(size=STEPS))
-    learner = cp.Backprop(cp.Network(20, 500), 1e-3, optimizer=optimizer)
+    learner = cp.Backprop(cp.Network.paper(20, 500), 1e-3, optimizer=optimizer)
     return lambda: cp.run(learner, stream, seeds=1, record_every=STEPS, engine="scan", progress=False)
 
 

@@ -18,8 +18,8 @@ from turns import clock, least, take_turns
 import crossprop as cp
 from crossprop.engines import one_function
 
-NARROW = cp.Network(20, 500)
-DEEP = cp.Network(20, (64, 64), activation="relu", bias=True, incoming_scale="kaiming-uniform")
+NARROW = cp.Network.paper(20, 500)
+DEEP = cp.Network.paper(20, (64, 64), activation="relu", bias=True, incoming_scale="kaiming-uniform")
 LEARNERS = {
     "20-500-1, exact crossprop": cp.Crossprop(NARROW, 5e-4),
     "20-500-1, backprop": cp.Backprop(NARROW, 5e-4),
@@ -28,7 +28,7 @@ LEARNERS = {
     "20-500-1, generate and test": cp.Backprop(NARROW, 5e-4, replacement=cp.GenerateAndTest()),
     "20-64-64-1, backprop": cp.Backprop(DEEP, 5e-4),
     "20-64-64-1, continual backprop": cp.Backprop(DEEP, 5e-4, replacement=cp.ContinualReplacement()),
-    "20-5-1, backprop": cp.Backprop(cp.Network(20, 5), 5e-4),
+    "20-5-1, backprop": cp.Backprop(cp.Network.paper(20, 5), 5e-4),
 }
 KINDS = ("list of functions", "one function")
 

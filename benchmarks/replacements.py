@@ -17,10 +17,12 @@ import crossprop as cp
 from crossprop.replacements import REPLACEMENTS
 
 NETWORKS = {
-    "small": cp.Network(20, 5, activation="relu", bias=True, incoming_scale="kaiming-uniform"),
-    "narrow": cp.Network(20, 500),
-    "wide": cp.Network(784, 256, 10, "relu", "softmax", bias=True, incoming_scale="kaiming-uniform"),
-    "deep": cp.Network(20, (64, 64), activation="relu", bias=True, incoming_scale="kaiming-uniform"),
+    "small": cp.Network.paper(20, 5, activation="relu", bias=True, incoming_scale="kaiming-uniform"),
+    "narrow": cp.Network.paper(20, 500),
+    "wide": cp.Network.paper(
+        784, 256, 10, activation="relu", loss="softmax", bias=True, incoming_scale="kaiming-uniform"
+    ),
+    "deep": cp.Network.paper(20, (64, 64), activation="relu", bias=True, incoming_scale="kaiming-uniform"),
 }
 
 

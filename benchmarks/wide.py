@@ -34,7 +34,7 @@ from crossprop.learners import LEARNERS
 QUICK = "--quick" in sys.argv
 INPUTS, HIDDEN, LESS_WIDE, DEEP, OUTPUTS = (20, 16, 8, (16, 8), 3) if QUICK else (784, 1024, 256, (256, 256), 10)
 SCALES: dict[str, Any] = {"loss": "softmax", "incoming_scale": "lecun", "outgoing_scale": "lecun"}
-WIDE, LESS, TWO = (cp.Network(INPUTS, hidden, OUTPUTS, **SCALES) for hidden in (HIDDEN, LESS_WIDE, DEEP))
+WIDE, LESS, TWO = (cp.Network.paper(INPUTS, hidden, OUTPUTS, **SCALES) for hidden in (HIDDEN, LESS_WIDE, DEEP))
 STEP_SIZE = 1e-3
 STEPS, FEWER_STEPS, REPEATS = (200, 100, 1) if QUICK else (20_000, 4000, 3)
 TASKS = ("crossprop-approx", "crossprop-approx-0.5", "backprop", "momentum", "rmsprop", "adam", "frozen")

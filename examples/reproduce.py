@@ -21,7 +21,7 @@ seeds, hidden, examples = 30, 500, 5000
 # and leaves the incoming weights U, which make the features, where they began.
 
 # %%
-net = cp.Network(inputs=20, hidden=hidden)
+net = cp.Network.paper(inputs=20, hidden=hidden)
 learners = {
     "crossprop": cp.Crossprop(net, step_size=5e-4),
     "backprop": cp.Backprop(net, step_size=5e-4),

@@ -7,7 +7,7 @@ import crossprop as cp
 from crossprop.learners import LEARNERS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "x64")
-NET = cp.Network(inputs=6, hidden=16)
+NET = cp.Network.paper(inputs=6, hidden=16)
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=60)
 CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=True)
 CLASSES = cp.LabelShift(cp.datasets.digits(), tasks="AB", examples=90, shuffle=True)

@@ -73,7 +73,7 @@ def test_run_prints_every_learner_with_an_interval_and_writes_records_and_a_figu
 
 def test_the_records_are_runs_own_bit_for_bit(call, tmp_path):
     assert call(*GEOFF, "--learners", "crossprop", "frozen", "--out", tmp_path).code == 0
-    net = cp.Network(inputs=20, hidden=10)
+    net = cp.Network.paper(inputs=20, hidden=10)
     learners = {"crossprop": cp.Crossprop(net, 0.0005), "frozen": cp.Frozen(net, 0.0005)}
     expected = cp.run(learners, cp.Geoff(examples=60), seeds=2, record_every=20)
     records = read_records(tmp_path / "records.nc")
@@ -182,7 +182,7 @@ def test_every_hyperparameter_can_be_given(built):
     answer, learners, stream = built(
         "run", "geoff", *words, "--hidden", "4", "3", "--optimizer", "momentum", *(f"--set={each}" for each in further)
     )
-    net = cp.Network(20, (4, 3), layer_norm=True)
+    net = cp.Network.paper(20, (4, 3), layer_norm=True)
     assert learners["crossprop"] == cp.Crossprop(net, 5e-4, eta=0.3, memory_step_size=2**-9, optimizer="momentum")
     assert learners["foresight"] == cp.Foresight(net, 5e-4, ahead=2, horizon=50, layers="top", optimizer="momentum")
     assert learners["adam"] == cp.Backprop(net, 5e-4, optimizer="adam")

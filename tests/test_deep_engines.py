@@ -46,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 @pytest.mark.parametrize("rule", SOME)
 def test_chunked_equals_scan_in_float64(rule):
     optimizer = "momentum" if rule == "foresight" else "sgd"
-    network = cp.Network(30, (9, 5), 3, bias=True, loss="softmax", layer_norm=rule == "foresight")
+    network = cp.Network.paper(30, (9, 5), 3, bias=True, loss="softmax", layer_norm=rule == "foresight")
     (run,) = runs_of(RULES[rule](network, 5e-3, optimizer=optimizer), 130)
     one, other = live(chunked, [run], record_every=50), live(scan, [run], record_every=50)
     assert_agree(one.results()[0], other.results()[0], loss=1e-9, drift=1e-9)
@@ -57,7 +57,9 @@ def test_chunked_equals_scan_in_float64(rule):
 @pytest.mark.parametrize("rule", SOME)
 def test_kernel_agrees_with_scan_in_the_interpreter(rule):
     optimizer = "adam" if rule == "foresight" else "sgd"
-    network = cp.Network(5, (6, 3, 4), 2, "sigmoid", bias=True, layer_norm=rule == "foresight", incoming_scale=0.5)
+    network = cp.Network.paper(
+        5, (6, 3, 4), 2, "sigmoid", bias=True, layer_norm=rule == "foresight", incoming_scale=0.5
+    )
     runs = runs_of(RULES[rule](network, 5e-3, optimizer=optimizer), 200, seeds=[3, 4])
     assert_kernel_agrees_with_scan(runs)
 
@@ -67,7 +69,7 @@ def test_kernel_agrees_with_scan_in_the_interpreter(rule):
 )
 def test_deep_kernels_lower_for_cuda(rule):
     gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
-    network = cp.Network(5, (4, 8), 3, "tanh", "softmax", bias=True, layer_norm=True)
+    network = cp.Network.paper(5, (4, 8), 3, "tanh", "softmax", bias=True, layer_norm=True)
     learner = RULES[rule](network, 1e-3, optimizer="adam")
     with use_abstract_mesh(gpu):
         assert "triton" in traced_kernel(learner).lower(lowering_platforms=("cuda",)).as_text()
@@ -82,7 +84,7 @@ def test_deep_kernels_lower_for_cuda(rule):
     indirect=True,
 )
 def test_a_deep_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
-    network = cp.Network(5, (6, 4), 2)
+    network = cp.Network.paper(5, (6, 4), 2)
     learner, wild = cp.Foresight(network, 0.01, horizon=10.0), cp.Foresight(network, 1e6)
     stream = random_examples(network, 60, seed=7)
     seven, others = Run(learner, stream, 7), [Run(learner, stream, seed) for seed in range(3)]
@@ -94,22 +96,22 @@ def test_a_deep_run_is_the_same_in_any_company_on_every_engine(results_in_batche
 
 
 def test_auto_chooses_by_the_first_layer_and_by_what_fits_on_chip():
-    wide = cp.Network(784, (256, 256), 10, loss="softmax")
+    wide = cp.Network.paper(784, (256, 256), 10, loss="softmax")
     assert choose(cp.Foresight(wide, 1e-3), "cpu") == choose(cp.Foresight(wide, 1e-3), "gpu") == "chunked"
     assert choose(cp.Backprop(wide, 1e-3, optimizer="adam"), "cpu") == "scan"
-    assert choose(cp.Backprop(cp.Network(20, (64, 64)), 1e-3), "gpu") == "kernel"
-    assert choose(cp.Crossprop(cp.Network(20, (64, 64)), 1e-3, layers="all"), "gpu") == "scan"
+    assert choose(cp.Backprop(cp.Network.paper(20, (64, 64)), 1e-3), "gpu") == "kernel"
+    assert choose(cp.Crossprop(cp.Network.paper(20, (64, 64)), 1e-3, layers="all"), "gpu") == "scan"
     for platform in ("cpu", "gpu"):
-        assert choose(cp.Backprop(cp.Network(784, ()), 1e-3), platform) == "scan"
+        assert choose(cp.Backprop(cp.Network.paper(784, ()), 1e-3), platform) == "scan"
 
 
 def test_an_int_is_one_hidden_layer():
-    assert cp.Network(20, 7) == cp.Network(20, (7,)) == cp.Network(20, [7])
+    assert cp.Network.paper(20, 7) == cp.Network.paper(20, (7,)) == cp.Network.paper(20, [7])
 
 
 def test_a_linear_unit_runs_and_its_features_do_not_drift():
     records, states = cp.run(
-        cp.Backprop(cp.Network(20, ()), 1e-3), cp.Geoff(tasks="A", examples=100), seeds=2, record_every=50,
+        cp.Backprop(cp.Network.paper(20, ()), 1e-3), cp.Geoff(tasks="A", examples=100), seeds=2, record_every=50,
         return_states=True,
     )  # fmt: skip
     assert (records.incoming_drift == 0).all() and (records.outgoing_drift > 0).all()

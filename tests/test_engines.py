@@ -108,7 +108,9 @@ def assert_close_states(one, other, **tolerance):
 )
 def test_chunked_agrees_with_scan(rule, optimizer):
     kind = [*RULES].index(rule)
-    network = cp.Network(40, 21, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2)
+    network = cp.Network.paper(
+        40, 21, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2
+    )
     learner = RULES[rule](network, STEP_SIZES[kind % 3], optimizer=optimizer)
     (run,) = runs_of(learner, 2000)
     assert_agree(*(results(engine, [run])[0] for engine in (chunked, scan)), loss=1e-4, drift=2e-3)
@@ -130,7 +132,7 @@ def test_chunked_agrees_with_scan(rule, optimizer):
     ],
 )
 def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, optimizer, platform, outputs):
-    network = cp.Network(30, 9, outputs, bias=True, loss="softmax")
+    network = cp.Network.paper(30, 9, outputs, bias=True, loss="softmax")
     (run,) = runs_of(RULES[rule](network, 5e-3, optimizer=optimizer), 300)
     one, other = live(chunked, [run], platform, record_every), live(scan, [run], "cpu", record_every)
     assert_agree(one.results()[0], other.results()[0], loss=1e-9, drift=1e-9)
@@ -158,13 +160,15 @@ def assert_kernel_agrees_with_scan(runs):
 )
 def test_kernel_agrees_with_scan_in_the_interpreter(rule, optimizer):
     kind = [*RULES].index(rule)
-    network = cp.Network(5, 6, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2)
+    network = cp.Network.paper(
+        5, 6, 1 + kind % 3, ACTIVATIONS[kind % 3], ("squared", "softmax")[kind % 2], kind % 4 < 2
+    )
     runs = runs_of(RULES[rule](network, STEP_SIZES[kind % 3], optimizer=optimizer), 500, seeds=[3, 4])
     assert_kernel_agrees_with_scan(runs)
 
 
 def test_kernel_runs_of_several_segments_equal_those_of_one(monkeypatch):
-    runs = runs_of(cp.Backprop(cp.Network(5, 6), 0.01), 60, seeds=[1, 2, 3])
+    runs = runs_of(cp.Backprop(cp.Network.paper(5, 6), 0.01), 60, seeds=[1, 2, 3])
     together = results(kernel, runs, "gpu", 30)
     monkeypatch.setattr(kernel, "STEPS", 30)
     session = live(kernel, runs, "gpu", 30)
@@ -177,7 +181,7 @@ def test_kernel_runs_of_several_segments_equal_those_of_one(monkeypatch):
 @pytest.mark.parametrize("tile", [2, pytest.param(64, marks=pytest.mark.long)])
 def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
     monkeypatch.setattr(engine, "TILE_BYTES", tile * 4 * 5 * 6)
-    runs = runs_of(cp.Crossprop(cp.Network(5, 6, 2), 5e-3), 230, seeds=[1, 2])
+    runs = runs_of(cp.Crossprop(cp.Network.paper(5, 6, 2), 5e-3), 230, seeds=[1, 2])
     assert engine.width(runs[0].learner, "gpu") == tile
     together = live(engine, runs, "gpu")
     for run, result, state in zip(runs, together.results(), together.states(), strict=True):
@@ -189,7 +193,7 @@ def test_side_by_side_agrees_with_one_at_a_time(engine, tile, monkeypatch):
 @pytest.mark.parametrize("engine", [scan, chunked])
 def test_all_segments_of_a_run_are_one_program(engine, platform, monkeypatch):
     monkeypatch.setattr(segments, "steps_per_call", lambda learner, width: 64)
-    (run,) = runs_of(cp.Backprop(cp.Network(3, 4), 1e-3), 192)
+    (run,) = runs_of(cp.Backprop(cp.Network.paper(3, 4), 1e-3), 192)
     compiled = segments._compiled_segment("cpu")
     compiled.clear_cache()  # else programs of other tests may be freed meanwhile
     live(engine, [run], platform, 64)
@@ -203,7 +207,7 @@ SIZES = (1, 2, 20, 21, 33, 500, 513)
 
 def test_a_call_of_the_kernel_has_about_twice_the_runs_that_fit_on_chip(monkeypatch):
     monkeypatch.setattr(kernel, "multiprocessors", lambda: 132)
-    wide, narrow = cp.Network(20, 500), cp.Network(20, 50)
+    wide, narrow = cp.Network.paper(20, 500), cp.Network.paper(20, 50)
     assert kernel.width(cp.Crossprop(wide, 0.1), "gpu") == 132 * 4
     assert kernel.width(cp.Backprop(wide, 0.1, optimizer="adam"), "gpu") == 132 * 2
     assert kernel.width(cp.Backprop(narrow, 0.1), "gpu") == 4096
@@ -216,7 +220,7 @@ def test_a_call_of_the_kernel_has_about_twice_the_runs_that_fit_on_chip(monkeypa
     [("sgd", False, [16, 4]), ("adam", False, [1] * 20), ("sgd", True, [1] * 20)],
 )
 def test_inputs_are_distributed_one_by_one_where_much_is_kept_on_chip(optimizer, matrices, sizes):
-    network = cp.Network(20, 500, bias=True)
+    network = cp.Network.paper(20, 500, bias=True)
     learner = (cp.Crossprop if matrices else cp.Backprop)(network, 0.1, optimizer=optimizer)
     assert [piece.stop - piece.start for piece in layout.pieces(learner)] == [*sizes, 1]
     assert [piece.stop - piece.start for piece in layout.input_pieces(learner)] == sizes
@@ -231,7 +235,7 @@ def test_inputs_are_distributed_one_by_one_where_much_is_kept_on_chip(optimizer,
     ],
 )
 def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
-    network = cp.Network(inputs, hidden, 3, activation, "softmax", bias=inputs % 2 == 1)
+    network = cp.Network.paper(inputs, hidden, 3, activation, "softmax", bias=inputs % 2 == 1)
     learner = cp.Crossprop(network, 0.01, eta=0.5)
     sample = random_examples(network, 12).sample(cp.keys(0)[0])
     state = learner.init(cp.keys(0)[1])
@@ -263,7 +267,7 @@ def test_padding_stays_zero_and_is_never_seen(inputs, hidden, activation):
     ],
 )
 def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
-    learner = RULES[rule](cp.Network(5, 6, 3, bias=True), 1e-3, optimizer=optimizer)
+    learner = RULES[rule](cp.Network.paper(5, 6, 3, bias=True), 1e-3, optimizer=optimizer)
     filled = iter(range(100))
     state = jax.tree.map(lambda leaf: leaf + next(filled), learner.init(cp.keys(0)[1]))
     if rule == "frozen":  # what its optimizer keeps for the incoming weights never changes, and is left out
@@ -311,7 +315,7 @@ def test_any_two_settings_of_the_kernel_meet():
 @pytest.mark.parametrize("rule", RULES)
 def test_every_kernel_lowers_for_cuda(rule, optimizer):
     gpu = AbstractMesh((), (), abstract_device=AbstractDevice("NVIDIA H200", 132, "gpu"))
-    learner = RULES[rule](cp.Network(2, 2, 2, *kernel_network(rule, optimizer)), 1e-3, optimizer=optimizer)
+    learner = RULES[rule](cp.Network.paper(2, 2, 2, *kernel_network(rule, optimizer)), 1e-3, optimizer=optimizer)
     with use_abstract_mesh(gpu):
         assert "triton" in traced_kernel(learner).lower(lowering_platforms=("cuda",)).as_text()
 
@@ -347,10 +351,10 @@ def test_products_are_joined_with_the_sums_they_are_used_in():
 
 
 def test_multiply_adds_are_one_instruction():
-    program = str(traced_kernel(cp.Crossprop(cp.Network(16, 500), 1e-3)).jaxpr)
+    program = str(traced_kernel(cp.Crossprop(cp.Network.paper(16, 500), 1e-3)).jaxpr)
     # U from H and H from x, a row at a time, and W; the sum of the losses stays what it is.
     assert program.count("fma.rn.f32") >= 2 * 16 + 1
-    program = str(traced_kernel(cp.Backprop(cp.Network(16, 500), 1e-3, optimizer="adam")).jaxpr)
+    program = str(traced_kernel(cp.Backprop(cp.Network.paper(16, 500), 1e-3, optimizer="adam")).jaxpr)
     # A row of U at a time, and W.
     assert program.count("sqrt.approx.ftz.f32") == program.count("div.approx.ftz.f32") == 16 + 1
 
@@ -372,7 +376,7 @@ def results_in_batches(request):
 
 
 def test_a_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
-    network = cp.Network(5, 6, 2)
+    network = cp.Network.paper(5, 6, 2)
     learner, wild = cp.Crossprop(network, 0.01), cp.Crossprop(network, 1e6)
     stream = random_examples(network, 60, seed=7)
     seven = Run(learner, stream, 7)
@@ -386,20 +390,20 @@ def test_a_run_is_the_same_in_any_company_on_every_engine(results_in_batches):
 
 
 def test_a_diverging_run_says_when_on_every_engine(results_in_batches):
-    (run,) = runs_of(cp.Backprop(cp.Network(5, 6), 1e6), 60)
+    (run,) = runs_of(cp.Backprop(cp.Network.paper(5, 6), 1e6), 60)
     (result,) = results_in_batches([run])
     assert result.diverged_at == results(scan, [run], "cpu", 30)[0].diverged_at > 0
 
 
 # The choice.
 
-GEOFF, MNIST = cp.Network(20, 500), cp.Network(784, 1024, 10, loss="softmax")
+GEOFF, MNIST = cp.Network.paper(20, 500), cp.Network.paper(784, 1024, 10, loss="softmax")
 CHOICES = {
     "GEOFF on a CPU": (cp.Crossprop(GEOFF, 1e-3), "cpu", "scan"),
     "GEOFF on a GPU": (cp.Crossprop(GEOFF, 1e-3), "gpu", "kernel"),
     "GEOFF with adam on a GPU": (cp.Backprop(GEOFF, 1e-3, optimizer="adam"), "gpu", "kernel"),
     "GEOFF with an optimizer of one's own on a GPU": (cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu", "scan"),
-    "GEOFF's inputs, 5,000 units, on a GPU": (cp.Crossprop(cp.Network(20, 5000), 1e-3), "gpu", "scan"),
+    "GEOFF's inputs, 5,000 units, on a GPU": (cp.Crossprop(cp.Network.paper(20, 5000), 1e-3), "gpu", "scan"),
     "MNIST on a CPU": (cp.CrosspropApprox(MNIST, 1e-3), "cpu", "chunked"),
     "MNIST on a GPU": (cp.CrosspropApprox(MNIST, 1e-3), "gpu", "chunked"),
     "MNIST, exact, with momentum, on a CPU": (cp.Crossprop(MNIST, 1e-3, optimizer="momentum"), "cpu", "chunked"),
@@ -425,7 +429,7 @@ def test_a_probe_needs_an_engine_that_sees_states():
 
 def test_records_say_which_engine_it_was():
     data = cp.Arrays(np.ones((40, 130), np.float32), np.ones(40, np.float32))
-    network = cp.Network(130, 4)
+    network = cp.Network.paper(130, 4)
     both = {"sgd": cp.Backprop(network, 0.01), "adam": cp.Backprop(network, 0.01, optimizer="adam")}
     assert cp.run(both["sgd"], data, seeds=1).attrs["engine"] == "chunked"
     assert cp.run(both["sgd"], data, seeds=1, engine="scan").attrs["engine"] == "scan"
@@ -435,7 +439,7 @@ def test_records_say_which_engine_it_was():
 def test_probes_work_on_chunked():
     data = cp.Arrays(np.random.default_rng(0).normal(size=(90, 130)).astype(np.float32), np.ones(90, np.float32))
     probes = {"moved": lambda initial, state: jnp.linalg.norm(state.incoming[0] - initial.incoming[0])}
-    records = cp.run(cp.Crossprop(cp.Network(130, 4), 0.01), data, seeds=1, record_every=40, probes=probes)
+    records = cp.run(cp.Crossprop(cp.Network.paper(130, 4), 0.01), data, seeds=1, record_every=40, probes=probes)
     assert records.attrs["engine"] == "chunked"
     np.testing.assert_allclose(records.moved, records.incoming_drift, rtol=1e-5)
 
@@ -457,7 +461,7 @@ def test_an_engine_that_cannot_says_why(engine, learner, reason):
 
 
 def test_what_the_kernel_cannot_do_is_said(monkeypatch):
-    assert kernel.why_unsupported(cp.Backprop(cp.Network(20, 9000), 1e-3), "gpu") == (
+    assert kernel.why_unsupported(cp.Backprop(cp.Network.paper(20, 9000), 1e-3), "gpu") == (
         "the kernel engine keeps a run's state on chip, at most 45,000 numbers with their padding; "
         "this learner has 344,064"
     )
@@ -470,7 +474,7 @@ def test_what_the_kernel_cannot_do_is_said(monkeypatch):
             patched.setattr(support, "FOR_WIDE_NETWORKS", True)
             patched.setattr(jax, "local_devices", lambda: [SimpleNamespace(compute_capability=capability)])  # noqa: B023
             assert f"this one has {capability}" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3), "gpu"))
-            assert parts.programs_for(cp.Backprop(cp.Network(784, 1024, 10), 1e-3), "gpu") is None
+            assert parts.programs_for(cp.Backprop(cp.Network.paper(784, 1024, 10), 1e-3), "gpu") is None
     assert "elementwise" in str(kernel.why_unsupported(cp.Backprop(GEOFF, 1e-3, optimizer=optax.lion), "gpu"))
     assert set(ENGINES) == {"scan", "chunked", "kernel"} and all(
         kernel.why_unsupported(learner, "gpu") is None

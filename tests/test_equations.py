@@ -101,7 +101,7 @@ def compare(rule, layers, row, hyperparameters):
     hidden, optimizer, memory_step_size = row["hidden"], row["optimizer"], row["memory_step_size"]
     build, further, _ = RULES[rule]
     names = ("outputs", "activation", "loss", "bias", "layer_norm")
-    net = cp.Network(INPUTS, hidden, **{name: row[name] for name in names})
+    net = cp.Network.paper(INPUTS, hidden, **{name: row[name] for name in names})
     size = 0.0005 if optimizer == "momentum" else 0.003  # crossprop of linear units diverges soon
     options = {"step_size": size, "optimizer": optimizer, "incoming_step_size": size / 2} | hyperparameters
     if row["step_size_of_each_layer"] and isinstance(hidden, tuple):
@@ -176,7 +176,7 @@ def distance(one, other):
 )
 @pytest.mark.usefixtures("x64")
 def test_deep_backprop_is_the_gradient(activation, loss, layer_norm):
-    net = cp.Network(3, (4, 5, 3), 2, activation, loss, bias=True, layer_norm=layer_norm)
+    net = cp.Network.paper(3, (4, 5, 3), 2, activation, loss, bias=True, layer_norm=layer_norm)
     learner = cp.Backprop(net, step_size=1.0)
     state = begun(learner, **drawn(learner, seed=0))
     x, y = np.array([0.3, -1.0, 0.7]), np.array([1.0, 0.0])
@@ -210,7 +210,7 @@ def test_deep_backprop_is_the_gradient(activation, loss, layer_norm):
     ],
 )
 def test_foresight_that_looks_nowhere_ahead_is_backprop_bit_for_bit(hidden, optimizer):
-    net = cp.Network(INPUTS, hidden, 3, "relu", "softmax", bias=True, layer_norm=True)
+    net = cp.Network.paper(INPUTS, hidden, 3, "relu", "softmax", bias=True, layer_norm=True)
     (x, y), options = reference.examples(net, STEPS, seed=0), {"step_size": 0.01, "optimizer": optimizer}
     lives = []
     for learner in (cp.Backprop(net, **options), cp.Foresight(net, ahead=0.0, **options)):
@@ -238,7 +238,7 @@ def test_exact_crossprop_credits_an_example_with_the_way_that_outgoing_weights_w
     where D_j(s,t) is the product of 1 - alpha phi_j^2 between s and t.
     """
     alpha, still = 0.05, 1e-300  # too small a step to change a number of ordinary size
-    net = cp.Network(INPUTS, hidden, 3)
+    net = cp.Network.paper(INPUTS, hidden, 3)
     learner, (x, y) = (
         cp.Crossprop(net, alpha, incoming_step_size=still, optimizer=meter),
         reference.examples(net, STEPS, seed=1),

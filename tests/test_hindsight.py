@@ -98,7 +98,7 @@ def transcription(rule, matrices, sizes, adam, x, y):
 )
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
 def test_it_equals_the_transcription_of_its_equations(rule, hidden, optimizer):
-    net = cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
+    net = cp.Network.paper(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
     learner = rule(net, 0.05, DELAY, optimizer=optimizer, incoming_step_size=0.03)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
@@ -164,7 +164,7 @@ ALL = [
 )
 def test_it_equals_the_transcription_with_an_optimizer_of_the_whole_network(rule, hidden, optimizer):
     build, judge, size = OPTIMIZERS[optimizer]
-    net = cp.Network(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
+    net = cp.Network.paper(2, hidden, 3, loss="softmax", bias=True, incoming_scale=0.5)
     learner = rule(net, size, DELAY, optimizer=build, incoming_step_size=size / 2)
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(STEPS, 2)), np.eye(3)[rng.integers(3, size=STEPS)]
@@ -196,7 +196,7 @@ def test_it_equals_the_transcription_with_an_optimizer_of_the_whole_network(rule
 
 @pytest.mark.parametrize("rule", [cp.Hindsight, cp.BackpropReplay])
 def test_before_the_delay_it_is_backprop(rule):
-    net = cp.Network(2, 3)
+    net = cp.Network.paper(2, 3)
     learner, plain = rule(net, 0.05, delay=5), cp.Backprop(net, 0.05)
     state, other = learner.init(jax.random.key(0)), plain.init(jax.random.key(0))
     for turn in range(6):
@@ -212,14 +212,14 @@ def test_before_the_delay_it_is_backprop(rule):
 )
 def test_what_is_wrong_is_named(rule, options, message):
     with pytest.raises(ValueError, match=message):
-        rule(cp.Network(2, 3), **{"step_size": 0.1} | options)
+        rule(cp.Network.paper(2, 3), **{"step_size": 0.1} | options)
 
 
 def test_crossprop_credits_an_example_with_how_far_the_outgoing_weights_move_after_it():
     """With U held fixed, what exact crossprop adds to U over a run is the sum over examples s of
     phi'_j(s) x_i(s) sum_k delta_k(s) [sum over t > s of D_j(s, t) times the step of w_jk at t]."""
     size, steps = 0.05, 60
-    learner = cp.Crossprop(cp.Network(2, 3, 2), size, incoming_step_size=1.0)
+    learner = cp.Crossprop(cp.Network.paper(2, 3, 2), size, incoming_step_size=1.0)
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(steps, 2)), rng.normal(size=(steps, 2))
     state = learner.init(jax.random.key(2))

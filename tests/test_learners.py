@@ -18,14 +18,14 @@ from crossprop.learners import LEARNERS
 from same import assert_same_states
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-NET = cp.Network(inputs=3, hidden=5, outputs=2)
+NET = cp.Network.paper(inputs=3, hidden=5, outputs=2)
 
 # Few networks and many numbers: a network is compiled once for all the numbers that are drawn.
 NETWORKS = [
-    cp.Network(1, 1),
-    cp.Network(4, 2, 3, "sigmoid", "softmax"),
-    cp.Network(6, 7, 2, "relu", "squared", bias=True),
-    cp.Network(3, 5, 4, "tanh", "softmax", bias=True),
+    cp.Network.paper(1, 1),
+    cp.Network.paper(4, 2, 3, "sigmoid", "softmax"),
+    cp.Network.paper(6, 7, 2, "relu", "squared", bias=True),
+    cp.Network.paper(3, 5, 4, "tanh", "softmax", bias=True),
 ]
 networks = pytest.mark.parametrize(
     "net",
@@ -59,7 +59,7 @@ def assert_same_weights(one, other, **tolerance):
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("net", [cp.Network(4, 6, 3, "sigmoid", "softmax", bias=True)], ids=["softmax"])
+@pytest.mark.parametrize("net", [cp.Network.paper(4, 6, 3, "sigmoid", "softmax", bias=True)], ids=["softmax"])
 class TestEveryLearner:
     def test_state_has_the_promised_shapes(self, name, net):
         learner = LEARNERS[name](net, 0.01)
@@ -167,7 +167,7 @@ def test_eta_one_is_backprop(rule, net, step_size):
 @pytest.mark.usefixtures("x64")
 def test_mean_direction_over_sign_draws_converges_to_the_exact_one():
     """The first steps move the memory, the next one's direction is compared; noise must fall as 1 / sqrt(draws)."""
-    net = cp.Network(inputs=3, hidden=4, outputs=5)
+    net = cp.Network.paper(inputs=3, hidden=4, outputs=5)
     x, y = examples(net, 4)
     exact, projected = cp.Crossprop(net, 0.1, eta=0.3), cp.Crossprop(net, 0.1, eta=0.3, projections=1)
     # W is driven by delta alone and U is held by a tiny step, so both rules see the same error until the last example.
@@ -228,7 +228,7 @@ def test_unset_step_sizes_and_memory_eta_are_as_step_size_and_eta(net, step_size
 @pytest.mark.usefixtures("x64")
 def test_optimizer_equals_torch(optimizer):
     torch = pytest.importorskip("torch")
-    net = cp.Network(inputs=4, hidden=6, outputs=2)
+    net = cp.Network.paper(inputs=4, hidden=6, outputs=2)
     x, y = examples(net, 100)
     learner = cp.Backprop(net, 0.01, optimizer=optimizer)
     state = learner.init(jax.random.key(0))
@@ -296,14 +296,14 @@ BAD = {
         "GradientTransformation",
     ),
     "network": (lambda: cp.Backprop(20, 0.1), "network", "20"),
-    "inputs": (lambda: cp.Network(0, 5), "inputs", "0"),
-    "hidden": (lambda: cp.Network(5, -1), "hidden", "-1"),
-    "outputs": (lambda: cp.Network(5, 5, outputs=0), "outputs", "0"),
-    "outputs half": (lambda: cp.Network(5, 5, outputs=2.5), "outputs", "2.5"),
-    "activation": (lambda: cp.Network(5, 5, activation="tan"), "activation", "did you mean 'tanh'"),
-    "loss": (lambda: cp.Network(5, 5, loss="mse"), "loss", "mse"),
-    "bias": (lambda: cp.Network(5, 5, bias="yes"), "bias", "yes"),
-    "scale": (lambda: cp.Network(5, 5, incoming_scale=-1), "incoming_scale", "-1"),
+    "inputs": (lambda: cp.Network.paper(0, 5), "inputs", "0"),
+    "hidden": (lambda: cp.Network.paper(5, -1), "hidden", "-1"),
+    "outputs": (lambda: cp.Network.paper(5, 5, outputs=0), "outputs", "0"),
+    "outputs half": (lambda: cp.Network.paper(5, 5, outputs=2.5), "outputs", "2.5"),
+    "activation": (lambda: cp.Network.paper(5, 5, activation="tan"), "activation", "did you mean 'tanh'"),
+    "loss": (lambda: cp.Network.paper(5, 5, loss="mse"), "loss", "mse"),
+    "bias": (lambda: cp.Network.paper(5, 5, bias="yes"), "bias", "yes"),
+    "scale": (lambda: cp.Network.paper(5, 5, incoming_scale=-1), "incoming_scale", "-1"),
 }
 
 

@@ -32,11 +32,11 @@ def test_weights_by_name_have_the_deviation_of_their_fan_in(scheme, activation, 
 
 
 def test_sparse_weights_leave_every_unit_equally_many_and_at_least_one():
-    incoming, outgoing = weights_of("sparse")
+    incoming, outgoing = weights_of("sparse", bias=False)
     assert (np.count_nonzero(incoming, axis=0) == FAN_IN // 10).all()
     assert (np.count_nonzero(outgoing, axis=0) == SIZE // 10).all()
     assert np.count_nonzero(incoming, axis=1).min() > 0 and np.abs(incoming).max() <= 1 / FAN_IN**0.5
-    (narrow,), _ = cp.Network(3, (5,), incoming_scale="sparse").init(KEY)
+    (narrow,), _ = cp.Network(3, (5,), bias=False, incoming_scale="sparse").init(KEY)
     assert (np.count_nonzero(narrow, axis=0) == 1).all()
 
 
@@ -67,9 +67,26 @@ def test_biases_are_normal_with_weights_by_number_and_zero_with_weights_by_name(
 
 
 def test_every_layer_can_have_its_own_scale():
-    incoming, outgoing = cp.Network(50, (60, 70), 80, incoming_scale=(0.1, 3), outgoing_scale=0).init(KEY)
+    incoming, outgoing = cp.Network(50, (60, 70), 80, bias=False, incoming_scale=(0.1, 3)).init(KEY)
     assert [matrix.shape for matrix in incoming] == [(50, 60), (60, 70)] and not outgoing.any()
     assert [float(matrix.std()) for matrix in incoming] == pytest.approx([0.1, 3], rel=0.05)
+
+
+def test_by_default_the_first_answers_are_0_and_units_begin_with_unit_size_and_a_bias():
+    (incoming,), outgoing = cp.Network(FAN_IN, SIZE).init(KEY)
+    assert incoming.shape == (FAN_IN + 1, SIZE) and outgoing.shape == (SIZE + 1, 1) and not outgoing.any()
+    assert float(incoming[:-1].std()) == pytest.approx(FAN_IN**-0.5, rel=0.02) and not incoming[-1].any()
+
+
+def test_the_network_of_the_paper_has_no_bias_and_normal_weights():
+    assert cp.Network.paper(3, 4, 2, loss="softmax") == cp.Network(
+        3, 4, 2, "tanh", "softmax", bias=False, incoming_scale=1.0, outgoing_scale=1.0
+    )
+    assert cp.Network.paper(3, 4, bias=True, outgoing_scale=0) == cp.Network(3, 4, bias=True, incoming_scale=1.0)
+    (incoming,), outgoing = cp.Network.paper(FAN_IN, SIZE).init(KEY)
+    assert float(incoming.std()) == pytest.approx(1, rel=0.02) and float(outgoing.std()) == pytest.approx(1, rel=0.2)
+    with pytest.raises(TypeError, match="multiple values for argument 'hidden'"):
+        cp.Network.paper(3, 4, hidden=5)
 
 
 def test_layer_norm_gives_every_layer_mean_0_and_variance_1_before_its_activation():

@@ -92,13 +92,13 @@ class Sorting(cp.CreditRule):
 @pytest.mark.usefixtures("quick_compilation")
 def test_a_rule_of_any_operations_runs():
     stream = cp.Arrays(np.ones((20, 3)), np.ones(20))
-    records = cp.run(Sorting(cp.Network(3, 5), 0.01), stream, seeds=1, record_every=20, progress=False)
+    records = cp.run(Sorting(cp.Network.paper(3, 5), 0.01), stream, seeds=1, record_every=20, progress=False)
     assert np.isfinite(records.loss.values).all()
 
 
 @pytest.mark.long
 def test_windows_of_any_length_leave_the_same_state():
-    net = cp.Network(4, (6, 5), activation="relu", bias=True)
+    net = cp.Network.paper(4, (6, 5), activation="relu", bias=True)
     learner = cp.Foresight(net, 0.01, replacement=cp.ContinualReplacement(rate=0.02, maturity=5))
     x = np.random.default_rng(0).normal(size=(60, 4))
     stream = cp.Arrays(x, x.sum(1))
@@ -121,7 +121,7 @@ def test_least_and_first_are_argmin_and_argmax(size):
 
 def test_a_step_of_a_deep_network_changes_its_weights_in_place():
     """The weights above the first move after errors have gone down through them: XLA would copy them otherwise."""
-    learner = cp.Foresight(cp.Network(4, (6, 5), 2), 1e-3)
+    learner = cp.Foresight(cp.Network.paper(4, (6, 5), 2), 1e-3)
     loop = ExampleLoop(whole=True)
     work = loop.enter(learner, learner.init(jax.random.key(0)))
     window, fold = Window({"loss": jnp.zeros(())}, jnp.int32(0)), Fold("squared", of_examples("squared"))

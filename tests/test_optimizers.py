@@ -27,7 +27,7 @@ from test_equations import RULES, covering, distance, live
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 INPUTS, STEPS = 2, 20
-NET = cp.Network(2, 3)
+NET = cp.Network.paper(2, 3)
 OPTAX_ADAM = partial(optax.adam, b1=0.9, b2=0.999, eps=1e-8)
 
 # Every optimizer: as the package builds it, its judge with the same constants, and the step size.
@@ -131,7 +131,7 @@ def compare(row):
     (rule, layers), hidden = row["rule"], row["hidden"]
     build, further, (hyperparameters, *_) = RULES[rule]
     optimizer, judge, size = OPTIMIZERS[row["optimizer"]]
-    net = cp.Network(INPUTS, hidden, **{name: row[name] for name in ("outputs", "loss", "bias", "layer_norm")})
+    net = cp.Network.paper(INPUTS, hidden, **{name: row[name] for name in ("outputs", "loss", "bias", "layer_norm")})
     options = {"step_size": size, "incoming_step_size": size / 2} | hyperparameters
     if row["step_size_of_each_layer"] and isinstance(hidden, tuple):
         options["incoming_step_size"] = (size / 2, 2 * size)[: len(hidden)]
@@ -164,7 +164,7 @@ def noise(start, moving, of_step):
 
 def test_idbd_tracks_far_better_than_the_best_constant_step_size():
     """With the sign of the meta-gradient turned around, the step sizes of useful inputs shrink, and it is far worse."""
-    net = cp.Network(20, hidden=())
+    net = cp.Network.paper(20, hidden=())
     learners = {f"lms {size}": cp.Backprop(net, size) for size in (0.02, 0.03, 0.04, 0.05)}
     learners["delta-bar-delta"] = cp.Backprop(net, 0.03, optimizer="delta_bar_delta")
     learners["idbd"] = cp.Backprop(net, 0.05, optimizer=cp.optimizers.idbd(0.01))
@@ -203,9 +203,9 @@ def test_parts_of_the_parameters_can_have_step_sizes_of_their_own():
 
 
 def test_hyperparameters_of_an_optimizer_are_leaves_of_the_learner():
-    learner = cp.Backprop(cp.Network(2, 3), 0.1, optimizer=cp.optimizers.idbd(0.5))
+    learner = cp.Backprop(cp.Network.paper(2, 3), 0.1, optimizer=cp.optimizers.idbd(0.5))
     assert 0.5 in jax.tree.leaves(learner)
-    other = cp.Backprop(cp.Network(2, 3), 0.1, optimizer="idbd")
+    other = cp.Backprop(cp.Network.paper(2, 3), 0.1, optimizer="idbd")
     assert jax.tree.structure(learner) == jax.tree.structure(other) and other.optimizer == cp.optimizers.idbd()
     assert repr(learner.optimizer) == "idbd(meta_step_size=0.5)" and hash(learner.optimizer) != hash(other.optimizer)
 
@@ -215,7 +215,7 @@ def test_engines_ask_what_an_optimizer_does(given):
     """Not what it is called: any optimizer whose steps add up runs in blocks."""
     rng = np.random.default_rng(0)
     stream = cp.Arrays(rng.normal(size=(60, 130)), rng.normal(size=60))
-    learner = cp.Crossprop(cp.Network(130, 5), 1e-3, eta=0.5, optimizer=given)
+    learner = cp.Crossprop(cp.Network.paper(130, 5), 1e-3, eta=0.5, optimizer=given)
     chunked, scan = (cp.run(learner, stream, seeds=1, record_every=30, engine=name) for name in ("auto", "scan"))
     assert chunked.attrs["engine"] == "chunked"
     np.testing.assert_allclose(chunked.loss, scan.loss, rtol=1e-4)
@@ -228,7 +228,7 @@ def test_an_optimizer_is_registered_by_name(monkeypatch):
 
 
 def test_names_and_functions_are_kept_as_they_were_given():
-    net = cp.Network(2, 3)
+    net = cp.Network.paper(2, 3)
     for given in ("sgd", "adam", optax.adam):
         learner = cp.Backprop(net, 0.1, optimizer=given)
         assert learner.optimizer == given and hash(learner.optimizer) == hash(given)
@@ -257,7 +257,7 @@ def test_a_sweep_over_a_hyperparameter_of_an_optimizer_gives_the_runs_of_its_val
     assert records.attrs["learners"] and records.optimizer.item() == "idbd"
     bounded = "bounded" in learners
     for value in (0.01, 1):
-        learner = cp.Backprop(cp.Network(20, 3), 5e-4, optimizer=cp.optimizers.idbd(value, bounded=bounded))
+        learner = cp.Backprop(cp.Network.paper(20, 3), 5e-4, optimizer=cp.optimizers.idbd(value, bounded=bounded))
         alone = cp.run(learner, cp.Geoff(examples=20), seeds=1)
         np.testing.assert_array_equal(alone.loss[0], records.loss.sel({"optimizer.meta_step_size": value}))
     again = cp.sweep(spec.learners, spec.stream, spec.over, spec.seeds, store=tmp_path / "store")["backprop"]
@@ -335,7 +335,7 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         ),
         (
             lambda: cp.sweep(
-                cp.Backprop(cp.Network(20, 3), 0.1, optimizer="idbd"),
+                cp.Backprop(cp.Network.paper(20, 3), 0.1, optimizer="idbd"),
                 cp.Geoff(examples=5),
                 {"optimizer": ["sgd", "idbd"], "optimizer.meta_step_size": [1, 2]},
                 seeds=1,
@@ -344,7 +344,7 @@ def test_a_list_of_optimizers_makes_a_learner_of_each():
         ),
         (
             lambda: cp.run(
-                cp.Backprop(cp.Network(20, 3), 0.1, optimizer="idbd"), cp.Geoff(examples=5), engine="chunked"
+                cp.Backprop(cp.Network.paper(20, 3), 0.1, optimizer="idbd"), cp.Geoff(examples=5), engine="chunked"
             ),
             "the chunked engine takes no optimizer that sees the whole network, got idbd",
         ),
@@ -355,7 +355,7 @@ def test_bad_input_is_named(make, message):
         make()
 
 
-NOISY_LEARNER = cp.Foresight(cp.Network(20, (3, 2)), 0.01, optimizer=cp.optimizers.upgd(sigma=0.2))
+NOISY_LEARNER = cp.Foresight(cp.Network.paper(20, (3, 2)), 0.01, optimizer=cp.optimizers.upgd(sigma=0.2))
 """It keeps a key in its state."""
 SHORT = cp.Geoff(examples=40)
 
@@ -385,7 +385,7 @@ def test_a_learner_with_a_key_gives_the_same_bits_alone_among_others_swept_resum
 
 
 def test_a_snapshot_of_a_learner_with_a_key_goes_on_as_the_run_did():
-    whole, first, restored = (session(scan, replace(NOISY_LEARNER, network=cp.Network(6, 3))) for _ in range(3))
+    whole, first, restored = (session(scan, replace(NOISY_LEARNER, network=cp.Network.paper(6, 3))) for _ in range(3))
     advanced(first, 1)
     restored.restore(first.snapshot(), 40)
     assert_same_states(advanced(restored, 1).states(), advanced(whole, 2).states())

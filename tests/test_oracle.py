@@ -54,7 +54,7 @@ def distance(one, other):
 def test_the_meta_gradient_is_the_slope_of_the_loss_with_the_whole_past_replayed(
     hidden, optimizer, activation, loss, bias, layer_norm
 ):
-    net = cp.Network(2, hidden, 2, activation, loss, bias, layer_norm=layer_norm)
+    net = cp.Network.paper(2, hidden, 2, activation, loss, bias, layer_norm=layer_norm)
     learner, (x, y) = cp.Frozen(net, 0.1, optimizer=optimizer), reference.examples(net, STEPS)
     state = learner.init(jax.random.key(0))
     options = {"activation": activation, "loss": loss, "bias": bias, "layer_norm": layer_norm, "optimizer": optimizer}
@@ -75,7 +75,7 @@ def test_the_meta_gradient_is_the_slope_of_the_loss_with_the_whole_past_replayed
 @pytest.mark.parametrize("hidden", [3, (3, 2)])
 @pytest.mark.usefixtures("x64")
 def test_the_meta_gradient_follows_the_incoming_weights_that_the_learner_had(hidden):
-    net = cp.Network(2, hidden, 2)
+    net = cp.Network.paper(2, hidden, 2)
     learner, (x, y) = cp.Crossprop(net, 0.1, eta=0.5, incoming_step_size=0.3), reference.examples(net, STEPS)
     start = state = learner.init(jax.random.key(1))
     past = []
@@ -101,7 +101,7 @@ def test_the_meta_gradient_follows_the_incoming_weights_that_the_learner_had(hid
 @pytest.mark.usefixtures("x64")
 def test_with_one_hidden_unit_crossprop_sum_is_the_meta_gradient():
     """There is no other unit whose weights it could leave out."""
-    net = cp.Network(3, 1, 2)
+    net = cp.Network.paper(3, 1, 2)
     learner, (x, y) = cp.CrosspropSum(net, 0.1), reference.examples(net, STEPS)
     found = oracle.directions(learner, learner.init(jax.random.key(0)), x, y)
     np.testing.assert_allclose(found.learner[0], found.whole[0], rtol=1e-12, atol=1e-12)
@@ -111,7 +111,7 @@ def test_with_one_hidden_unit_crossprop_sum_is_the_meta_gradient():
 @pytest.mark.usefixtures("x64")
 def test_a_weight_without_a_gradient_so_far_has_a_derivative():
     """The root in adam has no slope where nothing was added to the average of squares, as at a dead unit."""
-    net = cp.Network(2, 3, 1, "relu")
+    net = cp.Network.paper(2, 3, 1, "relu")
     learner = cp.Backprop(net, 0.01, optimizer="adam")
     state = learner.init(jax.random.key(0))
     first = state.layers[0]
@@ -122,7 +122,7 @@ def test_a_weight_without_a_gradient_so_far_has_a_derivative():
 
 @pytest.fixture(scope="module")
 def net():
-    return cp.Network(20, 4)
+    return cp.Network.paper(20, 4)
 
 
 STREAM = cp.Geoff(tasks="AB", examples=8, features=10)
@@ -162,7 +162,7 @@ def test_learners_along_another_see_its_weights_and_keep_their_own_memory(net):
 
 
 def test_a_deep_network_has_cosines_for_every_layer_and_for_all_together():
-    learner = cp.Foresight(cp.Network(20, (3, 2)), 0.01)
+    learner = cp.Foresight(cp.Network.paper(20, (3, 2)), 0.01)
     found = oracle.follow(learner, STREAM, record_every=1, steps=5).isel(learner=0, seed=0, step=-1)
     assert list(found.layer.values) == ["all", "1", "2"]
     squares = found.norm.sel(part=["whole", "direct", "memory"]) ** 2
@@ -191,7 +191,11 @@ class NotACreditRule(cp.Learner):
     ("change", "kind", "message"),
     [
         ({"learners": {"a": 1}}, TypeError, r"learners\['a'\] must be a learner"),
-        ({"learners": {"a": NotACreditRule(cp.Network(20, 4))}}, TypeError, r"learners\['a'\] must be a credit rule"),
+        (
+            {"learners": {"a": NotACreditRule(cp.Network.paper(20, 4))}},
+            TypeError,
+            r"learners\['a'\] must be a credit rule",
+        ),
         ({"stream": 1}, TypeError, "stream must be a crossprop.Stream"),
         ({"stream": cp.Iterator([], 20, 1)}, TypeError, "not a crossprop.Iterator"),
         ({"seeds": 0}, ValueError, "seeds must be at least 1, got 0"),
@@ -203,7 +207,7 @@ class NotACreditRule(cp.Learner):
             r"memory_limit must be at least 2.38e-06 GiB .* inputs=20, hidden=\(4,\), outputs=1",
         ),
         ({"memory_limit": 0}, ValueError, "memory_limit must be a finite number above 0"),
-        ({"along": cp.Backprop(cp.Network(20, 5), 0.1)}, ValueError, "must be the network of along"),
+        ({"along": cp.Backprop(cp.Network.paper(20, 5), 0.1)}, ValueError, "must be the network of along"),
         ({"along": 1}, TypeError, "along must be a credit rule"),
     ],
 )
@@ -215,7 +219,7 @@ def test_what_is_wrong_is_named(net, change, kind, message):
 
 def test_networks_without_hidden_layers_and_of_different_depths_are_refused(net):
     with pytest.raises(ValueError, match=r"got hidden=\(\)"):
-        oracle.follow(cp.Backprop(cp.Network(20, ()), 0.01), STREAM)
-    learners = {"one": cp.Backprop(net, 0.01), "two": cp.Backprop(cp.Network(20, (4, 4)), 0.01)}
+        oracle.follow(cp.Backprop(cp.Network.paper(20, ()), 0.01), STREAM)
+    learners = {"one": cp.Backprop(net, 0.01), "two": cp.Backprop(cp.Network.paper(20, (4, 4)), 0.01)}
     with pytest.raises(ValueError, match="as many hidden layers"):
         oracle.follow(learners, STREAM)

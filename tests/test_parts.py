@@ -57,7 +57,7 @@ def programs(monkeypatch):
 )
 def test_programs_agree_with_scan(rule, programs):
     deep = rule not in ("projected", "crossprop", "frozen")
-    network = cp.Network(20, (9, 5) if deep else 9, 3, loss="softmax", bias=deep)
+    network = cp.Network.paper(20, (9, 5) if deep else 9, 3, loss="softmax", bias=deep)
     learner = RULES[rule](network, 5e-3)
     assert parts.programs_for(learner, "gpu") is not None
     stream = random_examples(network, 58)
@@ -72,7 +72,7 @@ def test_programs_agree_with_scan(rule, programs):
 
 @pytest.mark.parametrize(("record_every", "segment"), [(24, 40), (100, 16)])
 def test_windows_may_go_on_in_the_next_segment(record_every, segment, programs):
-    network = cp.Network(20, 9, 2)
+    network = cp.Network.paper(20, 9, 2)
     run = Run(cp.Backprop(network, 5e-3), random_examples(network, 58), 3)
     (result,) = programs([run], record_every, segment).results()
     assert_agree(result, live(scan, [run], "cpu", record_every).results()[0], loss=1e-5, drift=1e-4)
@@ -91,7 +91,7 @@ def test_a_segment_has_as_many_turns_as_it_can_need():
 
 
 def test_a_run_is_the_same_in_any_company(programs):
-    network = cp.Network(20, 9, 2)
+    network = cp.Network.paper(20, 9, 2)
     learner, wild = cp.Backprop(network, 0.01), cp.Backprop(network, 1e6)
     stream = random_examples(network, 58)
     seven, others = Run(learner, stream, 7), [Run(learner, stream, seed) for seed in range(3)]
@@ -140,7 +140,7 @@ ADD_UP = {
 def test_several_programs_are_one_run(rule):
     """Four programs of four units each, the last of them with two that are padding. Here they are the places of a
     `jax.vmap`: the interpreter cannot run programs that wait for each other."""
-    learner, programs = ADD_UP[rule](cp.Network(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
+    learner, programs = ADD_UP[rule](cp.Network.paper(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
     state = learner.init(jax.random.key(3))
     above = parts._apart(learner, split_state(learner, state, [slice(0, 1)]))[1]
     axes = axes_of_units(above, 16)
@@ -180,7 +180,7 @@ def test_several_programs_lower_for_cuda(rule, verified, monkeypatch):
 
 
 def assert_lower(rule, hidden, verified, layer_norm=True):
-    network = cp.Network(50, hidden, 3, loss="softmax", bias=True, layer_norm=layer_norm and rule == "foresight")
+    network = cp.Network.paper(50, hidden, 3, loss="softmax", bias=True, layer_norm=layer_norm and rule == "foresight")
     learner = RULES[rule](network, 1e-3)
     loop = chunked.BlockLoop(32, apart=False, programs=parts.tiling_for(learner))
 
@@ -202,39 +202,41 @@ def assert_lower(rule, hidden, verified, layer_norm=True):
 
 
 def test_parts_are_programs_by_device_sizes_and_rule(programs):
-    network = cp.Network(784, 1024, 10, loss="softmax")
+    network = cp.Network.paper(784, 1024, 10, loss="softmax")
     backprop = cp.Backprop(network, 1e-3)
     assert parts.programs_for(backprop, "gpu") == parts.Tiling(rows=4, warps=8)
     assert parts.programs_for(backprop, "cpu") is None
     assert parts.programs_for(cp.Frozen(network, 1e-3, optimizer=optax.lion), "gpu") is None
-    assert parts.programs_for(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3), "gpu") is None
+    assert parts.programs_for(cp.Backprop(cp.Network.paper(784, (1024, 1024), 10), 1e-3), "gpu") is None
     with jax.enable_x64(True):
         assert parts.programs_for(backprop, "gpu") is None
-    every = programs([Run(cp.Backprop(cp.Network(20, 9), 0.01), random_examples(cp.Network(20, 9), 20), 0)], 8)
+    every = programs(
+        [Run(cp.Backprop(cp.Network.paper(20, 9), 0.01), random_examples(cp.Network.paper(20, 9), 20), 0)], 8
+    )
     assert every.loop.programs is None, "products need 16 examples"
 
 
 def test_deep_runs_are_several_programs_by_device_sizes_and_rule(monkeypatch):
     tiling = parts.tiling_for
-    network = cp.Network(784, (256, 256), 10, loss="softmax")
+    network = cp.Network.paper(784, (256, 256), 10, loss="softmax")
     backprop = cp.Backprop(network, 1e-3)
     assert tiling(backprop).programs == 1, "no GPU is here"
     monkeypatch.setattr(support, "multiprocessors", lambda: 132)
     assert tiling(backprop) == parts.Tiling(rows=8, warps=8, programs=2)
     assert tiling(cp.Foresight(network, 1e-3)) == parts.Tiling(rows=8, warps=8, programs=4)
-    assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 32
-    assert tiling(cp.Backprop(cp.Network(784, (64, 64), 10), 1e-3)).programs == 1
-    assert tiling(cp.Backprop(cp.Network(784, 1024, 10), 1e-3)).programs == 1
+    assert tiling(cp.Backprop(cp.Network.paper(784, (1024, 1024), 10), 1e-3)).programs == 32
+    assert tiling(cp.Backprop(cp.Network.paper(784, (64, 64), 10), 1e-3)).programs == 1
+    assert tiling(cp.Backprop(cp.Network.paper(784, 1024, 10), 1e-3)).programs == 1
     for other in (
         cp.CrosspropSum(network, 1e-3, layers="all"),
         cp.Crossprop(network, 1e-3, projections=1),
-        cp.Backprop(cp.Network(784, (2048, 2048), 10), 1e-3),
-        cp.Backprop(cp.Network(784, (256, 256), 10, layer_norm=True), 1e-3),
-        cp.Backprop(cp.Network(784, (256, 256, 8), 10), 1e-3),
+        cp.Backprop(cp.Network.paper(784, (2048, 2048), 10), 1e-3),
+        cp.Backprop(cp.Network.paper(784, (256, 256), 10, layer_norm=True), 1e-3),
+        cp.Backprop(cp.Network.paper(784, (256, 256, 8), 10), 1e-3),
     ):
         assert getattr(tiling(other), "programs", 1) == 1
     monkeypatch.setattr(support, "multiprocessors", lambda: 20)
-    assert tiling(cp.Backprop(cp.Network(784, (1024, 1024), 10), 1e-3)).programs == 16
+    assert tiling(cp.Backprop(cp.Network.paper(784, (1024, 1024), 10), 1e-3)).programs == 16
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "there")
     assert tiling(backprop).programs == 1
 
@@ -259,6 +261,6 @@ def test_programs_share_a_run_only_where_the_credit_itself_is_said_to_add_up(mon
 
     monkeypatch.setattr(support, "may_wait", lambda: True)
     monkeypatch.setattr(support, "multiprocessors", lambda: 100)
-    network = cp.Network(20, (300, 1000))
+    network = cp.Network.paper(20, (300, 1000))
     programs = lambda rule: parts._programs(rule(network, 1e-3), 300_000)
     assert [programs(rule) for rule in (cp.Backprop, Same, Signs, Declared, Not)] == [8, 8, 1, 8, 1]

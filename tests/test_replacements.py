@@ -106,7 +106,7 @@ METHODS_OF_EVERY_RULE = [
 @pytest.mark.usefixtures("x64")
 def test_replacement_equals_the_transcription_of_its_equations(rule, method, hidden, optimizer, bias):
     replacement, transcription = METHODS[method]
-    net = cp.Network(
+    net = cp.Network.paper(
         2, hidden, 2, "tanh", bias=bias, incoming_scale=0.9, bias_scale=0.3 if bias else None, outgoing_scale=0.7
     )
     optimizer, judge = WITH_THE_WHOLE_NETWORK.get(optimizer, (optimizer, None))
@@ -162,7 +162,7 @@ def _draw(learner, key, layer):
     return key, jax.random.uniform(choice_key), weights
 
 
-NET = cp.Network(3, 6, 2, "relu", bias=True, incoming_scale="kaiming-uniform")
+NET = cp.Network.paper(3, 6, 2, "relu", bias=True, incoming_scale="kaiming-uniform")
 STREAM = cp.Arrays(np.random.default_rng(0).normal(size=(120, 3)), np.random.default_rng(1).normal(size=(120, 2)))
 QUICK = {"record_every": 7, "engine": "scan", "return_states": True, "progress": False}
 EAGER = {
@@ -177,7 +177,7 @@ EAGER = {
 @pytest.fixture(scope="module")
 def learner():
     """Two layers, and the replacement that draws most."""
-    net = cp.Network(3, (6, 4), 2, "relu", bias=True, incoming_scale="kaiming-uniform")
+    net = cp.Network.paper(3, (6, 4), 2, "relu", bias=True, incoming_scale="kaiming-uniform")
     return cp.Backprop(net, 0.05, replacement=EAGER["random"])
 
 
@@ -267,7 +267,7 @@ class Third(cp.Replacement):
 
 def test_a_replaced_unit_starts_anew_and_nothing_else_changes():
     """With a replacement of one's own, in the lower of two layers and in the upper one."""
-    net = cp.Network(3, (4, 4), 2, bias=True)
+    net = cp.Network.paper(3, (4, 4), 2, bias=True)
     learner = cp.Crossprop(net, 0.05, optimizer="adam", layers="all", replacement=Third())
     plain = dataclasses.replace(learner, replacement=None)
     x, y = np.random.default_rng(0).normal(size=(5, 3)), np.random.default_rng(1).normal(size=(5, 2))
@@ -326,7 +326,7 @@ SIZES = [(1, (1, 31), 1), pytest.param(16, (17, 33), 15, marks=pytest.mark.long)
 @pytest.mark.parametrize(("inputs", "hidden", "outputs"), SIZES)
 def test_sizes_of_weights_are_means_without_biases(inputs, hidden, outputs):
     """Summed in blocks, whatever is left over."""
-    learner = cp.Frozen(cp.Network(inputs, hidden, outputs, bias=True), 0.0001, replacement=Sizes())
+    learner = cp.Frozen(cp.Network.paper(inputs, hidden, outputs, bias=True), 0.0001, replacement=Sizes())
     state = learner.init(SEED)
     final, _ = live(learner, state, np.zeros((1, inputs)), np.zeros((1, outputs)))
     matrices = [np.asarray(each) for each in (*final.incoming, final.outgoing.T)]
@@ -338,9 +338,9 @@ def test_sizes_of_weights_are_means_without_biases(inputs, hidden, outputs):
 def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one():
     keys = jax.random.split(SEED, 400)
     draw = lambda net, **options: np.asarray(jax.vmap(lambda key: net.fresh_unit(key, **options))(keys))
-    own = draw(cp.Network(50, (7, 9), incoming_scale=(0.2, 3.0), bias=True, bias_scale=5.0), layer=1)
+    own = draw(cp.Network.paper(50, (7, 9), incoming_scale=(0.2, 3.0), bias=True, bias_scale=5.0), layer=1)
     assert own.shape == (400, 8) and abs(own[:, :-1].std() / 3.0 - 1) < 0.1 and abs(own[:, -1].std() / 5.0 - 1) < 0.1
-    named = draw(cp.Network(50, 7, activation="tanh", bias=True), scheme="kaiming-uniform")
+    named = draw(cp.Network.paper(50, 7, activation="tanh", bias=True), scheme="kaiming-uniform")
     bound = 5 / 3 * np.sqrt(3 / 50)
     assert named.shape == (400, 51) and (named[:, -1] == 0).all()
     assert 0.99 * bound < np.abs(named).max() <= bound and abs(named.mean()) < 0.01
@@ -358,7 +358,7 @@ def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one
         (lambda: cp.RandomReplacement(rate=-0.1), ValueError, "rate must be between 0 and 1, got -0.1"),
         (lambda: cp.ReDo(every=0), ValueError, "every must be a finite number, at least 1, got 0"),
         (
-            lambda: cp.Backprop(cp.Network(3, 4), 0.1, replacement={"name": "redo", "every": "x"}),
+            lambda: cp.Backprop(cp.Network.paper(3, 4), 0.1, replacement={"name": "redo", "every": "x"}),
             TypeError,
             "replacement 'redo': every must be a number, got 'x'",
         ),
@@ -367,7 +367,7 @@ def test_replaced_weights_come_from_the_networks_own_distribution_or_a_named_one
         (lambda: cp.Backprop(NET, 0.1, replacement=cp.ReDo), TypeError, "replacement must be None, a name, or a"),
         (lambda: cp.Backprop(NET, 0.1, replacement={"name": "redo", "rate": 1}), ValueError, "of replacement 'redo'"),
         (lambda: cp.Backprop(NET, 0.1, replacement={"name": "none", "rate": 1}), ValueError, "takes no arguments"),
-        (lambda: cp.Backprop(cp.Network(3, ()), 0.1, replacement="redo"), ValueError, "no hidden units"),
+        (lambda: cp.Backprop(cp.Network.paper(3, ()), 0.1, replacement="redo"), ValueError, "no hidden units"),
         (lambda: cp.oracle.follow(cp.Backprop(NET, 0.1, replacement="redo"), STREAM), ValueError, "keep its units"),
     ],
 )
@@ -378,7 +378,7 @@ def test_what_does_not_fit_is_named(build, problem, text):
 
 @pytest.mark.parametrize("engine", ["chunked", "kernel"])
 def test_engines_that_keep_all_units_say_so(engine, monkeypatch):
-    learner = cp.Backprop(cp.Network(200, 6), 0.1, replacement="continual")
+    learner = cp.Backprop(cp.Network.paper(200, 6), 0.1, replacement="continual")
     assert "keeps all units" in ENGINES[engine].why_unsupported(learner, "gpu")
     assert choose(learner, "cpu") == "scan"
 
@@ -442,11 +442,11 @@ class Slow(cp.optimizers.Optimizer):
         return ()
 
     def __call__(self, step_size):
-        return cp.Backprop(cp.Network(1, 1), 1.0, optimizer="adam").optimizer(0.05)
+        return cp.Backprop(cp.Network.paper(1, 1), 1.0, optimizer="adam").optimizer(0.05)
 
 
 def test_units_are_replaced_where_a_base_has_one_step_size_for_all_weights():
-    net = cp.Network(STREAM.inputs, 6, STREAM.outputs)
+    net = cp.Network.paper(STREAM.inputs, 6, STREAM.outputs)
     found, expected = (
         cp.run(cp.Backprop(net, 0.05, optimizer=each, replacement=EAGER["random"]), STREAM, 2, 7, progress=False).loss
         for each in (Slow(), "adam")

@@ -233,7 +233,7 @@ def test_presets_are_the_papers_and_the_scripts():
     paper, scripts = (geoff_plan(Version("full", cp.datasets.mnist5k, preset=each)) for each in PRESETS)
     assert paper.stream == cp.Geoff() and scripts.stream == cp.Geoff(tasks="ABCABC", constant=True)
     for plan, bias in ((paper, False), (scripts, True)):
-        assert {learner.network for learner in plan.learners.values()} == {cp.Network(20, 500, bias=bias)}
+        assert {learner.network for learner in plan.learners.values()} == {cp.Network.paper(20, 500, bias=bias)}
         assert {learner.step_size for learner in plan.learners.values()} == {0.0005}
     assert paper.learners["crossprop-approx-0.5"].memory_eta is None
     assert scripts.learners["crossprop-approx-0.5"].memory_eta == 0.0

@@ -21,11 +21,11 @@ from crossprop.streams import Pool
 from own_learners import Radial, Replay
 from same import assert_same_records
 
-NET = cp.Network(inputs=6, hidden=16)
+NET = cp.Network.paper(inputs=6, hidden=16)
 STREAM = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=100)
 CLASSES = cp.LabelShift(cp.datasets.digits(), tasks="AB", examples=90, shuffle=True)
 CLASS_NET = cp.Network(inputs=64, hidden=12, outputs=10, loss="softmax", bias=True)
-WIDER = cp.Backprop(cp.Network(inputs=6, hidden=17), 0.01)
+WIDER = cp.Backprop(cp.Network.paper(inputs=6, hidden=17), 0.01)
 PAIR = {"crossprop": cp.Crossprop(NET, 0.01), "adam": cp.Backprop(NET, 0.01, optimizer="adam")}
 
 
@@ -57,7 +57,7 @@ def test_seed_equals_itself_with_other_learners(seven):
 def test_seed_equals_itself_in_another_process_on_one_device_or_two(seven, devices, tmp_path):
     script = (
         "import crossprop as cp, jax\n"
-        "net = cp.Network(inputs=6, hidden=16)\n"
+        "net = cp.Network.paper(inputs=6, hidden=16)\n"
         "pair = {'crossprop': cp.Crossprop(net, 0.01), 'adam': cp.Backprop(net, 0.01, optimizer='adam')}\n"
         "stream = cp.Geoff(inputs=6, features=30, tasks='ABA', examples=100)\n"
         f"assert len(jax.devices()) == {devices}\n"
@@ -150,7 +150,7 @@ def test_probes_see_the_initial_and_the_present_state():
 
 
 def test_effective_rank_and_saturation_on_features_known_by_hand():
-    net, tanh = cp.Network(inputs=2, hidden=4, activation="relu"), cp.Network(inputs=2, hidden=4)
+    net, tanh = cp.Network.paper(2, 4, activation="relu"), cp.Network.paper(2, 4)
     learner, other = cp.Backprop(net, 0.1), cp.Backprop(tanh, 0.1)
     state = learner.init(jax.random.key(0))
     rank = cp.probes.effective_rank(net, np.eye(2))

@@ -54,7 +54,7 @@ def on_a_gpu(monkeypatch):
     "rule", [rule if rule in QUICK else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
 )
 def test_programs_agree_with_scan(rule):
-    network = cp.Network(21, 11, 3, loss="softmax", bias=rule in ("approx", "crossprop"))
+    network = cp.Network.paper(21, 11, 3, loss="softmax", bias=rule in ("approx", "crossprop"))
     learner = RULES[rule](network, 5e-3)
     runs = [Run(learner, random_examples(network, 40, seed), seed) for seed in (3, 4)]
     session = by_programs(runs)
@@ -66,7 +66,7 @@ def test_programs_agree_with_scan(rule):
 
 @pytest.mark.long
 def test_a_run_is_the_same_in_any_company():
-    network = cp.Network(21, 11, 2)
+    network = cp.Network.paper(21, 11, 2)
     build = partial(cp.Backprop, network, optimizer="rmsprop")
     stream = random_examples(network, 20)
     seven, others = Run(build(0.01), stream, 7), [Run(build(0.01), stream, seed) for seed in range(3)]
@@ -82,7 +82,7 @@ def test_a_run_is_the_same_in_any_company():
 )
 def test_several_programs_are_one_run(rule):
     """Four programs of four units each, the last of them with two that are padding."""
-    network = cp.Network(21, 14, 3, loss="softmax", bias=True)
+    network = cp.Network.paper(21, 14, 3, loss="softmax", bias=True)
     learner, programs = RULES[rule](network, 5e-3), 4
     stream = random_examples(network, 40)
     x, y, _ = stream.sample(cp.keys(0)[0])
@@ -109,7 +109,7 @@ def test_several_programs_are_one_run(rule):
     "rule", [rule if rule in LOWERED else pytest.param(rule, marks=pytest.mark.long) for rule in RULES]
 )
 def test_programs_lower_for_cuda(rule, verified):
-    network = cp.Network(50, 32, 3, loss="softmax", bias=True)
+    network = cp.Network.paper(50, 32, 3, loss="softmax", bias=True)
     loop = SlicedLoop(10, 4)
 
     def stretch(learner, key, x, y, alive):
@@ -122,7 +122,7 @@ def test_programs_lower_for_cuda(rule, verified):
 
 
 def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatch):
-    network, small = cp.Network(784, 1024, 10, loss="softmax"), cp.Network(784, 256, 10, loss="softmax")
+    network, small = cp.Network.paper(784, 1024, 10, loss="softmax"), cp.Network.paper(784, 256, 10, loss="softmax")
     adam = cp.Backprop(network, 1e-3, optimizer="adam")
     programs = partial(sliced.programs_for, platform="gpu", observed=())
     assert programs(adam) == 128 and programs(cp.Backprop(small, 1e-3, optimizer="adam")) == 32
@@ -130,8 +130,8 @@ def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatc
     assert programs(cp.Crossprop(network, 1e-3, optimizer="rmsprop")) is None
     assert sliced.programs_for(adam, "cpu", ()) is None
     assert sliced.programs_for(adam, "gpu", (Variable("plasticity", plasticity, after=True),)) is None
-    assert programs(cp.Backprop(cp.Network(784, (256, 256), 10), 1e-3, optimizer="adam")) is None
-    assert programs(cp.Backprop(cp.Network(100, 1024, 10), 1e-3, optimizer="adam")) is None
+    assert programs(cp.Backprop(cp.Network.paper(784, (256, 256), 10), 1e-3, optimizer="adam")) is None
+    assert programs(cp.Backprop(cp.Network.paper(100, 1024, 10), 1e-3, optimizer="adam")) is None
     assert programs(cp.Frozen(network, 1e-3, optimizer="adam")) is None
     with jax.enable_x64(True):
         assert programs(adam) is None
@@ -142,7 +142,7 @@ def test_runs_are_several_programs_by_device_sizes_and_rule(on_a_gpu, monkeypatc
 
 
 def test_the_scan_engine_takes_them_where_they_are_worthwhile(on_a_gpu):
-    network = cp.Network(130, 16, 2)
+    network = cp.Network.paper(130, 16, 2)
     start = lambda learner: ENGINES["scan"].start(
         Batch([Run(learner, random_examples(network, 20), 0)], RunOptions(10)), "gpu"
     )

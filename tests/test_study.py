@@ -115,7 +115,7 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, 
     monkeypatch.setattr(netcdf, "read_arrays", lambda path: (opened.append(path.name), real(path))[1])
     stream = cp.Geoff(inputs=4, features=6, tasks="A", examples=200)
     spec = SweepSpec.of(
-        {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
+        {"it": cp.Frozen(cp.Network.paper(4, 5, outgoing_scale=0.0), 0.1)},
         stream,
         {"it": {"step_size": [2**-7, 2**-6]}},
         seeds=2,
@@ -139,7 +139,7 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, 
 
 def test_a_grid_ends_before_a_value_that_the_learner_does_not_take():
     """Where the share of units that are replaced is best at 1, a share of 10 is not tried."""
-    learner = cp.Backprop(cp.Network(4, 5), 0.1, replacement=cp.RandomReplacement())
+    learner = cp.Backprop(cp.Network.paper(4, 5), 0.1, replacement=cp.RandomReplacement())
     axes = {"replacement.rate": [0.1, 1.0], "step_size": [0.1, 0.2]}
     spec = SweepSpec.of({"it": learner}, cp.Tracking(inputs=4, relevant=2, steps=9), {"it": axes}, 1, 3)
     found = widened(spec, {"it": Choice({"replacement.rate": 1.0, "step_size": 0.2}, 1.0, 0, tuple(axes))})
@@ -149,7 +149,7 @@ def test_a_grid_ends_before_a_value_that_the_learner_does_not_take():
 def test_step_sizes_around_the_best_are_tried_at_the_best_values_of_other_axes(tmp_path):
     """Until they are within the resolution of each other; what was not asked for is not run."""
     spec = SweepSpec.of(
-        {"it": cp.Foresight(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
+        {"it": cp.Foresight(cp.Network.paper(4, 5, outgoing_scale=0.0), 0.1)},
         cp.Geoff(inputs=4, features=6, tasks="A", examples=200),
         {"it": {"step_size": [2**-12, 2**-6, 1.0], "ahead": [0.0, 1.0, 2.0]}},
         seeds=2,
@@ -181,7 +181,7 @@ def test_both_step_sizes_are_refined_together():
 def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path, monkeypatch):
     """Until the best is inside; if it still is not after so many refinements, it is flagged."""
     spec = SweepSpec.of(
-        {"it": cp.Frozen(cp.Network(4, 5, outgoing_scale=0.0), 0.1)},
+        {"it": cp.Frozen(cp.Network.paper(4, 5, outgoing_scale=0.0), 0.1)},
         cp.Geoff(inputs=4, features=6, tasks="A", examples=200),
         {"it": {"step_size": [2**-7, 2**-6]}},
         seeds=2,

@@ -20,7 +20,7 @@ from crossprop.learners import LEARNERS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-NET = cp.Network(inputs=6, hidden=8)
+NET = cp.Network.paper(inputs=6, hidden=8)
 STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
 PAIR = {"crossprop": cp.Crossprop(NET, 0.01), "backprop": cp.Backprop(NET, 0.01)}
 OVER = {
@@ -46,7 +46,7 @@ def test_every_cell_is_the_run_of_its_learner_stream_and_seed_bit_for_bit(swept,
     axes = {axis: values for axis, values in OVER.items() if axis in records.dims}
     for values in itertools.product(*axes.values()):
         point = dict(zip(axes, values, strict=True))
-        net = cp.Network(inputs=6, hidden=8, outgoing_scale=point["network.outgoing_scale"])
+        net = cp.Network.paper(inputs=6, hidden=8, outgoing_scale=point["network.outgoing_scale"])
         own = {axis: value for axis, value in point.items() if "." not in axis}
         stream = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40, beta=point["stream.beta"])
         alone = cp.run(learner_type(net, **own), stream, seeds=[7], record_every=20).isel(learner=0)
@@ -115,7 +115,7 @@ def test_sizes_names_and_flags_can_be_axes():
         "network.hidden": [5],
     }
     records = cp.sweep({"backprop": PAIR["backprop"]}, STREAM, over=over, seeds=1)["backprop"]
-    adam = cp.Backprop(cp.Network(inputs=6, hidden=5, activation="relu", bias=True), 0.01, optimizer="adam")
+    adam = cp.Backprop(cp.Network.paper(inputs=6, hidden=5, activation="relu", bias=True), 0.01, optimizer="adam")
     point = {"optimizer": "adam", "network.activation": "relu", "network.bias": True, "network.hidden": 5}
     np.testing.assert_array_equal(records.loss.sel(point), cp.run(adam, STREAM, seeds=1).loss[0])
 
@@ -143,7 +143,7 @@ def test_a_run_that_diverges_says_when():
 def test_cells_of_the_same_shapes_share_one_compiled_program():
     compiled = segments._compiled_segment("cpu")
     compiled.clear_cache()
-    net = cp.Network(inputs=6, hidden=9)
+    net = cp.Network.paper(inputs=6, hidden=9)
     over = {
         "step_size": [0.01, 1],
         "eta": [0, 0.5, 1],
@@ -316,7 +316,7 @@ def test_a_list_of_optimizers_is_a_learner_for_each(tmp_path):
 
 def test_a_stream_of_classes_brings_its_sizes_and_its_loss(tmp_path):
     given = read_spec(write(tmp_path, 'learners = ["adam"]\nstream = {name = "digits", tasks = "A", shuffle = false}'))
-    assert given.learners["adam"].network == cp.Network(64, 500, 10, loss="softmax")
+    assert given.learners["adam"].network == cp.Network(64, 100, 10, loss="softmax")
     assert given.stream.tasks == "A" and not given.stream.shuffle
     assert read_spec(None, stream="digits", learners=("adam",)).stream.shuffle
 
@@ -404,8 +404,8 @@ def test_flags_run_what_python_runs_and_status_tells_of_it(call, tmp_path):
     sizes = {"network.inputs": [6], "network.hidden": [8]} | {"stream.inputs": [6], "stream.features": [10]}
     steps = {"stream.tasks": ["AB"], "stream.examples": [40], "step_size": cp.logspace(2**-8, 2**-6, base=2)}
     learners = {
-        "crossprop": cp.Crossprop(cp.Network(20, 500), 5e-4),
-        "backprop": cp.Backprop(cp.Network(20, 500), 5e-4),
+        "crossprop": cp.Crossprop(cp.Network.paper(20, 500), 5e-4),
+        "backprop": cp.Backprop(cp.Network.paper(20, 500), 5e-4),
     }
     own = {"crossprop": {"eta": [0, 0.5]}}
     expected = cp.sweep(learners, cp.Geoff(), over=sizes | steps | own, seeds=2, record_every=20)
@@ -453,7 +453,7 @@ def test_layers_are_an_axis(call, tmp_path):
     assert again.code == 0 and "to do" not in again.out
     records = cp.open_sweep("kept")["frozen"]
     assert records["network.hidden"].values.tolist() == ["4", "3x2"]
-    deep = cp.run(cp.Frozen(cp.Network(20, (3, 2)), 5e-4), cp.Geoff(examples=20), seeds=2, record_every=20)
+    deep = cp.run(cp.Frozen(cp.Network.paper(20, (3, 2)), 5e-4), cp.Geoff(examples=20), seeds=2, record_every=20)
     np.testing.assert_array_equal(records.loss.sel({"network.hidden": "3x2"}), deep.loss.values[0])
 
 

@@ -83,8 +83,8 @@ def records(folder: Path) -> dict[str, Any]:
     import crossprop as cp
 
     geoff, classes = cp.Geoff(tasks="AB", examples=50), examples(20, 2)
-    one = lambda hidden, **more: cp.Network(20, hidden, 1, **more)
-    two = lambda hidden, **more: cp.Network(20, hidden, 2, loss="softmax", **more)
+    one = lambda hidden, **more: cp.Network.paper(20, hidden, 1, **more)
+    two = lambda hidden, **more: cp.Network.paper(20, hidden, 2, loss="softmax", **more)
     build, found = rules(), {}
 
     def run(group: str, engine: str, x64: bool, stream: Any, net: Any, pairs: Any, **more: Any) -> None:
@@ -173,7 +173,9 @@ def gpu(folder: Path) -> dict[str, Any]:
     def run(group: str, engine: str, hidden: Any, rule: str, optimizer: str, inputs: int = 300, **more: Any) -> None:
         at, deep = len(found), isinstance(hidden, tuple)
         loss, activation = ("softmax", "squared")[at % 2], ("tanh", "relu", "sigmoid")[at % 3]
-        network = cp.Network(inputs, hidden, 3 if loss == "softmax" else 2, activation, loss, bias=at % 4 > 1, **more)
+        network = cp.Network.paper(
+            inputs, hidden, 3 if loss == "softmax" else 2, activation=activation, loss=loss, bias=at % 4 > 1, **more
+        )
         learner = build[rule](network, 1e-3, optimizer=optimizer, **(every_layer(rule) if deep else {}))
         stream = examples(inputs, 3, 60)
         if loss == "squared":

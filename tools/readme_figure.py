@@ -33,7 +33,7 @@ SMOOTHED = 10
 
 
 def main() -> None:
-    net = cp.Network(inputs=20, hidden=500)
+    net = cp.Network.paper(inputs=20, hidden=500)
     kinds = {"crossprop": cp.Crossprop, "backprop": cp.Backprop, "frozen": cp.Frozen}
     records = cp.run({name: kind(net, 5e-4) for name, kind in kinds.items()}, cp.Geoff(), seeds=30)
     figure = Figure(figsize=(9.6, 5.2), layout="constrained")

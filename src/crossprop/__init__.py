@@ -35,6 +35,7 @@ from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Normalize as Normalize
 from crossprop.learners import Outcome as Outcome
+from crossprop.learners import Trivial as Trivial
 from crossprop.learners import Unsupervised as Unsupervised
 from crossprop.learners import Whiten as Whiten
 from crossprop.network import Network as Network

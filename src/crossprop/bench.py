@@ -36,9 +36,9 @@ class Workload(NamedTuple):
 
 
 WORKLOADS = {
-    "geoff": Workload(Network(20, 500), ("crossprop", "backprop"), runs=30),
+    "geoff": Workload(Network.paper(20, 500), ("crossprop", "backprop"), runs=30),
     "mnist": Workload(
-        Network(784, 1024, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1),
+        Network.paper(784, 1024, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1),
         ("crossprop-approx", "backprop"),
         runs=1,
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from inspect import signature
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -29,6 +30,8 @@ MOST_LAYERS = 1000
 GAINS = {"relu": np.sqrt(2.0), "leaky_relu": np.sqrt(2.0 / (1 + LEAK**2)), "tanh": 5 / 3}
 """Kaiming's factor for each activation; 1 for the others and for the output layer."""
 
+PAPER: dict[str, Any] = {"bias": False, "incoming_scale": 1.0, "outgoing_scale": 1.0}
+"""The fields of `Network.paper` that differ from the defaults."""
 
 Scale = float | Array | Name
 
@@ -68,7 +71,7 @@ class Network(eqx.Module):
     - `activation`: `"tanh"`, `"sigmoid"` (the logistic function), `"relu"` (with slope 0 at 0), `"leaky_relu"` (with
       slope 0.01 up to 0), `"linear"`, or `"ltu"`, a linear threshold unit: 1 above 0, else 0, with slope 0.
     - `loss`: `"squared"`, the squared error summed over the outputs, or `"softmax"`, softmax with cross-entropy.
-    - `bias`: adds a constant input (the last row of `incoming`) and a constant feature (the last row of `outgoing`).
+    - `bias`: a constant input (the last row of `incoming`) and a constant feature (the last row of `outgoing`).
     - `incoming_scale`, `outgoing_scale`: the initial weights into the hidden layers and into the outputs. A number is
       the standard deviation of normal weights; `incoming_scale` can be a tuple, one entry per hidden layer. A name is
       `"kaiming"` or `"lecun"` (normal, standard deviation $g / \sqrt{\text{fan-in}}$; lecun has $g = 1$, kaiming the
@@ -83,7 +86,10 @@ class Network(eqx.Module):
     ```python
     net = Network(inputs=20, hidden=500)
     deep = Network(784, hidden=(256, 256), outputs=10, activation="relu", loss="softmax", incoming_scale="kaiming")
+    as_in_2017 = Network.paper(inputs=20, hidden=500)
     ```
+
+    The defaults suit inputs of about unit size. The outgoing weights start at 0, so that the first answers are 0.
 
     Kaiming: He et al. (2015), "Delving Deep into Rectifiers". LeCun: LeCun et al. (1998), "Efficient BackProp". Sparse:
     Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally Works". Layer norm: Ba, Kiros and
@@ -95,9 +101,11 @@ class Network(eqx.Module):
     outputs: int = eqx.field(static=True, default=1, converter=check.plain)
     activation: str = eqx.field(static=True, default="tanh", metadata=known("tanh", choices=tuple(ACTIVATIONS)))
     loss: str = eqx.field(static=True, default="squared")
-    bias: bool = eqx.field(static=True, default=False, converter=check.plain)
-    incoming_scale: Scale | tuple[Scale, ...] = eqx.field(default=1.0, converter=_scale, metadata=known(1.0, low=0))
-    outgoing_scale: Scale = eqx.field(default=1.0, converter=_scale, metadata=known(1.0, low=0))
+    bias: bool = eqx.field(static=True, default=True, converter=check.plain)
+    incoming_scale: Scale | tuple[Scale, ...] = eqx.field(
+        default=Name("lecun"), converter=_scale, metadata=known("lecun", low=0)
+    )
+    outgoing_scale: Scale = eqx.field(default=0.0, converter=_scale, metadata=known(0.0, low=0))
     layer_norm: bool = eqx.field(static=True, default=False, converter=check.plain)
     bias_scale: float | Array | None = eqx.field(default=None, metadata=known(None, low=0))
 
@@ -124,6 +132,12 @@ class Network(eqx.Module):
                 _check_scale(f"incoming_scale[{layer}]", scale)
         else:
             _check_scale("incoming_scale", self.incoming_scale)
+
+    @classmethod
+    def paper(cls, *values: Any, **named: Any) -> "Network":
+        """The network of Veeriah, Zhang and Sutton (2017), with the same arguments: no bias, and all initial weights
+        from N(0, 1), unless they are given."""
+        return cls(**PAPER | signature(cls).bind(*values, **named).arguments)
 
     @property
     def units(self) -> int:

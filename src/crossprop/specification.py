@@ -6,7 +6,7 @@ An experiment is a table with the keys `import`, `stream`, `network` and `learne
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from crossprop.hyperparameters import hyperparameters
 from crossprop.learners import LEARNERS, Learner
 from crossprop.network import Network
 from crossprop.objectives import OBJECTIVES
+from crossprop.optimizers import STEP_SIZES
+from crossprop.optimizers.base import as_optimizer
 from crossprop.registry import arguments_of, bind, import_modules
-from crossprop.streams import STREAMS, Stream, is_table, read_table
+from crossprop.streams import STREAMS, SUITED, SUITED_TO, Stream, Suited, is_table, read_table
 
-HIDDEN = 500
-STEP_SIZE = 5e-4
 HYPERPARAMETERS = {name: known for cls in LEARNERS.classes.values() for name, known in hyperparameters(cls).items()}
 """The hyperparameters of the learners that come with the package."""
 LEARNER_FLAGS = (*HYPERPARAMETERS, "optimizer", "replacement")
@@ -47,14 +47,15 @@ def build(table: Mapping[str, Any], flags: Mapping[str, Any] | None = None) -> E
     """
     import_modules(table.get("import", []))
     stream = build_stream(table.get("stream"))
-    network = build_network(table.get("network", {}), stream)
+    suited = suited_to(table["stream"], stream)
+    network = build_network(table.get("network", {}), stream, suited)
     named = learner_tables(table.get("learners"))
     builders = {name: builder_of(name, own) for name, own in named.items()}
     given: dict[str, dict[str, Any]] = {name: {} for name in named}
     for flag, value in (flags or {}).items():
         for name in takers(flag, builders):
             given[name][flag.rpartition(":")[2]] = value
-    learners = {name: build_learner(name, own, network, given[name]) for name, own in named.items()}
+    learners = {name: build_learner(name, own, network, suited, given[name]) for name, own in named.items()}
     return Experiment(learners, stream)
 
 
@@ -72,11 +73,22 @@ def build_stream(values: Any) -> Stream:
     return stream
 
 
-def build_network(values: Any, stream: Stream) -> Network:
-    """A network with the stream's sizes and the loss that suits its targets, unless `values` has others."""
+def suited_to(values: Any, stream: Stream) -> Suited:
+    """What suits this stream, given by its name, or by a table of its `name` and arguments."""
+    name = values if isinstance(values, str) else values["name"]
+    return SUITED.get(name, SUITED_TO[loss_of(stream)])
+
+
+def loss_of(stream: Stream) -> str:
+    """The loss that suits a stream's targets."""
+    return "softmax" if stream.one_hot else "squared"
+
+
+def build_network(values: Any, stream: Stream, suited: Suited) -> Network:
+    """A network with the stream's sizes and what suits the stream, unless `values` has others."""
     check_keys("network", as_table("network", values), [field.name for field in fields(Network)])
-    loss = "softmax" if stream.one_hot else "squared"
-    return Network(**{"inputs": stream.inputs, "hidden": HIDDEN, "outputs": stream.outputs, "loss": loss} | values)
+    sizes = {"inputs": stream.inputs, "hidden": suited.hidden, "outputs": stream.outputs, "loss": loss_of(stream)}
+    return Network(**sizes | {**suited.network} | values)
 
 
 def learner_tables(values: Any) -> dict[str, Any]:
@@ -146,22 +158,41 @@ def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
     return None
 
 
-def build_learner(name: str, values: Any, network: Network, flags: Mapping[str, Any]) -> Learner:
-    """A registered learner: the one named `rule`, which defaults to `name`. `step_size` is 5e-4 unless it is given."""
+def build_learner(name: str, values: Any, network: Network, suited: Suited, flags: Mapping[str, Any]) -> Learner:
+    """A registered learner: the one named `rule`, which defaults to `name`, with a suitable step size if it needs one
+    and is not given any."""
     builder, table = builder_of(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
     fixed = {part: builder.keywords[part] for part in ("objective",) if part in builder.keywords}
-    given = _with_parts(fixed | default_step_size(builder) | own | dict(flags))
+    given = _with_parts(fixed | own | dict(flags))
+    given = default_step_size(builder, given, network, suited) | given
     learner = bind(f"learners.{name}", builder, given, network)()
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     return learner
 
 
-def default_step_size(builder: Callable[..., Learner]) -> dict[str, float]:
-    """The step size of a learner that needs one and was not given any, as an argument; empty for other learners."""
+def default_step_size(
+    builder: partial[Learner], given: Mapping[str, Any], network: Network, suited: Suited
+) -> dict[str, float]:
+    """The step size, as an argument, of a learner that needs one and is not `given` any; empty for other learners."""
     step_size = inspect.signature(builder).parameters.get("step_size")
-    return {"step_size": STEP_SIZE} if step_size is not None and step_size.default is step_size.empty else {}
+    if "step_size" in given or step_size is None or step_size.default is not step_size.empty:
+        return {}
+    optimizer = given.get("optimizer", builder.keywords.get("optimizer", "sgd"))
+    return {"step_size": step_size_for(optimizer, network, suited)}
+
+
+def step_size_for(optimizer: Any, network: Network, suited: Suited) -> float:
+    """The step size of an optimizer in this network, where plain steps in the suited one have the suited step size: the
+    optimizer's usual one, or less with momentum; and less in a wider network, in inverse proportion to its features."""
+    if suited.for_all:
+        return suited.step_size
+    made = as_optimizer(optimizer)
+    made = getattr(made, "base", made)
+    plain = suited.step_size * (1 - (made.momentum or 0))
+    usual = STEP_SIZES.get(getattr(made, "name", type(made).__name__), plain)
+    return usual * min(1.0, (suited.hidden or (network.inputs,))[-1] / network.units)
 
 
 def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:

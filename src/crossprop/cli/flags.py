@@ -15,7 +15,7 @@ from crossprop.learners import LEARNERS
 from crossprop.network import ACTIVATIONS
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.replacements import replacement_names
-from crossprop.specification import HYPERPARAMETERS, STEP_SIZE
+from crossprop.specification import HYPERPARAMETERS
 from crossprop.streams import STREAMS
 
 STREAM_HELP = (
@@ -43,7 +43,7 @@ def _flag(name: str) -> tuple[str, Any, Any]:
     known = HYPERPARAMETERS[name]
     everywhere = {learner: hyperparameters(cls) for learner, cls in LEARNERS.classes.items()}
     owners = {learner: its[name].default for learner, its in everywhere.items() if name in its}
-    defaults = {STEP_SIZE if default is MISSING else default for default in owners.values()}
+    defaults = {"one that suits the stream" if default is MISSING else default for default in owners.values()}
     default = "" if None in defaults else f"; default: {' or '.join(f'{each}' for each in sorted(defaults))}"
     whose = "" if len(owners) == len(everywhere) else f" (of {listed([*owners])})"
     text = f"{known.help}{default}{whose}."
@@ -69,10 +69,10 @@ class ExperimentFlags:
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
     hidden: Annotated[Unset[tuple[int, ...]], arg(metavar="INT [INT ...]")] = None
-    """Number of hidden units, or of the units of each hidden layer: --hidden 256 256; default: 500."""
+    """Number of hidden units, or of those of each hidden layer: --hidden 256 256; default: 100, and 500 for geoff."""
     activation: Annotated[Unset[str], arg(metavar="NAME", help=ACTIVATION_HELP)] = None
     bias: Unset[bool] = None
-    """Add a constant input and a constant feature."""
+    """A constant input and a constant feature; default: yes, except for geoff."""
     optimizer: Annotated[Unset[str], arg(metavar="NAME", help=OPTIMIZER_HELP)] = None
     replacement: Annotated[Unset[str], arg(metavar="NAME", help=REPLACEMENT_HELP)] = None
     hyperparameters: Annotated[Any, arg(name="", constructor=Hyperparameters)] = field(default_factory=Hyperparameters)

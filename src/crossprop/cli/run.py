@@ -24,12 +24,13 @@ from crossprop.execution import expected_time
 from crossprop.experiments import figures
 from crossprop.experiments.charts import curves
 from crossprop.experiments.findings import compare
-from crossprop.learners import Learner
+from crossprop.learners import Learner, Trivial
+from crossprop.learners.trivial import ANSWERS
 from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build, builder_of, learner_tables, takers
-from crossprop.streams import Stream
+from crossprop.streams import Iterator, Stream
 
 BACKPROP = "backprop"
 LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]
@@ -39,11 +40,11 @@ LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]
 class Run:
     """Run learners on a stream with many seeds, and print the errors they reached.
 
-    Without --learners: crossprop, backprop and frozen.
+    Without --learners: crossprop, backprop and frozen. Below them are the errors of predictors that ignore the inputs.
 
     Examples:
       crossprop run geoff --learners crossprop backprop --out comparison
-      crossprop run geoff --learners crossprop --eta 0.5 --step-size 0.001
+      crossprop run digits --learners crossprop --eta 0.5 --step-size 0.1
       crossprop run mnist5k --hidden 256 256 --learners foresight backprop
       crossprop run data.csv --target price
     """
@@ -84,9 +85,10 @@ def run_experiment(flags: Run) -> None:
 
         records = run(learners, stream, flags.seeds, record_every, engine, progress=on_event, steps=flags.steps)
     seconds = time.perf_counter() - began
+    baselines = _baselines(learners, stream, flags.seeds, record_every, flags.steps)
     wrote = "" if flags.out is None else _write(records, flags.out)  # nobody may be reading what is printed
     console = Console()
-    console.print(results(records, clock))
+    console.print(results(records, clock, baselines))
     total = clock.total_steps()
     console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
     console.print("Seconds and steps/s: the fastest run, on one core; the first runs also wait for the compiler.")
@@ -95,6 +97,16 @@ def run_experiment(flags: Run) -> None:
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
     if wrote:
         console.print(wrote, soft_wrap=True, markup=False)
+
+
+def _baselines(learners: dict[str, Learner], stream: Stream, seeds: int, record_every: int, steps: int | None) -> Any:
+    """Records of predictors that ignore the inputs; None for a stream that can be read once only."""
+    if isinstance(stream, Iterator):
+        return None
+    network = next(iter(learners.values())).network
+    names = ("most frequent", "last label") if stream.one_hot else ("running mean", "last target")
+    baselines = {name: Trivial(network, answer) for name, answer in zip(names, ANSWERS, strict=True)}
+    return run(baselines, stream, seeds, record_every, progress=False, steps=steps)
 
 
 def _compared(records: Any) -> list[str]:

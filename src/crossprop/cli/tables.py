@@ -143,8 +143,9 @@ class Clock:
         return sum(steps.total() for steps in self.steps.values())
 
 
-def results(records: "xarray.Dataset", clock: Clock) -> Table:
-    """One row per learner: its error at the end of the last task, how far its weights moved, and its speed."""
+def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset | None") -> Table:
+    """One row per learner: its error at the end of the last task, how far its weights moved, and its speed; and one per
+    baseline with its error."""
     measure = schema.measure(records)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
     table.add_column("\nlearner", no_wrap=True)
@@ -156,7 +157,8 @@ def results(records: "xarray.Dataset", clock: Clock) -> Table:
         "steps/s\na core",
     ):
         table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
-    final = records.isel(step=schema.phase_windows(records.task.values, "end")[-1])
+    end = schema.phase_windows(records.task.values, "end")[-1]
+    final = records.isel(step=end)
     for learner in map(str, records.learner.values):
         mine = final.sel(learner=learner)
         steps, seconds = clock.fastest(learner)
@@ -167,6 +169,8 @@ def results(records: "xarray.Dataset", clock: Clock) -> Table:
             f"{seconds:.3g}",
             f"{steps / seconds:,.0f}",
         )
+    for name in [] if baselines is None else map(str, baselines.learner.values):
+        table.add_row(f"({name})", _error(baselines.isel(step=end).sel(learner=name), measure))
     return table
 
 

@@ -17,7 +17,7 @@ from crossprop.experiments.toml import read_toml, spec_of_table
 from crossprop.network import Network
 from crossprop.records import PHASES
 from crossprop.registry import import_modules
-from crossprop.specification import as_table, build_network, build_stream, check_keys, learner_tables
+from crossprop.specification import as_table, build_network, build_stream, check_keys, learner_tables, suited_to
 from crossprop.streams import Stream
 
 MAIN = "main"
@@ -158,7 +158,7 @@ def _stage(name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: 
     both = {key: {**shared[key], **axes} for key, axes in own.items() if isinstance(shared.get(key), dict)}
     table["over"] = {**shared, **own, **both}
     stream = build_stream(table["stream"])
-    network = build_network(table["network"], stream)
+    network = build_network(table["network"], stream, suited_to(table["stream"], stream))
     plasticity = check.flag("plasticity", table.get("plasticity", True))
     probes, metrics = observe(network, stream, plasticity) if observe else ({}, {})
     spec = spec_of_table(table, store=store, probes=probes, metrics=metrics)

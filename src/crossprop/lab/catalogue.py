@@ -18,7 +18,7 @@ from crossprop.objectives import OBJECTIVES
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
-from crossprop.streams import STREAMS
+from crossprop.streams import STREAMS, SUITED, SUITED_TO
 
 OF_THE_STREAM = ("inputs", "outputs", "loss")
 """Fields of a network that its stream decides."""
@@ -26,6 +26,8 @@ DECADES = 2
 """Powers of ten that a slider reaches beyond those around its default."""
 PROBE = Network(inputs=2, hidden=2)
 """The network of learners that are built only to be asked which numbers they take."""
+SMALL = 5e-4
+"""Where the slider of a number begins that is unset, or whose default depends on the stream."""
 
 
 class Control(NamedTuple):
@@ -66,14 +68,15 @@ def catalogue() -> dict[str, Any]:
 
 
 def _learner(name: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": name, "about": "", "controls": [], "missing": ""}
+    entry: dict[str, Any] = {"name": name, "about": "", "controls": [], "missing": "", "optimizer": "sgd"}
     try:
         builder = LEARNERS[name]
-        learner = specification.build_learner(name, {}, PROBE, {})
+        learner = specification.build_learner(name, {}, PROBE, SUITED_TO[PROBE.loss], {})
     except Exception as problem:  # one's own learner may fail in any way; the others are still offered
         return entry | {"missing": one_line(problem)}
     controls = _controls(_parameters(builder)[1:], learner)  # the first parameter is the network
-    return entry | {"about": _first_line(type(learner)), "controls": controls}
+    optimizer = builder.keywords.get("optimizer", "sgd")
+    return entry | {"about": _first_line(type(learner)), "controls": controls, "optimizer": optimizer}
 
 
 def _part(builder: Callable[..., Any]) -> list[dict[str, Any]]:
@@ -95,6 +98,11 @@ def _stream(name: str) -> dict[str, Any]:
         each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD
     ]:
         return entry | {"missing": f"needs {', '.join(lacking)}: register it with these set"}
+    suited = SUITED.get(name, SUITED_TO["squared"])  # a stream's loss is not known before it is built
+    network = Network(inputs=2, hidden=suited.hidden)
+    steps = {each: specification.step_size_for(each, network, suited) for each in OPTIMIZERS}
+    hidden = suited.hidden[0] if len(suited.hidden) == 1 else suited.hidden
+    entry |= {"network": {"hidden": hidden, **suited.network}, "step_sizes": steps}
     return entry | {"about": _first_line(builder.func), "controls": _controls(parameters, builder.func)}
 
 
@@ -114,9 +122,8 @@ def _controls(parameters: list[inspect.Parameter], thing: Any) -> list[dict[str,
     for each in parameters:
         default = None if each.default is each.empty else each.default
         facts = known.get(each.name) or Facts(default, whole=each.name not in numbers and type(default) is int)
-        default = specification.HIDDEN if each.name == "hidden" else default
         if each.name == "step_size" and default is None:
-            default = specification.STEP_SIZE
+            default = SMALL
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
             controls.append(_control(each.name, hints.get(each.name, each.annotation), default, facts))
     return [control._asdict() for control in controls if control is not None]
@@ -166,7 +173,7 @@ def _slider(name: str, default: float | None, facts: Facts) -> Control:
         return slider(scale, low, high)
     if scale == "decay":
         return slider(scale, low, 1 - _around(round(1 - (default or 0.0), 9))[0])
-    around = _around(abs(default or (specification.STEP_SIZE if default is None else 1.0)))
+    around = _around(abs(default or (SMALL if default is None else 1.0)))
     if scale == "symlog":
         return slider(scale, -around[1] / 10, around[1] / 10)
     return slider(scale, around[0], facts.high or around[1], zero=facts.low == 0)

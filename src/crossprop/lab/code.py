@@ -10,18 +10,18 @@ from crossprop import optimizers, specification
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.replacements import REPLACEMENTS
-from crossprop.streams import STREAMS, is_table
+from crossprop.streams import STREAMS, Suited, is_table
 
 
 def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     """A script that gives the records of the setting."""
-    table, loss = setting.table, setting.network.loss
-    sizes = {"inputs": setting.stream.inputs, "hidden": specification.HIDDEN}
+    table, loss, suited = setting.table, setting.network.loss, _suited(setting)
+    sizes = {"inputs": setting.stream.inputs, "hidden": suited.hidden}
     sizes |= {"outputs": setting.stream.outputs} if setting.stream.outputs != 1 else {}
     sizes |= {"loss": loss} if loss != "squared" else {}
     stream = {key: value for key, value in table["stream"].items() if key != "name"}
     learners = [
-        f"    {name!r}: {_call('LEARNERS', LEARNERS, own.get('rule', name), ['net'], _arguments(name, own))},"
+        f"    {name!r}: {_call('LEARNERS', LEARNERS, own.get('rule', name), ['net'], _arguments(name, own, setting))},"
         for name, own in table["learners"].items()
     ]
     steps = (
@@ -29,7 +29,7 @@ def as_python(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     )
     body = [
         f"stream = {_call('STREAMS', STREAMS, table['stream']['name'], [], stream)}",
-        f"net = cp.Network({_keywords(sizes | table.get('network', {}))})",
+        f"net = cp.Network({_keywords(sizes | {**suited.network} | table.get('network', {}))})",
         "learners = {",
         *learners,
         "}",
@@ -73,10 +73,15 @@ def _expression(argument: str, value: Any) -> str:
     return repr(value)
 
 
-def _arguments(name: str, own: dict[str, Any]) -> dict[str, Any]:
+def _suited(setting: Setting) -> Suited:
+    return specification.suited_to(setting.table["stream"], setting.stream)
+
+
+def _arguments(name: str, own: dict[str, Any], setting: Setting) -> dict[str, Any]:
     """A learner's arguments, with the step size that it needs and was not given."""
     given = {key: value for key, value in own.items() if key != "rule"}
-    return specification.default_step_size(LEARNERS[own.get("rule", name)]) | given
+    builder = LEARNERS[own.get("rule", name)]
+    return specification.default_step_size(builder, given, setting.network, _suited(setting)) | given
 
 
 def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:

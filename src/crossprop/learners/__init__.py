@@ -21,6 +21,7 @@ from crossprop.learners.hindsight import BackpropReplay as BackpropReplay
 from crossprop.learners.hindsight import Hindsight as Hindsight
 from crossprop.learners.normalize import Normalize as Normalize
 from crossprop.learners.td import TD as TD
+from crossprop.learners.trivial import Trivial as Trivial
 from crossprop.learners.unsupervised import Unsupervised as Unsupervised
 from crossprop.learners.whiten import Whiten as Whiten
 from crossprop.registry import Registry

@@ -86,7 +86,7 @@ def settings(version: str) -> dict[str, Setting]:
     size, few, images = (4, 4, digits()) if quick else (64, 32, mnist5k()) if full else (32, 16, digits())
     geoff = Geoff(tasks="ABC", examples=examples)
     shifted = LabelShift(images, tasks="ABC", examples=min(examples, 1500), shuffle=True)
-    weights: dict[str, Any] = {"incoming_scale": "lecun", "outgoing_scale": 0.0}
+    weights: dict[str, Any] = {"bias": False, "incoming_scale": "lecun", "outgoing_scale": 0.0}
     classes: dict[str, Any] = weights | {"outputs": 10, "loss": "softmax"}
     pixels = images.x.shape[1]
     found = {

@@ -47,7 +47,7 @@ AFTER = 300_000
 
 def _lms(inputs: int = INPUTS, optimizer: Any = "sgd") -> Backprop:
     """A linear unit."""
-    return Backprop(Network(inputs, hidden=(), outgoing_scale=0.0), START, optimizer=optimizer)
+    return Backprop(Network.paper(inputs, hidden=(), outgoing_scale=0.0), START, optimizer=optimizer)
 
 
 def _settings(seeds: int, *further: Setting) -> tuple[Setting, ...]:

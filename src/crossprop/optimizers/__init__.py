@@ -15,5 +15,8 @@ from crossprop.optimizers.step_sizes import idbd as idbd
 from crossprop.optimizers.step_sizes import nlms as nlms
 from crossprop.optimizers.step_sizes import smd as smd
 
+STEP_SIZES = {"rmsprop": 2**-8, "adam": 2**-8, "obgd": 1.0, "adadelta": 1.0, "nlms": 0.1}
+"""Step sizes of optimizers whose steps do not grow with the gradient; those of the others are near plain steps'."""
+
 for build in (delta_bar_delta, nlms, idbd, autostep, smd, upgd, l2_init, shrink_perturb, clip_weights, obgd):
     OPTIMIZERS[build.__name__] = build

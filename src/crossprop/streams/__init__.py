@@ -1,10 +1,12 @@
 """The streams, one a file, and the registry of streams by name."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from crossprop import datasets
 from crossprop._support import checks as check
+from crossprop.network import PAPER
 from crossprop.registry import Registry
 from crossprop.streams.arrays import Arrays as Arrays
 from crossprop.streams.base import Pool as Pool
@@ -86,3 +88,35 @@ STREAMS: Registry[Stream] = Registry(
 """Every stream by name, as `STREAMS[name](tasks="AB")`: the command line and TOML files take streams from here, with
 the arguments of the registered class or function. Register one with `STREAMS["moons"] = Moons`, or in a package by an
 entry point of the group `crossprop.streams`."""
+
+
+class Suited(NamedTuple):
+    """A network and a step size with which backprop learns from a stream.
+
+    `step_size` is that of plain steps in the network of this size. Unless it is `for_all`, other optimizers and wider
+    networks have one of their own: `crossprop.specification.step_size_for`.
+    """
+
+    step_size: float
+    hidden: tuple[int, ...] = (100,)
+    network: Mapping[str, Any] = {}
+    for_all: bool = False
+
+
+SUITED: dict[str, Suited] = {
+    "geoff": Suited(5e-4, (500,), PAPER, for_all=True),
+    "tracking": Suited(2**-6),
+    "slowly-changing": Suited(2**-5),
+    "permuted-inputs": Suited(2**-5),
+    "random-labels": Suited(2**-4),
+    "digits": Suited(2**-4),
+    "mnist5k": Suited(2**-6),
+    "mnist": Suited(2**-6),
+    "fashion": Suited(2**-6),
+    "cifar10": Suited(2**-8),
+    "elec2": Suited(2**-2),
+    "covertype": Suited(2**-4),
+}
+"""What suits each stream: for GEOFF the paper's; for the others what `python tools/defaults.py` found."""
+SUITED_TO = {"squared": Suited(2**-8), "softmax": Suited(2**-5)}
+"""What suits a stream that is not among these, by loss."""

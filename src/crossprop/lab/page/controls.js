@@ -103,7 +103,8 @@ function flag(spec, owner, change) {
 
 function text(spec, owner, change) {
   const input = element("input", { type: "text", spellcheck: false });
-  return field(spec, owner, input, change, () => input.value, (value) => { input.value = Array.isArray(value) ? value.join(", ") : value; });
+  const read = () => (Number.isFinite(parseFloat(input.value)) && !Number.isNaN(Number(input.value)) ? Number(input.value) : input.value);
+  return field(spec, owner, input, change, read, (value) => { input.value = Array.isArray(value) ? value.join(", ") : value; });
 }
 
 function whole(spec, owner, change) {

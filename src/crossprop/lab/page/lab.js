@@ -24,6 +24,9 @@ function fieldset(title, ...content) {
   return element("fieldset", {}, element("legend", {}, title), ...content);
 }
 
+/* Controls whose defaults are those that suit a stream. */
+const suited = (specs, own) => specs.map((spec) => (own[spec.name] === undefined ? spec : { ...spec, default: own[spec.name] }));
+
 function folded(title, content) {
   return content.length ? [element("details", {}, element("summary", {}, title), ...content)] : [];
 }
@@ -35,19 +38,20 @@ function build(setting) {
   const streamSelect = element("select", { id: "stream" }, ...offered.streams.map((one) => new Option(one.name, one.name, false, one.name === stream.name)));
   for (const option of streamSelect.options) option.disabled = Boolean(entry(offered.streams, option.value).missing);
   streamSelect.addEventListener("change", () => {
-    const now = read();
-    rebuild({ ...now, stream: { name: streamSelect.value }, steps: null, record_every: null });
+    const { network: { hidden: _, ...network }, ...now } = read();
+    for (const own of Object.values(now.learners)) delete own.step_size;
+    rebuild({ ...now, network, stream: { name: streamSelect.value }, steps: null, record_every: null });
   });
   panels = {
     stream: new Panel(stream.controls, "stream", changed),
-    network: new Panel(offered.network, "network", changed, ["hidden"]),
+    network: new Panel(suited(offered.network, stream.network), "network", changed, ["hidden"]),
     run: new Panel(RUN, "run", changed, ["seeds"]),
     learners: new Map(),
   };
   panels.stream.set(setting.stream);
   panels.network.set(setting.network ?? {});
   panels.run.set({ seeds: setting.seeds, steps: setting.steps, record_every: setting.record_every });
-  const cards = Object.entries(setting.learners).map(([name, own]) => learnerCard(name, own));
+  const cards = Object.entries(setting.learners).map(([name, own]) => learnerCard(name, own, stream.name));
   const add = element("select", { id: "add" }, new Option("Add a learner …", ""), ...offered.learners.map((one) => new Option(one.name, one.name)));
   add.setAttribute("aria-label", "Add a learner");
   for (const option of add.options) if (option.value) option.disabled = Boolean(entry(offered.learners, option.value).missing);
@@ -79,10 +83,11 @@ function unused(rule, taken) {
   }
 }
 
-function learnerCard(name, own) {
+function learnerCard(name, own, stream) {
   const rule = own.rule ?? name, known = entry(offered.learners, rule);
   if (!known) throw new Error(`There is no learner ${JSON.stringify(rule)} here.`);
-  const panel = new Panel(known.controls, name, (...path) => { follow(name, path); changed(); });
+  const step = { step_size: entry(offered.streams, stream).step_sizes[known.optimizer] };
+  const panel = new Panel(suited(known.controls, step), name, (...path) => { follow(name, path); changed(); }, ["step_size"]);
   panel.set(own);
   panels.learners.set(name, { rule, panel });
   const remove = element("button", { type: "button", className: "remove", textContent: "Remove" });

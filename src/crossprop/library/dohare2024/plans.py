@@ -75,7 +75,7 @@ def _scr_settings(version: Version, seeds: int, steps: int) -> tuple[Setting, ..
 def regression_plan(version: Version) -> Plan:
     """Backprop with three step sizes, for several activations, and a linear unit."""
     seeds, steps, bin = _sizes(version)
-    linear = Network(20, hidden=(), bias=True, outgoing_scale="lecun-uniform")
+    linear = Network.paper(20, hidden=(), bias=True, outgoing_scale="lecun-uniform")
     learners, drawings = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}, ()
     for activation in [*ACTIVATIONS][: version.pick(2, 2, 4)]:
         several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}

@@ -39,7 +39,7 @@ def geoff_plan(version: Version) -> Plan:
     """Figures 1a, 2a, 3a: GEOFF."""
     scripts, seeds = version.preset == "scripts", version.seeds or version.pick(QUICK_SEEDS, 30, 30)
     stream = Geoff(tasks=_tasks(scripts), examples=version.pick(1000, 5000, 5000), constant=scripts)
-    network = Network(inputs=20, hidden=version.pick(100, 500, 500), bias=scripts)
+    network = Network.paper(inputs=20, hidden=version.pick(100, 500, 500), bias=scripts)
     small = version.why("")
     settings = (
         Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
@@ -93,7 +93,7 @@ def _figures(letter: str) -> tuple[Drawing, ...]:
 
 def mnist_network(version: Version) -> Network:
     """The network of both experiments on MNIST."""
-    return Network(784, version.pick(50, 1024, 1024), 10, "tanh", "softmax", bias=version.preset == "scripts")
+    return Network.paper(784, version.pick(50, 1024, 1024), 10, loss="softmax", bias=version.preset == "scripts")
 
 
 def mnist_stream(version: Version, tasks: str) -> LabelShift:

@@ -1,0 +1,71 @@
+"""Trivial predictors, which a learner has to beat."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from crossprop._support import checks as check
+from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.calling import compiled_method
+from crossprop.network import error_of, float_type
+
+ANSWERS = ("mean", "last")
+SURE = 5.0
+"""The output of the last label; those of the others are 0."""
+
+
+class Seen(NamedTuple):
+    """The state of `Trivial`: the number of examples, and the mean and the last of their targets."""
+
+    count: Float[Array, ""]
+    mean: Float[Array, " outputs"]
+    last: Float[Array, " outputs"]
+
+
+class Trivial(Learner):
+    """A predictor that ignores the inputs: what has been learned is what its error is lower by.
+
+    **Arguments:**
+
+    - `network`: any with the sizes and the loss of the stream; nothing else of it is used.
+    - `answer`: `"mean"`, the running mean of the targets, which for classes is the most frequent one so far; or
+      `"last"`, the last target or class.
+
+    ```python
+    baselines = {name: Trivial(Network(20, hidden=()), name) for name in ("mean", "last")}
+    ```
+    """
+
+    network: Any
+    answer: str = eqx.field(static=True, default="mean")
+
+    def __check_init__(self):
+        check.choice("answer", self.answer, ANSWERS)
+
+    def init(self, key: Key[Array, ""]) -> Seen:
+        """The state before the first example."""
+        zeros = jnp.zeros(self.network.outputs, float_type())
+        return Seen(jnp.zeros((), float_type()), zeros, zeros)
+
+    @compiled_method
+    def predict(self, state: Seen, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
+        """The linear outputs for one example, before any softmax: for the mean of classes, logarithms of their shares
+        as if each had been there once more."""
+        is_squared = self.network.loss == "squared"
+        if self.answer == "last":
+            return state.last if is_squared else SURE * state.last
+        return state.mean if is_squared else jnp.log(state.mean * state.count + 1)
+
+    @compiled_method
+    def update(self, state: Seen, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[Seen, Outcome]:
+        """Learns from one example."""
+        outputs, y = self.predict(state, x), y.astype(state.mean.dtype)
+        count = state.count + 1
+        outcome = Outcome(error_of(self.network.loss, outputs, y)[0], outputs)
+        return Seen(count, state.mean + (y - state.mean) / count, y), outcome
+
+    def weights(self, state: Seen) -> dict[str, Array]:
+        """None."""
+        return {}
