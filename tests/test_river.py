@@ -133,6 +133,23 @@ def test_every_learner_learns_phishing_in_a_pipeline_of_river(name):
     assert accuracy.get() > 0.75
 
 
+@pytest.mark.parametrize("learn", [Classifier, Regressor])
+def test_weights_are_factors_of_steps(learn):
+    """Relative to the largest so far, of one example as of many."""
+    y = LABELS if learn is Classifier else X.b
+    weights = np.where(X.a > 0, 2.0, 0.5)
+    one, many, plain = (learn(hidden=5, seed=3).warm_up(3, rows=40) for _ in range(3))
+    for x, target, weight in zip(rows(X), y, [2.0, *weights[1:]], strict=True):
+        one.learn_one(x, target, w=weight)
+    many.learn_many(X, y, w=pd.Series([2.0, *weights[1:]]))
+    plain.learn_many(X, y)
+    answer = lambda model: np.array(model.predict_proba_many(X) if learn is Classifier else model.predict_many(X))
+    np.testing.assert_allclose(answer(one), answer(many), rtol=1e-4, atol=1e-5)
+    assert np.abs(answer(plain) - answer(many)).max() > 1e-3
+    with pytest.raises(ValueError, match="w must be a number that is at least 0, or one for each row, got -1"):
+        one.learn_one(rows(X)[0], y[0], w=-1)
+
+
 @pytest.mark.parametrize(
     ("x", "y", "error", "message"),
     [

@@ -188,11 +188,12 @@ def test_probes_ask_a_learner_of_ones_own_for_its_features():
     batch = np.random.default_rng(0).normal(size=(40, 6))
     probes = {"rank": cp.probes.effective_rank(net, batch), "saturated": cp.probes.saturated(net, batch)}
     probes |= {"dormant": cp.probes.dormant(net, batch), "size": cp.probes.weight_size(net)}
-    around = cp.Normalize(cp.Best(cp.Hindsight(net, 0.01), (0.01, 0.1)))
-    learners = {"radial": Radial(net), "replay": Replay(net), "around": around}
+    around = cp.Whiten(cp.Normalize(cp.Best(cp.Hindsight(net, 0.01), (0.01, 0.1))))
+    kmeans = LEARNERS["kmeans"](net, 0.01)
+    learners = {"radial": Radial(net), "kmeans": kmeans, "replay": Replay(net), "around": around}
     records = cp.run(learners, STREAM, seeds=1, probes=probes).isel(step=-1, seed=0)
     shown = {name: np.isfinite([records[probe].sel(learner=name).item() for probe in probes]) for name in learners}
-    assert shown["radial"].tolist() == [True, False, True, True]
+    assert shown["radial"].tolist() == shown["kmeans"].tolist() == [True, False, True, True]
     assert shown["replay"].tolist() == [False, False, False, True] and shown["around"].all()
 
 

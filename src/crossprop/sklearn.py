@@ -86,9 +86,10 @@ class _Online(BaseEstimator):
     def _is_one_row(self, X: Any) -> bool:
         """Whether it is one finite row like those before, which needs none of scikit-learn's checks: they take long."""
         return (
-            type(X) is np.ndarray
+            self.__sklearn_is_fitted__()
+            and type(X) is np.ndarray
             and X.dtype == np.float64
-            and X.shape == (1, getattr(self, "n_features_in_", 0))
+            and X.shape == (1, self.n_features_in_)
             and not hasattr(self, "feature_names_in_")
             and bool(np.isfinite(X).all())
         )
@@ -156,8 +157,9 @@ class OnlineClassifier(ClassifierMixin, _Online):
         """Learns from the rows of `X`, `epochs` times."""
         x, y = _validated(self, X, y, dtype=np.float64)
         check_classification_targets(y)
+        weights = self._weights(x, y, sample_weight)
         self._begin_with(x.shape[1], unique_labels(y))
-        return self._learn(x, self._numbers(y), self._weights(x, y, sample_weight), self.epochs, self.shuffle)
+        return self._learn(x, self._numbers(y), weights, self.epochs, self.shuffle)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, once, in their order. Classes may appear later; `classes` names some before they
@@ -171,9 +173,10 @@ class OnlineClassifier(ClassifierMixin, _Online):
         check_classification_targets(y)
         if self.class_weight == "balanced":
             raise ValueError("class_weight must be weights by class for partial_fit, got 'balanced'")
+        weights = self._weights(x, y, sample_weight)
         if first:
             self._begin_with(x.shape[1], unique_labels(y) if classes is None else unique_labels(classes))
-        return self._learn(x, self._numbers(y), self._weights(x, y, sample_weight))
+        return self._learn(x, self._numbers(y), weights)
 
     def warm_up(self, inputs: int, classes: Any, rows: int = 1) -> Self:
         """Makes a model for so many inputs and these classes, if there is none, and compiles all that predicting and
@@ -195,6 +198,8 @@ class OnlineClassifier(ClassifierMixin, _Online):
 
     def _begin_with(self, inputs: int, classes: np.ndarray) -> None:
         self._begin(inputs, len(classes), classes.tolist())
+        if isinstance(self.class_weight, dict):
+            self._model_.heaviest = max(1.0, *self.class_weight.values())
         self._know(classes)
 
     def _know(self, classes: np.ndarray) -> None:
@@ -217,7 +222,6 @@ class OnlineClassifier(ClassifierMixin, _Online):
         elif isinstance(given, dict):
             for label, weight in given.items():
                 check.number(f"class_weight[{label!r}]", weight, low=0)
-            self._model_.heaviest = max(self._model_.heaviest, *given.values())
             by_class = np.array([given.get(label, 1.0) for label in y.tolist()])
         else:
             raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {check.shown(given)}")
@@ -240,8 +244,9 @@ class OnlineRegressor(RegressorMixin, _Online):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, `epochs` times."""
         x, y = self._checked(X, y, reset=True)
+        weights = _weights(x, sample_weight)
         self._begin(x.shape[1], y.shape[1])
-        return self._learn(x, y, _weights(x, sample_weight), self.epochs, self.shuffle)
+        return self._learn(x, y, weights, self.epochs, self.shuffle)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, once, in their order."""

@@ -118,3 +118,7 @@ class Unsupervised(Learner):
     def weights(self, state: State) -> dict[str, Array]:
         """The incoming weights of all hidden layers and the outgoing weights, without biases."""
         return Backprop(self.network, self.step_size).weights(state)
+
+    def features(self, state: State, x: Float[Array, " inputs"]) -> tuple[Array, ...] | None:
+        """The hidden units of every layer; None without hidden layers."""
+        return tuple(self._layers(state, state.incoming, x)[1:]) or None

@@ -96,6 +96,10 @@ class Whiten(Wrapper):
         inner, outcome = self.learner.update(state.inner, x, y)
         return Whitened(inner, inputs), outcome
 
+    def features(self, state: Whitened, x: Float[Array, " inputs"]) -> Any:
+        """The learner's, of the whitened example."""
+        return self.learner.features(state.inner, self._whitened(state, x)[0])
+
     def _whitened(self, state: Whitened, x: Array) -> tuple[Array, Covariance]:
         x = x.astype(state.inputs.mean.dtype)
         inputs = state.inputs.including(x, self.decay, self.floor)

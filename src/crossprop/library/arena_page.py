@@ -46,8 +46,8 @@ mean over streams of one run alone."""
 TIME = """The best settings on fresh seeds. A learner that keeps its plasticity learns the tenth task as well as the
 first: see the mean error per task, or per tenth of a stream with one task. Plasticity is the share of an example's loss
 that is gone once it has been learned. Dead units let no error through (relu: slope 0; tanh: below 5% of its steepest)
-on any of 64 examples of the stream that no run sees; the effective rank is that of the features of these examples;
-weight size is the mean absolute weight."""
+on any of 64 examples of the stream that no run sees, and are known for rules of this package's networks; the effective
+rank is that of the features of these examples; weight size is the mean absolute weight."""
 
 
 def write_arena(
@@ -183,18 +183,11 @@ def _over_time(results: Results) -> list[Figure]:
 
 def _without(results: Results) -> str:
     """Which learners have no curves of features, in words."""
-    said = {
-        "effective_rank": "no method features(state, x), and so no effective rank",
-        "dead_units": "no slopes that are known, and so no share of dead units",
-    }
-    text = ""
-    for probe, lack in said.items():
-        records = [sweep.best for sweep in results.sweeps.values() if probe in sweep.best]
-        names = {str(name): None for each in records for name in each.learner.values}
-        shown = {name for each in records for name in names if np.isfinite(each[probe].sel(learner=name)).any()}
-        if lacking := [name for name in names if name not in shown]:
-            text += f" Without curves: {', '.join(lacking)} ({lack})."
-    return text
+    ranks = [sweep.best.effective_rank for sweep in results.sweeps.values() if "effective_rank" in sweep.best]
+    names = {str(name): None for each in ranks for name in each.learner.values}
+    shown = {name for each in ranks for name in names if np.isfinite(each.sel(learner=name)).any()}
+    lacking = [name for name in names if name not in shown]
+    return f" Without a method features(state, x): {', '.join(lacking)}." if lacking else ""
 
 
 def _charts(records: "xarray.Dataset") -> dict[str, Chart]:

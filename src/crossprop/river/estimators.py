@@ -150,8 +150,8 @@ class Classifier(_Online, base.MiniBatchClassifier):
         """Learns from one example; its features and its label may be new. With half the largest weight `w` so far its
         steps are half as large."""
         self._check_label(y)
-        row = self._row_to_learn(x)
-        self._model.learn(row, np.array([self._model.number(y)]), _weights(w, 1))
+        weights, row = _weights(w, 1), self._row_to_learn(x)
+        self._model.learn(row, np.array([self._model.number(y)]), weights)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[base.typing.ClfTarget, float]:
         """The probability of every label that was seen so far."""
@@ -216,8 +216,8 @@ class Regressor(_Online, base.MiniBatchRegressor):
     def learn_one(self, x: dict[Any, Any], y: base.typing.RegTarget, w: float = 1.0) -> None:
         """Learns from one example; its features may be new. With half the largest weight `w` so far its steps are half
         as large."""
-        target = finite_number("y", y)
-        self._model_learn(self._row_to_learn(x), [target], _weights(w, 1))
+        target, weights = finite_number("y", y), _weights(w, 1)
+        self._model_learn(self._row_to_learn(x), [target], weights)
 
     def predict_one(self, x: dict[Any, Any]) -> base.typing.RegTarget:
         """The output for an example."""
@@ -227,9 +227,10 @@ class Regressor(_Online, base.MiniBatchRegressor):
         """Learns from the rows of a data frame one after the other, as `learn_one` does."""
         frame, targets = checked_frame(X, y)
         numbers = [finite_number(f"y[{at}]", value) for at, value in enumerate(targets)]
+        weights = _weights(w, len(numbers))
         if numbers:
             self._take_in(frame.columns)
-            self._model_learn(self._rows(frame), numbers, _weights(w, len(numbers)))
+            self._model_learn(self._rows(frame), numbers, weights)
 
     def predict_many(self, X: Any) -> Any:
         """The output for every row of a data frame."""
