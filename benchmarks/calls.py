@@ -1,14 +1,11 @@
 """The cost of learning from Python, one example at a time and in one pass: `python benchmarks/calls.py`.
 
 Prints the microseconds of one call of `update`, of `cp.live` per example over 10,000 examples, and of a step of the
-scan engine, all for crossprop on a 20-500-1 network, as medians of alternating repeats. Where River is installed, also
-the call of its estimators' `learn_one` and `predict_one` beside that of the learner's own `update` and `predict` on
-arrays that are ready, one after the other on every example of River's Phishing.
+scan engine, all for crossprop on a 20-500-1 network, as medians of alternating repeats. `benchmarks/service.py` has
+those of the estimators for scikit-learn and River.
 """
 
 import time
-from functools import partial
-from importlib.util import find_spec
 from statistics import median
 
 import jax
@@ -50,35 +47,6 @@ def scan_seconds():
     return (time.perf_counter() - began) / EXAMPLES
 
 
-def river_calls():
-    """Microseconds of the learner's own calls and of `crossprop.river`'s."""
-    from river import datasets, preprocessing
-
-    from crossprop.river import Classifier
-
-    pipeline = preprocessing.StandardScaler() | Classifier(hidden=(64, 64), seed=0)
-    for x, y in datasets.Phishing():
-        pipeline.learn_one(x, y)
-        pipeline.predict_one(x)
-    scaler, model = pipeline[0], pipeline[-1]
-    times = {"update": [], "learn_one": [], "predict": [], "predict_one": []}
-    for _ in range(REPEATS):
-        for x, y in datasets.Phishing():
-            features = scaler.transform_one(x)
-            row, target = model._row(features), model._targets[model._labels[y]]
-            calls = {
-                "update": partial(model._made.update, model._state, row, target),
-                "learn_one": partial(model.learn_one, features, y),
-                "predict": partial(model._made.predict, model._state, row),
-                "predict_one": partial(model.predict_one, features),
-            }
-            for name, call in calls.items():
-                began = time.perf_counter()
-                jax.block_until_ready([call(), model._state])
-                times[name].append(time.perf_counter() - began)
-    return {name: 1e6 * median(each) for name, each in times.items()}
-
-
 def main():
     x, y, _ = STREAM.sample(cp.keys(0)[0])
     measures = {
@@ -92,11 +60,6 @@ def main():
     for name in ("update, per call", "live, per example"):
         ratios = [each[name] / each["scan engine, per step"] for each in rounds]
         print(f"{name.split(',')[0]} against the scan engine: {median(ratios):.2f}x", flush=True)
-    if find_spec("river"):
-        found = river_calls()
-        for own, adapted in (("update", "learn_one"), ("predict", "predict_one")):
-            ratio = found[adapted] / found[own]
-            print(f"River's {adapted}: {found[adapted]:.0f} us, {own} itself {found[own]:.0f} us: {ratio:.2f}x")
 
 
 if __name__ == "__main__":

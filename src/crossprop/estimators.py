@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from crossprop._support import checks as check
+from crossprop._support import forks
 from crossprop.learners import LEARNERS, Best, Learner, Normalize, Outcome
 from crossprop.learners.base import Wrapper
 from crossprop.learners.calling import compiled_method
@@ -181,6 +182,7 @@ class Model:
 
     def answer(self, rows: np.ndarray) -> np.ndarray:
         """The outputs in use for examples."""
+        forks.check()
         x, parts = self._inputs(rows), []
         for first in range(0, max(len(x), 1), ROWS):
             part = x[first : first + ROWS]
