@@ -64,6 +64,8 @@ SHORT = {
     "run data.csv": ["--seeds", "2", "--hidden", "10"],
     "run random-labels": ["--steps", "60"],
     "run class-pairs": ["--steps", "60"],
+    "run traced": ["--steps", "60"],
+    "run atari": ["--set", "stream.frames=60"],
     "sweep": ["--seeds", "2", "--over", "network.hidden=10", "--over", "stream.examples=60"],
     "reproduce": ["geoff", "--quick", "--seeds", "2"],
     "reproduce --list": [],

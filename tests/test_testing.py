@@ -42,6 +42,12 @@ SMALL_STREAMS = {
     "geoff": {"inputs": 4, "features": 6, "examples": 5, "tasks": "ABA"},
     "tracking": {"steps": 50},
     "slowly-changing": {"change_every": 5},
+    "random-walk": {"steps": 50},
+    "trace-conditioning": {"wait": (1, 2), "pause": (1, 3), "distractors": 0},
+    "trace-patterning": {"steps": 300},
+    "temperatures": {},
+    "atari": {"frames": 40, "seed": 0},
+    "traced": {"stream": {"name": "trace-patterning", "wait": (1, 2), "pause": (1, 3)}},
     "permuted-inputs": {"data": "digits", "examples": 5, "tasks": "ABA"},
     "random-labels": {"data": "digits", "images": 4, "passes": 2, "tasks": 3},
     "class-pairs": {"data": "digits", "train": 3, "tasks": "ABA"},
@@ -50,7 +56,7 @@ SMALL_STREAMS = {
 }
 FULL_GRID = os.environ.get("CROSSPROP_FULL_GRID") == "1"
 """Whether every registered learner meets every network; else they take turns."""
-QUICK_STREAMS = {"geoff", "tracking", "elec2"}
+QUICK_STREAMS = {"geoff", "tracking", "elec2", "random-walk", "trace-patterning", "traced"}
 QUICK_LEARNERS = {"crossprop", "foresight", "adam", "hindsight"}
 """One of each kind; the others are checked with the long tests."""
 CASES = [
@@ -69,6 +75,11 @@ def test_every_registered_learner_keeps_the_contract(name, network):
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK_STREAMS)) for name in STREAMS]
 )
 def test_every_registered_stream_keeps_the_contract(name, monkeypatch):
+    if name == "atari":
+        pytest.importorskip("ale_py")
+    if name == "temperatures":
+        days = np.arange(100)
+        monkeypatch.setattr(cp.datasets, "temperatures", lambda: (days, np.random.default_rng(0).normal(size=(100, 3))))
     for fetched in cp.datasets.ARCHIVES:
         monkeypatch.setitem(cp.datasets.DATA_SETS, fetched, cp.datasets.digits)  # which needs no download
     check_stream(STREAMS[name](**SMALL_STREAMS[name]))

@@ -22,6 +22,7 @@ from crossprop.experiments import open_evaluation as open_evaluation
 from crossprop.experiments import open_sweep as open_sweep
 from crossprop.experiments import sweep as sweep
 from crossprop.learners import TD as TD
+from crossprop.learners import TIDBD as TIDBD
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
 from crossprop.learners import Best as Best
@@ -35,7 +36,9 @@ from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Normalize as Normalize
 from crossprop.learners import Outcome as Outcome
+from crossprop.learners import SwiftTD as SwiftTD
 from crossprop.learners import Trivial as Trivial
+from crossprop.learners import TrueOnlineTD as TrueOnlineTD
 from crossprop.learners import Unsupervised as Unsupervised
 from crossprop.learners import Whiten as Whiten
 from crossprop.network import Network as Network
@@ -52,14 +55,19 @@ from crossprop.saving import load as load
 from crossprop.saving import save as save
 from crossprop.seeds import keys as keys
 from crossprop.streams import Arrays as Arrays
+from crossprop.streams import Atari as Atari
 from crossprop.streams import ClassPairs as ClassPairs
 from crossprop.streams import Geoff as Geoff
 from crossprop.streams import Iterator as Iterator
 from crossprop.streams import LabelShift as LabelShift
 from crossprop.streams import PermutedInputs as PermutedInputs
 from crossprop.streams import RandomLabels as RandomLabels
+from crossprop.streams import RandomWalk as RandomWalk
 from crossprop.streams import SlowlyChanging as SlowlyChanging
 from crossprop.streams import Stream as Stream
+from crossprop.streams import TraceConditioning as TraceConditioning
+from crossprop.streams import Traced as Traced
+from crossprop.streams import TracePatterning as TracePatterning
 from crossprop.streams import Tracking as Tracking
 from crossprop.streams import discounted as discounted
 from crossprop.streams import read_table as read_table

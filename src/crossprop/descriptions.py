@@ -10,7 +10,7 @@ from typing import Any
 
 from crossprop.configuration import class_name
 from crossprop.hyperparameters import Facts, hyperparameters
-from crossprop.learners import LEARNERS, WRAPPERS, Learner
+from crossprop.learners import LEARNERS, PREDICTORS, WRAPPERS, Learner
 from crossprop.network import Network
 from crossprop.objectives import OBJECTIVES, Objective
 from crossprop.optimizers import OPTIMIZERS, Optimizer
@@ -33,7 +33,13 @@ def find_class(name: Any) -> Any:
         found: Any = reduce(attribute, path.split("."), sys.modules.get(module))
         if _is_part(found) and class_name(found) == name:
             return found
-    builders = (*LEARNERS.values(), *REPLACEMENTS.values(), *OPTIMIZERS.values(), *OBJECTIVES.values())
+    builders = (
+        *LEARNERS.values(),
+        *PREDICTORS.values(),
+        *REPLACEMENTS.values(),
+        *OPTIMIZERS.values(),
+        *OBJECTIVES.values(),
+    )
     classes = (*(build.func for build in builders), *WRAPPERS.values(), Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
@@ -100,7 +106,7 @@ def _name(part: Any) -> str:
     """The name that a class is registered by; otherwise that of the class or function itself."""
     if isinstance(part, Mapping):
         part = part.get("type") or part["function"]
-    registered = LEARNERS.classes | OPTIMIZERS.classes | REPLACEMENTS.classes | OBJECTIVES.classes
+    registered = LEARNERS.classes | PREDICTORS.classes | OPTIMIZERS.classes | REPLACEMENTS.classes | OBJECTIVES.classes
     names = {class_name(cls): name for name, cls in reversed(registered.items())}
     return NONE if part is None else names.get(part) or re.split("[:.]", str(part))[-1]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import hyperparameters
-from crossprop.learners import LEARNERS, Learner
+from crossprop.learners import LEARNERS, PREDICTORS, WRAPPERS, Learner
 from crossprop.network import Network
 from crossprop.objectives import OBJECTIVES
 from crossprop.optimizers import STEP_SIZES
@@ -21,6 +21,7 @@ from crossprop.optimizers.base import as_optimizer
 from crossprop.registry import arguments_of, bind, import_modules
 from crossprop.streams import STREAMS, SUITED, SUITED_TO, Stream, Suited, is_table, read_table
 
+TRACE = "trace"
 HYPERPARAMETERS = {name: known for cls in LEARNERS.classes.values() for name, known in hyperparameters(cls).items()}
 """The hyperparameters of the learners that come with the package."""
 LEARNER_FLAGS = (*HYPERPARAMETERS, "optimizer", "replacement")
@@ -55,7 +56,10 @@ def build(table: Mapping[str, Any], flags: Mapping[str, Any] | None = None) -> E
     for flag, value in (flags or {}).items():
         for name in takers(flag, builders):
             given[name][flag.rpartition(":")[2]] = value
-    learners = {name: build_learner(name, own, network, suited, given[name]) for name, own in named.items()}
+    learners = {
+        name: build_learner(name, own, network, suited, given[name], predicts=stream.predicts)
+        for name, own in named.items()
+    }
     return Experiment(learners, stream)
 
 
@@ -87,7 +91,8 @@ def loss_of(stream: Stream) -> str:
 def build_network(values: Any, stream: Stream, suited: Suited) -> Network:
     """A network with the stream's sizes and what suits the stream, unless `values` has others."""
     check_keys("network", as_table("network", values), [field.name for field in fields(Network)])
-    sizes = {"inputs": stream.inputs, "hidden": suited.hidden, "outputs": stream.outputs, "loss": loss_of(stream)}
+    outputs = stream.outputs // 3 if stream.predicts else stream.outputs
+    sizes = {"inputs": stream.inputs, "hidden": suited.hidden, "outputs": outputs, "loss": loss_of(stream)}
     return Network(**sizes | {**suited.network} | values)
 
 
@@ -125,7 +130,9 @@ def _one_for_each(part: str, learners: dict[str, Any]) -> dict[str, Any]:
 def builder_of(name: str, values: Any) -> partial[Learner]:
     """The registered learner named `rule`, which defaults to `name`."""
     table = as_table(f"learners.{name}", values)
-    return LEARNERS.find(f"the rule of learners.{name}" if "rule" in table else "learners", table.get("rule", name))
+    rule = table.get("rule", name)
+    registry = PREDICTORS if rule in PREDICTORS else LEARNERS
+    return registry.find(f"the rule of learners.{name}" if "rule" in table else "learners", rule)
 
 
 def takers(flag: str, builders: Mapping[str, partial[Learner]]) -> list[str]:
@@ -153,22 +160,35 @@ def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
         return None
     if argument in builder.keywords:
         return f"learner {name!r} has {argument}={builder.keywords[argument]!r} by its name"
-    if accepted is not None and argument not in accepted[1:]:  # the first is the network
+    if accepted is not None and argument not in (*accepted[1:], *WRAPPERS, TRACE):  # the first is the network
         return f"learner {name!r} has no {argument}; its arguments: {', '.join(accepted[1:]) or 'none'}"
     return None
 
 
-def build_learner(name: str, values: Any, network: Network, suited: Suited, flags: Mapping[str, Any]) -> Learner:
+def build_learner(
+    name: str, values: Any, network: Network, suited: Suited, flags: Mapping[str, Any], *, predicts: bool = False
+) -> Learner:
     """A registered learner: the one named `rule`, which defaults to `name`, with a suitable step size if it needs one
-    and is not given any."""
+    and is not given any. A learner around it is an argument by its name, with true or a table of arguments; where the
+    stream `predicts`, `TD` is one of them, and `trace` is for it."""
     builder, table = builder_of(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
     fixed = {part: builder.keywords[part] for part in ("objective",) if part in builder.keywords}
-    given = _with_parts(fixed | own | dict(flags))
+    given, accepted = fixed | own | dict(flags), arguments_of(builder)
+    if TRACE in given and accepted is not None and TRACE not in accepted:
+        given["td.trace"] = given.pop(TRACE)
+    given = _with_parts(given)
+    around = {each: given.pop(each) for each in WRAPPERS if each in given}
     given = default_step_size(builder, given, network, suited) | given
     learner = bind(f"learners.{name}", builder, given, network)()
     if not isinstance(learner, Learner):
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
+    if predicts and not learner.predicts:
+        around.setdefault("td", True)
+    for each, wrap in WRAPPERS.items():
+        if (its := around.get(each, False)) is not False:
+            owner = f"learners.{name}.{each}"
+            learner = bind(owner, partial(wrap), {} if its is True else as_table(owner, its), learner)()
     return learner
 
 
@@ -201,7 +221,8 @@ def _with_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         part, dot, field = name.partition(".")
         if dot:
-            table = found.get(part)
+            table = found.get(part, {} if part in WRAPPERS else None)
+            table = {} if table is True and part in WRAPPERS else table
             if table is None:
                 raise ValueError(f"{name} needs {part}, the name of one that has it, got {value!r} alone")
             found[part] = (table if isinstance(table, dict) else {"name": table}) | {field: value}

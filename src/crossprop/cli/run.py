@@ -18,7 +18,7 @@ from crossprop.arguments import checked_steps
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
-from crossprop.descriptions import backprop_at
+from crossprop.descriptions import backprop_at, nested
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.experiments import figures
@@ -127,7 +127,7 @@ def _notes(tables: Mapping[str, Any], learners: dict[str, Learner], given: dict[
         if ":" not in flag and others:
             notes.append(f"{flag}={value} applies to {listed(its)}, not to {listed(others)}.")
     for name, learner in learners.items():
-        made = configuration(learner)
+        made = [*nested(configuration(learner))][-1]
         if (setting := backprop_at(made)) is not None:
             notes.append(f"{name} has {setting}={made[setting]:g}: this is backprop.")
     return notes

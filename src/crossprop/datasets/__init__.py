@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from crossprop.datasets.atari import ATARI
 from crossprop.datasets.base import DataSet as DataSet
 from crossprop.datasets.cifar_files import CIFAR10
 from crossprop.datasets.cifar_files import cifar10 as cifar10
@@ -15,6 +16,8 @@ from crossprop.datasets.mnist_files import mnist as mnist
 from crossprop.datasets.table_files import COVERTYPE, ELEC2
 from crossprop.datasets.table_files import covertype as covertype
 from crossprop.datasets.table_files import elec2 as elec2
+from crossprop.datasets.temperature_files import TEMPERATURES
+from crossprop.datasets.temperature_files import temperatures as temperatures
 
 DATA_SETS: dict[str, Callable[[], DataSet]] = {
     "digits": digits,
@@ -28,5 +31,7 @@ DATA_SETS: dict[str, Callable[[], DataSet]] = {
 """The data sets by name; each is a stream of that name, too."""
 RECORDED = ("elec2", "covertype")
 """Data sets whose examples keep the order in which they were recorded."""
-ARCHIVES: dict[str, Archive] = {each.name: each for each in (MNIST, FASHION, CIFAR10, ELEC2, COVERTYPE)}
+ARCHIVES: dict[str, Archive] = {
+    each.name: each for each in (MNIST, FASHION, CIFAR10, ELEC2, COVERTYPE, TEMPERATURES, ATARI)
+}
 """The data sets that `crossprop data fetch` gets, by name."""

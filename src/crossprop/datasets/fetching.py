@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from crossprop._support.files import atomic_write, cache_folder
 
@@ -26,6 +26,8 @@ DAMAGED_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfil
 """Raised when a damaged archive is read."""
 PROBLEMS = (OSError, ValueError, ImportError, subprocess.SubprocessError)
 """Raised by an origin that does not have the files."""
+OPENED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+"""How packed files are opened, by the ends of their names."""
 CHUNK = 2**16
 SECONDS = 1800
 """An origin that takes longer is given up: 100 kB/s are enough for the largest data set."""
@@ -127,10 +129,10 @@ class Archive:
         for path in sorted(folder.iterdir()):
             try:
                 for member, file in _members(path):
-                    name = Path(member).name.removesuffix(".gz").replace(".idx", "-idx")  # MNIST's have either
+                    packed = OPENED.get(Path(member).suffix)
+                    name = (Path(member).stem if packed else Path(member).name).replace(".idx", "-idx")  # MNIST's
                     if name in self.files:
-                        whole = gzip.GzipFile(fileobj=file) if member.endswith(".gz") else file
-                        content = whole.read(self.largest + 1)
+                        content = (packed(file) if packed else file).read(self.largest + 1)
                         yield name, content.partition(b"\n")[2] if self.has_header else content
             except DAMAGED_ERRORS as problem:
                 raise ValueError(f"{path.name} is damaged: {problem}") from None

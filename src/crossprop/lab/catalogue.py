@@ -18,7 +18,7 @@ from crossprop.objectives import OBJECTIVES
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
-from crossprop.streams import STREAMS, SUITED, SUITED_TO
+from crossprop.streams import PREDICTIONS, STREAMS, SUITED, SUITED_TO
 
 OF_THE_STREAM = ("inputs", "outputs", "loss")
 """Fields of a network that its stream decides."""
@@ -93,6 +93,8 @@ def _stream(name: str) -> dict[str, Any]:
         builder = STREAMS[name]
     except Exception as problem:
         return entry | {"missing": one_line(problem)}
+    if name in PREDICTIONS:
+        return entry | {"missing": f"predicts over time: crossprop run {name}"}
     parameters = [each for each in _parameters(builder) if each.kind is not each.VAR_POSITIONAL]
     if lacking := [
         each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD

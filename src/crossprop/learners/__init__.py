@@ -19,6 +19,9 @@ from crossprop.learners.foresight import Foresight as Foresight
 from crossprop.learners.frozen import Frozen as Frozen
 from crossprop.learners.hindsight import BackpropReplay as BackpropReplay
 from crossprop.learners.hindsight import Hindsight as Hindsight
+from crossprop.learners.linear_td import TIDBD as TIDBD
+from crossprop.learners.linear_td import SwiftTD as SwiftTD
+from crossprop.learners.linear_td import TrueOnlineTD as TrueOnlineTD
 from crossprop.learners.normalize import Normalize as Normalize
 from crossprop.learners.td import TD as TD
 from crossprop.learners.trivial import Trivial as Trivial
@@ -53,6 +56,11 @@ LEARNERS: Registry[Learner] = Registry(
 """Every learner by name, as `LEARNERS[name](network, step_size=1e-3)`: the command line, TOML files, the contract tests
 and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyRule`, or in a package by an entry point
 of the group `crossprop.learners`."""
+
+PREDICTORS: Registry[Learner] = Registry(
+    "crossprop.predictors", {"true-online-td": TrueOnlineTD, "tidbd": TIDBD, "swift-td": SwiftTD}
+)
+"""Learners of discounted sums alone, by name, for streams that predict."""
 
 WRAPPERS: dict[str, type[Learner]] = {"best": Best, "td": TD, "normalize": Normalize, "whiten": Whiten}
 """Learners around a learner, by name, the inner ones first."""

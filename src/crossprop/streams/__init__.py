@@ -1,14 +1,17 @@
 """The streams, one a file, and the registry of streams by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from crossprop import datasets
 from crossprop._support import checks as check
 from crossprop.network import PAPER
 from crossprop.registry import Registry
 from crossprop.streams.arrays import Arrays as Arrays
+from crossprop.streams.atari import Atari as Atari
 from crossprop.streams.base import Pool as Pool
 from crossprop.streams.base import PoolStream as PoolStream
 from crossprop.streams.base import Sample as Sample
@@ -20,10 +23,14 @@ from crossprop.streams.iterator import Iterator as Iterator
 from crossprop.streams.label_shift import LabelShift as LabelShift
 from crossprop.streams.permuted_inputs import PermutedInputs as PermutedInputs
 from crossprop.streams.random_labels import RandomLabels as RandomLabels
+from crossprop.streams.random_walk import RandomWalk as RandomWalk
 from crossprop.streams.returns import discounted as discounted
 from crossprop.streams.slowly_changing import SlowlyChanging as SlowlyChanging
 from crossprop.streams.table import is_table as is_table
 from crossprop.streams.table import read_table as read_table
+from crossprop.streams.traces import TraceConditioning as TraceConditioning
+from crossprop.streams.traces import Traced as Traced
+from crossprop.streams.traces import TracePatterning as TracePatterning
 from crossprop.streams.tracking import Tracking as Tracking
 
 if TYPE_CHECKING:
@@ -71,6 +78,30 @@ def _in_order(data: str, examples: int | None = None) -> Arrays:
     return Arrays(table.x[:examples], table.y[:examples], classes=table.classes)
 
 
+def _traced(stream: Any = "trace-conditioning", decays: tuple[float, ...] = (0.9, 0.97, 0.99)) -> Traced:
+    """A stream, by its name or a table, whose inputs come with memory traces of themselves."""
+    return Traced(STREAMS.made("stream", stream), decays)
+
+
+def _temperatures(discounts: Sequence[float] = (0.5, 0.9, 0.97)) -> Arrays:
+    """Daily mean temperatures of Central England, Oxford and Wick since 1931, and the season: the discounted mean of
+    those that follow in Central England, for each discount. The unit is 10 degrees Celsius."""
+    days, celsius = datasets.temperatures()
+    angle = 2 * np.pi * days / 365.2425
+    x = np.stack([*celsius.T / 10, np.sin(angle), np.cos(angle)], axis=1)
+    return Arrays(x, discounted((1 - np.array(discounts)) * x[:, :1], discounts), kind="prediction")
+
+
+PREDICTIONS: dict[str, Callable[..., Stream]] = {
+    "random-walk": RandomWalk,
+    "trace-conditioning": TraceConditioning,
+    "trace-patterning": TracePatterning,
+    "traced": _traced,
+    "temperatures": _temperatures,
+    "atari": Atari,
+}
+"""The streams that predict, and those around one that may."""
+
 STREAMS: Registry[Stream] = Registry(
     "crossprop.streams",
     {
@@ -80,6 +111,7 @@ STREAMS: Registry[Stream] = Registry(
         "permuted-inputs": _permuted_inputs,
         "random-labels": _random_labels,
         "class-pairs": _class_pairs,
+        **PREDICTIONS,
         **{
             name: partial(_in_order if name in datasets.RECORDED else _label_shift, name) for name in datasets.DATA_SETS
         },

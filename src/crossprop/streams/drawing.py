@@ -11,8 +11,8 @@ from jaxtyping import Array, Int, Key
 WORD = 32
 
 
-def by_number(key: Key[Array, ""], numbers: Int[Array, " count"], draw: Callable[[Any], Array]) -> Array:
-    """`draw(key)` for each of these numbers, each with a key of its own: `(count, ...)`."""
+def by_number(key: Key[Array, ""], numbers: Int[Array, " count"], draw: Callable[[Any], Any]) -> Any:
+    """`draw(key)` for each of these numbers, each with a key of its own: arrays `(count, ...)`."""
     return jax.vmap(lambda number: draw(jax.random.fold_in(key, number)))(numbers)
 
 

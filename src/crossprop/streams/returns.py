@@ -45,10 +45,13 @@ def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps tripl
         outside = discounts[~((discounts >= 0) & (discounts <= 1))]
         raise ValueError(f"discounts must be between 0 and 1, got {outside[0]}")
     check.finite("cumulants", cumulants)
-    returns = np.zeros(discounts.shape)
-    left = np.ones(discounts.shape)
-    for step in reversed(range(len(returns) - 1)):
-        returns[step] = cumulants[step + 1] + discounts[step + 1] * returns[step + 1]
-        left[step] = discounts[step + 1] * left[step + 1]
-    returns[left > UNKNOWN] = np.nan
+    returns = np.stack([_returns(*each) for each in zip(cumulants.T, discounts.T, strict=True)], axis=1)
     return np.stack([cumulants, discounts, returns], axis=2).reshape(len(returns), -1)
+
+
+def _returns(cumulants: np.ndarray, discounts: np.ndarray) -> np.ndarray:
+    found, value, left = [], 0.0, 1.0
+    for cumulant, discount in zip(cumulants[::-1].tolist(), discounts[::-1].tolist(), strict=True):
+        found.append(np.nan if left > UNKNOWN else value)
+        value, left = cumulant + discount * value, discount * left
+    return np.array(found[::-1])
