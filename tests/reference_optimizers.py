@@ -220,6 +220,22 @@ class L2Init:
         return _moved(thetas, directions, self.base.steps(thetas, gradients))
 
 
+class Fading:
+    def __init__(self, thetas, a, start, over, weights="incoming", base="sgd"):
+        self.start, self.over, self.weights, self.t = start, over, weights, 0
+        self.base = _Adam(thetas, a, base)
+        self.forget = self.base.forget
+
+    def move(self, thetas, directions, example):
+        steps = self.base.steps(thetas, _gradients(directions))
+        for m, r, c in _places(thetas, directions):
+            outgoing = m == len(thetas) - 1
+            if self.weights == "all" or (self.weights == "outgoing") == outgoing:
+                steps[m][r][c] *= 1 + self.start * math.exp(-self.t / self.over)
+        self.t += 1
+        return _moved(thetas, directions, steps)
+
+
 class ObGD:
     """With several outputs, the one along the error stands for the output: its error is the norm of delta."""
 

@@ -82,6 +82,17 @@ OPTIMIZERS = {
         partial(judges.ClipWeights, kappa=0.8, base="adam"),
         0.005,
     ),
+    "fading": (cp.optimizers.fading(4.0, over=3.0), partial(judges.Fading, start=4.0, over=3.0), 0.02),
+    "fading-outgoing-adam": (
+        cp.optimizers.fading(4.0, 3.0, "outgoing", "adam"),
+        partial(judges.Fading, start=4.0, over=3.0, weights="outgoing", base="adam"),
+        0.005,
+    ),
+    "fading-all": (
+        cp.optimizers.fading(4.0, 3.0, "all"),
+        partial(judges.Fading, start=4.0, over=3.0, weights="all"),
+        0.02,
+    ),
     "obgd": (cp.optimizers.obgd(2.0), partial(judges.ObGD, kappa=2.0), 0.3),
 }
 NOISY = {name: (lambda key: key) for name in ("upgd", "upgd-as-run")} | {

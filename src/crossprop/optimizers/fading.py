@@ -1,0 +1,75 @@
+"""A step size that fades."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from crossprop.hyperparameters import Hyperparameter, hyperparameter
+from crossprop.optimizers.base import Optimizer, check_optimizer, optimizer_field, with_extra_arguments
+
+
+class FadingState(NamedTuple):
+    """The number of steps, and the state of the base."""
+
+    count: Any
+    base: Any
+
+
+class fading(Optimizer):
+    r"""Steps that are larger at first: those of `base`, times $1 + s \exp(-t / T)$ at step $t$, which begins at 0.
+
+    The schedule knows nothing about the stream. It is the control for a rule that takes larger steps early.
+
+    **Arguments:**
+
+    - `start`: $s$, so that the first step is $1 + s$ times that of `base`.
+    - `over`: $T$, the number of steps.
+    - `weights`: whose steps fade: "incoming", the weights of all hidden layers, "outgoing", or "all". In plain optax the
+      parameters are then a tuple, whose last part are the outgoing weights. Crossprop's memory keeps its step size.
+    - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
+      another of these optimizers.
+
+    ```python
+    learner = Backprop(Network(20, hidden=500), 0.001, optimizer=fading(16, over=1024))
+    ```
+    """
+
+    start: Hyperparameter = hyperparameter(default=16.0, low=0)
+    over: Hyperparameter = hyperparameter(default=1024.0, above=0)
+    weights: str = hyperparameter(default="incoming", choices=("incoming", "outgoing", "all"))
+    base: Any = optimizer_field("base")
+
+    def __check_init__(self):
+        check_optimizer(self.base, "base")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `update` needs."""
+        return self.base.needs
+
+    def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
+        """The transformation with this step size."""
+        base = self.base(step_size)
+
+        def init(params: Any) -> FadingState:
+            return FadingState(jnp.zeros((), jnp.int32), base.init(params))
+
+        def update(gradients: Any, state: FadingState, params: Any = None, **extra: Any) -> tuple[Any, FadingState]:
+            steps, kept = base.update(gradients, state.base, params, **extra)
+            faded = lambda part: jax.tree.map(lambda step: step * self._factor(state.count, step.dtype), part)
+            if self.weights == "all":
+                steps = faded(steps)
+            elif not isinstance(steps, tuple):
+                raise TypeError(f"fading with weights={self.weights!r} needs a tuple of parameters, got {type(steps)}")
+            elif self.weights == "outgoing":
+                steps = (*steps[:-1], faded(steps[-1]))
+            else:
+                steps = (*faded(steps[:-1]), steps[-1])
+            return steps, FadingState(state.count + 1, kept)
+
+        return with_extra_arguments(init, update)
+
+    def _factor(self, count: Any, dtype: Any) -> Any:
+        return 1 + self.start * jnp.exp(-count.astype(dtype) / self.over)
