@@ -231,6 +231,21 @@ def test_the_stages_of_the_deep_study():
     assert len(step_sizes) == 2  # one set for all rules with sgd, and one with adam
 
 
+@pytest.mark.parametrize("size", [None, "quick"])
+def test_the_control_of_the_study_why_has_the_budget_and_the_network_of_the_rule(size):
+    specs = stages_of("why", size)
+    scales = [spec.learners["foresight"].network.outgoing_scale for spec in specs.values()]
+    assert scales == {None: [0, 1 / 8, 1 / 2, 0, 0], "quick": [0, 0]}[size]
+    for spec in specs.values():
+        assert {len(grid.points) for grid in spec.grids} == {32}
+        assert len({learner.network for learner in spec.learners.values()}) == 1
+        fading = {
+            name for name, learner in spec.learners.items() if isinstance(learner.optimizer, cp.optimizers.fading)
+        }
+        assert fading == {name for name in spec.learners if "fading" in name}
+    assert len({spec.stream.steps for spec in specs.values()}) == 1
+
+
 def test_one_comparison_has_one_p_value(study):
     first, *rest = json.loads((study / "answers.json").read_text())["answers"]
     best = next(each for each in rest if each["question"].startswith("Is the best crossprop better than the best back"))
@@ -472,7 +487,8 @@ def test_a_size_that_a_file_does_not_have_is_named(tmp_path):
     [
         (
             {"name": "mnits"},
-            "name must be one of 'geoff', 'mnist', 'deep', 'credit', 'FILE.toml', got 'mnits'; did you mean 'mnist'",
+            "name must be one of 'geoff', 'mnist', 'deep', 'why', 'credit', 'FILE.toml', got 'mnits'; did you mean "
+            "'mnist'",
         ),
         ({"full": True, "quick": True}, "full and quick must not both"),
         ({"seeds": 0}, "seeds must be at least 2, got 0"),

@@ -26,7 +26,7 @@ class fading(Optimizer):
 
     - `start`: $s$, so that the first step is $1 + s$ times that of `base`.
     - `over`: $T$, the number of steps.
-    - `weights`: whose steps fade: "incoming", the weights of all hidden layers, "outgoing", or "all". In plain optax the
+    - `weights`: whose steps fade: "incoming" (of all hidden layers), "outgoing", or "all". In plain optax the
       parameters are then a tuple, whose last part are the outgoing weights. Crossprop's memory keeps its step size.
     - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
       another of these optimizers.
