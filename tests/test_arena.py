@@ -24,6 +24,7 @@ from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS
 from crossprop.experiments.results import SweepResults
+from crossprop.experiments.sweep_words import are_backprop
 from crossprop.learners import LEARNERS
 from crossprop.library.arena import answers, conclusions, read_arena, worth
 from crossprop.library.arena_page import _group, per_task
@@ -47,7 +48,7 @@ def rows(arena, stream):
 
 @pytest.mark.long
 def test_an_arena_leaves_a_page_tables_and_answers(arena):
-    assert {path.name for path in arena.iterdir()} == {*("arena.html", "table.csv", "answers.json", "costs", "sweeps")}
+    assert {path.name for path in arena.iterdir()} == {*("arena.html", "table.csv", "answers.json", "sweeps")}
     page, told = (arena / "arena.html").read_text(), json.loads((arena / "answers.json").read_text())
     assert "quick version" in page and all(each["question"] in page for each in told["answers"])
     assert "its answers mean nothing" in page and "2 settings of every learner on every stream" in page
@@ -60,7 +61,7 @@ def test_the_table_has_ranks_differences_and_costs_of_every_learner_on_every_str
         values = cp.open_evaluation(arena / "sweeps" / stream).values()
         means = {name: own.mean().item() for name, own in values.items()}
         found = rows(arena, stream)
-        assert found.keys() == {*QUICK} and all(float(row["microseconds"]) > 0 for row in found.values())
+        assert found.keys() == {*QUICK} and all(row["microseconds"] == "nan" for row in found.values())
         assert {float(row["rank"]) for row in found.values()} == {1, 2, 3, 4}
         for name, row in found.items():
             assert float(row["mean"]) == pytest.approx(means[name])
@@ -106,10 +107,8 @@ def test_an_arena_that_is_done_is_written_again_without_a_run(arena, monkeypatch
 def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chromium):
     with Opened(chromium, arena / "arena.html") as opened:
         page = opened.page
-        assert (
-            page.locator("table.ranks tbody tr").count() == 4
-            and page.locator(".chart.scatter .points path").count() == 4
-        )
+        assert page.locator("table.ranks tbody tr").count() == 4
+        assert page.locator(".chart.scatter").count() == 0, "runs of the quick version are too short to be timed"
         page.locator("figure.curves select").nth(0).select_option("Label-shifted digits")
         page.locator("figure.curves select").nth(1).select_option("step: how far to go")
         first = "document.querySelector('.chart.curves').layout.yaxis.title.text"
@@ -302,6 +301,7 @@ def test_costs_are_kept_for_what_was_measured_and_a_damaged_file_is_replaced(tmp
         return {name: Cost(float(steps), 3) for name in learners}
 
     monkeypatch.setattr("crossprop.costs.measure_costs", measure)
+    monkeypatch.setattr("crossprop.costs.LEAST", 0)
     stream, path = cp.Geoff(inputs=3, features=5, examples=9), tmp_path / "costs" / "geoff.json"
     one, other = ({"a": cp.Backprop(cp.Network(3, size), 0.1)} for size in (4, 5))
     for learners, steps in ((one, 5), (one, 5), (one, 6), (other, 6), (other, 6)):
@@ -482,3 +482,9 @@ def test_error_per_task_is_the_mean_over_each_visit():
     found = per_task(records)
     assert found.loss.values.ravel().tolist() == [0.5, 3, 5] and found.step.values.tolist() == [20, 50, 60]
     assert per_task(records.assign_coords(task=("step", np.zeros(6, int)))).sizes["step"] == 6
+
+
+def test_a_sweep_whose_best_eta_is_1_is_said_to_be_backprop():
+    chosen = {"crossprop": {"eta": 1, "step_size": 0.1}, "foresight": {"step_size": 0.1}, "approx": {"eta": 0.5}}
+    learners = {name: SimpleNamespace(choice=SimpleNamespace(point=point)) for name, point in chosen.items()}
+    assert are_backprop(SimpleNamespace(learners=learners)) == ["The best eta of crossprop is 1, which is backprop."]

@@ -284,6 +284,21 @@ def test_hostile_names_are_text_and_refusals_are_told(chromium, lab):
         lab_page.wrong = [text for text in lab_page.wrong if "422" not in text]  # how Chromium tells a refusal
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+def test_a_problem_is_seen_beside_the_control_that_causes_it(chromium, lab, width, scheme):
+    with Page(chromium, lab, SHORT, width, scheme) as lab_page:
+        lab_page.until("done")
+        page = lab_page.page
+        page.get_by_label("run seeds").fill("0")
+        page.keyboard.press("Tab")
+        page.locator("#problem").filter(has_text="seeds must be").wait_for()
+        box = page.locator("#problem").bounding_box()
+        height = page.evaluate("innerHeight")
+        shot(page, f"problem-{width}-{scheme}")
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height and box["x"] + box["width"] <= width
+        lab_page.wrong = [text for text in lab_page.wrong if "422" not in text]
+
+
 def test_names_that_objects_of_the_page_have_already_are_names_of_learners(chromium, lab):
     learners = {"__proto__": {}, "constructor": {"rule": "backprop"}, "toString": {"rule": "frozen"}}
     with Page(chromium, lab, SHORT | {"learners": learners}) as lab_page:

@@ -4,6 +4,7 @@ import sys
 from functools import partial
 from importlib.metadata import EntryPoint
 
+import numpy as np
 import pytest
 
 import crossprop as cp
@@ -11,6 +12,7 @@ from crossprop.learners import LEARNERS
 from crossprop.registry import Registry, arguments_of
 from crossprop.specification import build
 from crossprop.streams import STREAMS
+from own_learners import Replay
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -246,3 +248,11 @@ def test_a_registry_is_a_dict_of_partials():
     assert list(registry) == ["b"] and registry.get("a") is None
     with pytest.raises(KeyError):
         del registry["a"]
+
+
+def test_a_registered_learner_has_one_name_everywhere(monkeypatch):
+    monkeypatch.setitem(LEARNERS._builders, "ring", partial(Replay))
+    net, stream = cp.Network(3, 2), cp.Arrays(np.ones((20, 3)), np.linspace(0, 1, 20))
+    for learner, name in ((Replay(net), "ring"), (cp.CrosspropApprox(net, 0.1), "crossprop-approx")):
+        records = cp.run(learner, stream, seeds=1, progress=False)
+        assert records.learner.values.tolist() == records.rule.values.tolist() == [name]

@@ -1,9 +1,7 @@
 """Puts the interactive pages that the site links to into docs/interactive: `python tools/gallery.py`.
 
-The page of a real run is taken where there is one: `reproduction/report.html`, `dohare2024/report.html`,
-`study-geoff/study.html`, `arena/arena.html` and so on, as `make reproduce`, `crossprop reproduce`, `crossprop study`
-and `crossprop arena` write them. Otherwise it is made here, in `build/gallery`: the paper's GEOFF and Sutton (1992) in
-full, the others in their quick form, which says so on the page.
+The page of your own run is taken where there is one, `reproduction/report.html` or `sutton1992/report.html`. Otherwise
+it is made here, in `build/gallery`: the paper's GEOFF and Sutton (1992) in full.
 """
 
 import shutil
@@ -15,11 +13,6 @@ ROOT = Path(__file__).parent.parent
 PAGES = {
     "reproduction": ("report.html", ["reproduce", "geoff"]),
     "sutton1992": ("report.html", ["reproduce", "sutton1992"]),
-    "dohare2024": ("report.html", ["reproduce", "dohare2024", "--quick"]),
-    "elsayed2024": ("report.html", ["reproduce", "elsayed2024", "--quick"]),
-    "study-geoff": ("study.html", ["study", "geoff", "--quick"]),
-    "study-mnist": ("study.html", ["study", "mnist", "--quick"]),
-    "arena": ("arena.html", ["arena", "--quick"]),
 }
 
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from crossprop._support import checks as check
 from crossprop._support.memory import check_memory
+from crossprop.configuration import class_name
+from crossprop.descriptions import name_of
 from crossprop.engines import ENGINES
 from crossprop.engines.protocol import Metric, Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
@@ -39,7 +41,7 @@ TAKEN = LABELS | COORDINATES | {*VARIABLES, "diverged_at"}
 def checked_learners(learners: Any) -> dict[str, Learner]:
     """Learners by name; each has a network, and numbers where its hyperparameters are."""
     if isinstance(learners, Learner):
-        learners = {type(learners).__name__.lower(): learners}
+        learners = {name_of(class_name(type(learners))).lower(): learners}
     if not isinstance(learners, Mapping) or not learners:
         raise TypeError(
             "learners must be a learner, such as crossprop.Backprop(net, 1e-3) or an object of your own subclass of "

@@ -17,9 +17,12 @@ from crossprop.learners.states import state_shapes
 from crossprop.running import experiment, run
 from crossprop.streams import Stream
 
+LEAST = 1000
+"""Steps; with fewer, the time is that of calls."""
+
 
 class Cost(NamedTuple):
-    """What one run alone costs: microseconds per step, and the size of the state."""
+    """What one run alone costs: microseconds per step, NaN if it has too few to be timed, and the size of the state."""
 
     microseconds: float
     numbers: int
@@ -62,6 +65,8 @@ def kept_costs(
 ) -> dict[str, Cost]:
     """As `measure_costs`, but measured once and kept in a JSON file. A file about anything else is replaced, and so is
     one that is damaged, with a warning."""
+    if min(steps, stream.steps or steps) < LEAST:
+        return {name: Cost(float("nan"), numbers_in_state(learner)) for name, learner in learners.items()}
     about = experiment(learners, stream, [0], steps) | {"repeats": str(repeats), "engine": engine}
     about |= {"crossprop": __version__, "jax": jax.__version__, "device": jax.devices()[0].device_kind}
     if path.exists():

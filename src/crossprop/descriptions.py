@@ -98,11 +98,11 @@ def learner_info(learner: Mapping[str, Any]) -> LearnerInfo:
     """What a learner, or the one that it is around, consists of, by name: credit rule or objective, optimizer and
     replacement."""
     learner = [*nested(learner)][-1]
-    rule = _name(learner.get("objective") or learner) + "-projected" * (learner.get("projections") is not None)
-    return LearnerInfo(rule, _name(learner.get("optimizer")), _name(learner.get("replacement")))
+    rule = name_of(learner.get("objective") or learner) + "-projected" * (learner.get("projections") is not None)
+    return LearnerInfo(rule, name_of(learner.get("optimizer")), name_of(learner.get("replacement")))
 
 
-def _name(part: Any) -> str:
+def name_of(part: Any) -> str:
     """The name that a class is registered by; otherwise that of the class or function itself."""
     if isinstance(part, Mapping):
         part = part.get("type") or part["function"]

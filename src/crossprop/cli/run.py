@@ -22,7 +22,7 @@ from crossprop.descriptions import backprop_at, nested
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.experiments import figures
-from crossprop.experiments.charts import curves
+from crossprop.experiments.charts import band_words, curves
 from crossprop.experiments.findings import compare
 from crossprop.learners import Learner, Trivial
 from crossprop.learners.trivial import ANSWERS
@@ -90,7 +90,7 @@ def run_experiment(flags: Run) -> None:
     console = Console()
     console.print(results(records, clock, baselines))
     total = clock.total_steps()
-    console.print("Final: the last fifth of the last task. Intervals: bootstrap over seeds.")
+    console.print(f"Final: the last fifth of the last task. Brackets: {band_words(flags.seeds) or 'none of one seed'}.")
     console.print("Seconds and steps/s: the fastest run, on one core; the first runs also wait for the compiler.")
     for sentence in _compared(records):
         console.print(sentence, highlight=False)

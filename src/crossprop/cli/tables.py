@@ -14,11 +14,12 @@ from rich.text import Text
 
 from crossprop import records as schema
 from crossprop._support.formats import about, interval, listed, plural
+from crossprop.experiments.charts import FEW, band
 from crossprop.experiments.grid import value_label
 from crossprop.experiments.results import SweepResults, TunedLearner, read_results
 from crossprop.experiments.status import status
 from crossprop.running import ProgressEvent
-from crossprop.statistics import finite_mean_interval, mean_interval
+from crossprop.statistics import finite_mean_interval
 
 if TYPE_CHECKING:
     import xarray
@@ -146,11 +147,11 @@ class Clock:
 def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset | None") -> Table:
     """One row per learner: its error at the end of the last task, how far its weights moved, and its speed; and one per
     baseline with its error."""
-    measure = schema.measure(records)
+    measure, brackets = schema.measure(records), "range" if 1 < records.sizes["seed"] < FEW else "95% interval"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
     table.add_column("\nlearner", no_wrap=True)
     for title in (
-        f"final {schema.describe(records, measure).title}\n[95% interval]",
+        f"final {schema.describe(records, measure).title}\n[{brackets}]",
         "U\nmoved",
         "W\nmoved",
         "seconds\na run",
@@ -184,5 +185,5 @@ def _error(final: "xarray.Dataset", measure: str) -> str:
         when = int(final.diverged_at.values[final.diverged_at.values >= 0].min())
         return f"{diverged} of {final.sizes['seed']} diverged,\n{'first ' * (diverged > 1)}at step {when:,}"
     values = final[measure].transpose("seed", "step").values.astype(np.float64)
-    mean, low, high = mean_interval(np.average(values, axis=1, weights=schema.window_lengths(final)))
+    mean, low, high = band(np.average(values, axis=1, weights=schema.window_lengths(final)))
     return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} \\[{low:.4g}, {high:.4g}]"

@@ -24,12 +24,16 @@ def conclusions(sweep: SweepResults) -> list[str]:
         found.append(
             f"A wider grid may do better for {listed(edges)}: the best value is at the edge of what was tried."
         )
-    plain = [name for name, swept in sweep.learners.items() if swept.choice.point.get("eta") == 1]
-    if plain:
-        found.append(f"The best eta of {listed(plain)} is 1, which is backprop.")
+    found += are_backprop(sweep)
     if gone := [name for name, swept in sweep.learners.items() if swept.choice.diverged]:
         found.append(f"Even the best setting of {listed(gone)} diverged with some seeds.")
     return found
+
+
+def are_backprop(sweep: SweepResults) -> list[str]:
+    """Says which learners are backprop at their best setting."""
+    plain = [name for name, swept in sweep.learners.items() if swept.choice.point.get("eta") == 1]
+    return [f"The best eta of {listed(plain)} is 1, which is backprop."] if plain else []
 
 
 def _rank(sweep: SweepResults, name: str) -> tuple[int, float]:

@@ -28,13 +28,12 @@ from crossprop.engines.segments import seconds_for
 from crossprop.engines.session import Session
 from crossprop.engines.tables import Tables, tables_of
 from crossprop.execution import DevicePool, devices, engine_for, open_session
-from crossprop.experiments.charts import to_json
+from crossprop.experiments.charts import band, band_words, to_json
 from crossprop.experiments.looks import looks
 from crossprop.lab.code import as_command, as_python
 from crossprop.lab.features import Features
 from crossprop.lab.settings import Setting
 from crossprop.network import Network
-from crossprop.statistics import mean_interval
 from crossprop.streams import PoolStream
 from crossprop.variables import VARIABLES, window_ends
 
@@ -243,6 +242,7 @@ class Watched:
             "steps": setting.steps,
             "record_every": setting.record_every,
             "seeds": len(setting.seeds),
+            "band": band_words(len(setting.seeds)),
             "device": devices()[0].device_kind,
             "tasks": [mark._asdict() for mark in marks],
             "python": as_python(setting, self.workshop.imports),
@@ -298,7 +298,7 @@ class Watched:
         return step + int(np.argmax(np.append(tasks != tasks[0], True)))
 
     def _windows(self, groups: list[Group], seconds: float) -> Frame:
-        """The windows that were finished since the last frame: means over seeds, with bootstrap intervals."""
+        """The windows that were finished since the last frame: means over seeds, with their bands."""
         setting = self.setting
         step = groups[0].session.step
         ends = window_ends(setting.steps, setting.record_every)
@@ -308,7 +308,7 @@ class Watched:
             runs = [run for group in groups if group.learner == name for run in group.session.results()]
             for variable in runs[0].records:
                 values = np.array([run.records[variable][self.sent : upto] for run in runs], np.float64)
-                mean, low, high = mean_interval(values)
+                mean, low, high = band(values)
                 line = {"mean": to_json(mean)}
                 if len(runs) > 1:
                     line |= {"low": to_json(low), "high": to_json(high)}

@@ -69,13 +69,15 @@ def write_arena(
         f"{reference}, tuned alike."
     )
     differences = Figure(f"Every learner against tuned {reference}", _forests(results), "stream")
-    costs = Figure("Mean error over all streams by the time of a step; left and low is good", {"": _scatter(results)})
+    scatter = _scatter(results)
+    title = "Mean error over all streams by the time of a step; left and low is good"
+    costs = [Figure(title, {"": scatter})] if scatter.lines else []
     sections = [
         conclusion([NOTHING] if quick else conclusions, differences),
         Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
         answers_section(answers, ANSWERS),
         Section("time", "Over time", [Text(TIME + _without(results)), *_over_time(results)]),
-        Section("cost", "Cost beside error", [costs, *(_errors(results, name) for name in streams)]),
+        Section("cost", "Cost beside error", [*costs, *(_errors(results, name) for name in streams)]),
         Section("best", "The best settings", [best_settings(each, each.title) for each in results.sweeps.values()]),
         rerun(command, facts, "What was run, and on what"),
     ]
@@ -108,7 +110,7 @@ def _scatter(results: Results) -> Chart:
     look_of, lines = looks(results.infos), []
     for name in results.ranked:
         values = results.overall.values[name].values
-        if np.isfinite(values).all():
+        if np.isfinite(values).all() and np.isfinite(results.cost(name)):
             mean, low, high = (100 * part[None] for part in mean_interval(values))
             lines.append(Line(name, look_of[name], np.array([results.cost(name)]), mean, low, high))
     title = f"error, in percent of {results.reference}’s"
@@ -132,7 +134,7 @@ def _ranks(results: Results) -> Table:
                 _interval_of(results.overall.ranks[learner]),
                 overall,
                 *streams,
-                Cell(short(cost), note=f"{cost / unit:.1f}×"),
+                Cell(short(cost), note=f"{cost / unit:.1f}×" * bool(np.isfinite(cost))),
             ]
         )
     head = ["Learner", "Mean rank", "Overall", *(each.title for each in results.streams.values()), "µs per step"]

@@ -1,5 +1,6 @@
 """What the studies of the library ask: does crossprop credit or foresight help, with which optimizer and settings?"""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +145,8 @@ def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs
     words = [
         f"{name} takes {costs[name].microseconds / plain.microseconds:.2f} times backprop's time for a step and keeps "
         f"{costs[name].numbers / plain.numbers:.2f} times its numbers"
+        if math.isfinite(plain.microseconds)
+        else f"{name} keeps {costs[name].numbers / plain.numbers:.2f} times backprop's numbers"
         for name, rule in rules.items()
         if plain and name in costs and rule in (FORESIGHT, *WITH_MATRICES)
     ]

@@ -3,6 +3,7 @@
 import base64
 import csv
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -163,6 +164,8 @@ class Page:
 
 def short(number: float) -> str:
     """A number with three digits, or without a fraction."""
+    if math.isnan(number):
+        return "not timed"
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 

@@ -351,7 +351,7 @@ function table(now, order, other) {
 function facts() {
   if (!run?.begin) return;
   const { begin } = run, engines = [...new Set(begin.learners.map((one) => one.engine))].join(" and ");
-  const parts = [`${begin.seeds} seeds, mean and 95% bootstrap band`, `${plain(begin.record_every, 6)} examples per point`, `engine ${engines} on ${begin.device}`];
+  const parts = [begin.band ? `mean and ${begin.band}` : "one seed", `${plain(begin.record_every, 6)} examples per point`, `engine ${engines} on ${begin.device}`];
   if (run.latency) parts.push(`first points ${run.latency.toFixed(0)} ms after the change`);
   if (run.compiled !== undefined) parts.push(run.compiled ? `${run.compiled} programs compiled` : "nothing compiled");
   byId("facts").textContent = parts.join(" · ");
