@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -55,26 +56,18 @@ def with_public_names(init: Callable[..., None]) -> Callable[..., None]:
 
 def built(estimator: Any, inputs: int, outputs: int, loss: str) -> Learner:
     """The learner that the arguments of an estimator describe."""
-    given = estimator.learner
     check.flag("scale", estimator.scale)
+    given = estimator.learner
+    given = LEARNERS.find("learner", given) if isinstance(given, str) else given
     if isinstance(given, Learner):
         _check_own(estimator, loss)
         learner = resized(given, inputs, outputs)
-    elif isinstance(given, str) or callable(given):
-        build = LEARNERS.find("learner", given) if isinstance(given, str) else given
-        network = Network(
-            inputs,
-            estimator.hidden,
-            outputs,
-            estimator.activation,
-            loss,
-            bias=True,
-            incoming_scale="lecun",
-            outgoing_scale="lecun",
-            layer_norm=estimator.layer_norm,
-        )
+    elif callable(given):
+        start = {"bias": True, "incoming_scale": "lecun", "outgoing_scale": "lecun"}
+        shape = {"activation": estimator.activation, "layer_norm": estimator.layer_norm}
+        network = Network(inputs, estimator.hidden, outputs, loss=loss, **start, **shape)
         step_size = 1.0 if estimator.step_size is None else estimator.step_size
-        learner = build(network, step_size=step_size, optimizer=estimator.optimizer)
+        learner = given(network, step_size=step_size, optimizer=estimator.optimizer)
         if not isinstance(learner, Learner):
             raise TypeError(f"learner must make a crossprop learner, got {check.shown(learner)}")
         learner = Best(learner) if estimator.step_size is None else learner
@@ -213,14 +206,6 @@ class Model:
         return rows.astype(float_type())
 
 
-class Sizes(NamedTuple):
-    """What there is to know about a network with one more input."""
-
-    inputs: int
-    outputs: int
-    loss: str
-
-
 class Weighted(Learner):
     """A learner whose examples have weights, which are the last input: factors of its step sizes."""
 
@@ -229,7 +214,7 @@ class Weighted(Learner):
     @property
     def network(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
         network = self.learner.network
-        return Sizes(network.inputs + 1, network.outputs, network.loss)
+        return SimpleNamespace(inputs=network.inputs + 1, outputs=network.outputs, loss=network.loss)
 
     def init(self, key: Key[Array, ""]) -> Any:
         return self.learner.init(key)
