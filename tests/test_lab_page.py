@@ -248,6 +248,26 @@ def test_optimizers_and_replacements_have_controls_and_links_and_code_hold_them(
         assert second.get_by_label("backprop replacement rate, exact").input_value() == "0.002"
 
 
+def test_another_stream_brings_the_network_and_the_step_sizes_that_suit_it(chromium, lab):
+    learners = {"backprop": {}, "adam": {"step_size": 0.5}}
+    with Page(chromium, lab, SHORT | {"network": {"hidden": 4}, "learners": learners}) as lab_page:
+        page = lab_page.page
+        lab_page.until("done")
+        value = lambda label: page.get_by_label(label, exact=True).input_value()
+        assert value("backprop step size, exact") == "0.0005" and value("network incoming scale") == "1"
+        page.get_by_label("name", exact=True).select_option("digits")
+        until(lambda: value("network incoming scale") == "lecun")
+        assert value("network hidden") == "100" and page.get_by_label("network bias", exact=True).is_checked()
+        assert [value(f"{name} step size, exact") for name in learners] == ["0.0625", "0.00390625"]
+        code = lambda: page.evaluate("document.getElementById('python').textContent")
+        until(lambda: "digits" in code())
+        assert "cp.Network(inputs=64, hidden=100, outputs=10, loss='softmax')" in code()
+        page.locator("summary").filter(has_text="Bias and initial weights").click()
+        page.get_by_label("network incoming scale", exact=True).fill("0.5")
+        page.keyboard.press("Tab")
+        until(lambda: "incoming_scale=0.5" in code())
+
+
 def test_sliders_of_the_same_optimizer_move_together(chromium, lab):
     learners = {name: {"optimizer": "upgd"} for name in ("backprop", "crossprop")}
     learners |= {"frozen": {"optimizer": "shrink_perturb"}}

@@ -16,6 +16,7 @@ from crossprop._support.files import atomic_write
 from crossprop._support.warning import warn
 from crossprop.learners import LEARNERS
 from crossprop.specification import build_learner
+from crossprop.streams import SUITED_TO
 from own_streams import Noise
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -147,7 +148,7 @@ def test_tasks_by_number_can_be_an_axis_beside_letters(tmp_path):
 
 def test_a_registered_step_size_is_kept(own_registries):
     LEARNERS["fast"] = partial(cp.Backprop, step_size=0.5)
-    assert build_learner("fast", {}, NET, {}).step_size == 0.5
+    assert build_learner("fast", {}, NET, SUITED_TO["squared"], {}).step_size == 0.5
 
 
 def test_an_iterator_takes_no_more_examples_than_it_needs():

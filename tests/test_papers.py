@@ -186,7 +186,7 @@ def fixed(best=0.13, **options):
 
 
 def test_the_probe_finds_the_step_size_of_every_input():
-    learner = Backprop(Network(20, hidden=()), 0.05, optimizer=optimizers.idbd(0.01))
+    learner = Backprop(Network(20, hidden=(), bias=False), 0.05, optimizer=optimizers.idbd(0.01))
     state = learner.init(jax.random.key(0))
     np.testing.assert_allclose(sutton1992.step_sizes(state, state), np.full(20, 0.05), rtol=1e-6)
 

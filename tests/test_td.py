@@ -82,7 +82,7 @@ def test_obgd_bounds_the_step_of_the_traces():
 @pytest.mark.usefixtures("x64")
 def test_the_trace_fades_by_the_incoming_discount():
     """Where the discount is 0 at the end of what is predicted, its cumulant still reaches all earlier observations."""
-    net, x = cp.Network(3, (), 1, outgoing_scale=0), np.eye(3)
+    net, x = cp.Network(3, (), 1, bias=False), np.eye(3)
     y = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 0]], float)  # x_2 begins anew, with a cumulant of 1 for x_0 and x_1
     learner = cp.TD(cp.Backprop(net, 0.5), trace=0.8)
     start = learner.init(jax.random.key(0))

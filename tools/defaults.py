@@ -76,7 +76,7 @@ def rows(title: str, described: Any) -> list[dict[str, Any]]:
     wrapped = lambda learner: cp.Normalize(learner, targets=not stream.one_hot) if raw else learner
     trivial = errors({answer: cp.Trivial(network, answer) for answer in ("mean", "last")}, stream)
     found = []
-    for name in LEARNERS:
+    for name in (name for name, build in LEARNERS.items() if "objective" not in build.keywords):
         usual = build_learner(name, {}, network, suited, {})
         sizes = [usual.step_size * factor for factor in FACTORS]
         made = {f"{size:g}": wrapped(build_learner(name, {}, network, suited, {"step_size": size})) for size in sizes}
