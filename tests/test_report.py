@@ -98,7 +98,7 @@ def answer_on(id: str, experiment: str, at: int) -> Answer:
 
 
 def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "") -> Plan:
-    return Plan(name, title, {}, Geoff(), 5, 50, settings, about)
+    return Plan({}, Geoff(), 5, 50, settings, name, title, about)
 
 
 def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, list[Any]]:
@@ -109,7 +109,7 @@ def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, li
 def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Any]]:
     features = features_of(examples)
     maps = {chart.title.partition(":")[0]: chart for chart in charts.clouds(features)}
-    plan = Plan("features", "Features", {}, Geoff(), 1, 50, table=features_table)
+    plan = Plan({}, Geoff(), 1, 50, name="features", title="Features", table=features_table)
     return plan, features, [(Drawing(), maps)]
 
 

@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -120,13 +120,13 @@ def points_of(grid: Grid) -> dict[str, dict[str, float]]:
 class Plan:
     """An experiment: everything that its records depend on, and its settings for the report."""
 
-    name: str
-    title: str
     learners: Mapping[str, Learner]
     stream: Stream
     seeds: int
     record_every: int
     settings: Sequence[Setting] = ()
+    name: str = ""
+    title: str = ""
     about: str = ""
     steps: int | None = None
     """Steps of a run; unset, the whole stream."""
@@ -244,4 +244,9 @@ def read_paper(
         for id, each in claims.items()
     ]
     own = [id for id, each in claims.items() if each.get("own")]
-    return Paper(**table, claims=questions, own=own, plans=plans, headline=headline, **options)
+    named = {name: partial(_named, plans[name], name, words) for name, words in table.pop("experiments").items()}
+    return Paper(**table, claims=questions, own=own, plans=named, headline=headline, **options)
+
+
+def _named(plan: Callable[[Version], Plan], name: str, words: Mapping[str, str], version: Version) -> Plan:
+    return replace(plan(version), name=name, **words)

@@ -54,9 +54,8 @@ def mnist_plan(version: Version) -> Plan:
         Setting("clipping", "kappa 1", "kappa 1"),
         Setting("initial weights", "uniform up to one over the root of the fan-in, biases too", None, "PyTorch's"),
     )
-    about = "Handwritten digits; in every task the pixels are in another order, so that nothing learned before helps."
     stream = PermutedInputs(data, tasks=tasks, examples=examples)
-    return permuted.plan("Input-permuted MNIST", about, learners, stream, seeds, settings)
+    return permuted.plan(learners, stream, seeds, settings)
 
 
 def _adam_falls(runs: Runs) -> list[Finding]:

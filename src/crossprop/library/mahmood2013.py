@@ -91,8 +91,7 @@ def _plan(version: Version) -> Plan:
             "search", f"of the features older than {MATURITY} examples 1 in 200 per example", "1 in 200 per example"
         ),
     )
-    about = "Targets are made by 20 hidden features of 20 bits. Learners have random features, and learn their weights."
-    return Plan("search", "Error by features", learners, Bits(), seeds, steps // WINDOWS, settings, about, steps=steps)
+    return Plan(learners, Bits(), seeds, steps // WINDOWS, settings, steps=steps)
 
 
 # The claims.

@@ -1,6 +1,6 @@
 """What papers with permuted images share: smaller images, and how much is lost from the first tasks to the last."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -36,19 +36,11 @@ def without_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
     return records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
 
 
-def plan(
-    title: str,
-    about: str,
-    learners: Mapping[str, Learner],
-    stream: PermutedInputs,
-    seeds: int,
-    settings: tuple[Setting, ...],
-) -> Plan:
-    """The experiment `mnist`, with a record for every task."""
+def plan(learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, settings: Sequence[Setting]) -> Plan:
+    """An experiment with a record for every task."""
     assert stream.examples is not None
     drawings = (Drawing(charts=partial(curves_of, variables=("error",), of=without_tasks)),)
-    about += " The share misclassified is that of a whole task, from its first example on."
-    return Plan("mnist", title, learners, stream, seeds, stream.examples, settings, about, drawings=drawings)
+    return Plan(learners, stream, seeds, stream.examples, settings, drawings=drawings)
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

@@ -79,15 +79,11 @@ def _errors(version: Version) -> Plan:
         Setting("IDBD's step sizes at the start", f"{START:g}", f"{START:g}"),
     )
     return Plan(
-        "errors",
-        "Error by step size",
         {LMS: _lms(), IDBD: _lms(optimizer=idbd())},
         Tracking(),
         seeds,
         measured,
         settings,
-        "A linear target of five of twenty inputs, one of whose weights changes sign every twenty examples. LMS has "
-        "one step size for all inputs; IDBD learns one for each, by gradient descent with a meta-step size.",
         steps=burn_in + measured,
         over=ERRORS,
         drawings=_along(
@@ -100,14 +96,11 @@ def _fixed(version: Version) -> Plan:
     seeds, (burn_in, measured) = _seeds(version), _sizes(version)
     left_out = Setting("irrelevant inputs", "left out", "step size 0", "the same thing, as their weights stay 0")
     return Plan(
-        "fixed",
-        "The best fixed step sizes",
         {ALONE: _lms(RELEVANT)},
         Tracking(inputs=RELEVANT, relevant=RELEVANT),
         seeds,
         measured,
         _settings(seeds, left_out),
-        "Are the step sizes that IDBD finds the best ones? LMS, with step size 0 for irrelevant inputs.",
         steps=burn_in + measured,
         over=FIXED,
         drawings=_along(FIXED, "step size of the relevant inputs", {}),
@@ -137,14 +130,11 @@ def _learned(version: Version) -> Plan:
     )
     published = {MEAN: ((min(steps, LONG), STEP_SIZE),)}
     return Plan(
-        "step-sizes",
-        "Learned step sizes",
         {IDBD: _lms(optimizer=idbd(LONG_META))},
         Tracking(),
         seeds,
         steps // 120,
         settings,
-        "What IDBD learns with a small meta-step size: large step sizes for relevant inputs, small ones for others.",
         steps=steps,
         probes={"step_sizes": step_sizes},
         drawings=(Drawing(charts=partial(curves_of, variables=("step_size",), of=_by_relevance, published=published)),),

@@ -24,10 +24,6 @@ FIRST = {"ReLU 0.01": 0.62, "tanh 0.01": 0.43}
 """Published errors in the first bin, to mark in the charts."""
 BIN, STEPS = 20_000, 1_000_000
 TASKS, TASK, WIDTH = 800, 60_000, 2000
-SCR_IS = (
-    "Twenty bits, of which fifteen change only every 10,000 examples. The target is a fixed network that is too large "
-    "for the learner, so it has to go on learning with every change."
-)
 MNIST_STEP_SIZES = {"small": (0.03, 0.01, 0.003), "full": STEP_SIZES}
 
 
@@ -81,9 +77,8 @@ def regression_plan(version: Version) -> Plan:
         several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
         learners |= several
         drawings += (_drawing(activation, [*several, LINEAR], _published(activation, steps, bin)),)
-    settings, title = _scr_settings(version, seeds, steps), "Slowly-changing regression"
-    run = {"steps": steps, "drawings": drawings}
-    return Plan("regression", title, learners, SlowlyChanging(), seeds, bin, settings, SCR_IS, **run)
+    settings = _scr_settings(version, seeds, steps)
+    return Plan(learners, SlowlyChanging(), seeds, bin, settings, steps=steps, drawings=drawings)
 
 
 def _drawing(activation: str, learners: Sequence[str], published: Published) -> Drawing:
@@ -124,9 +119,7 @@ def continual_plan(version: Version) -> Plan:
             "as it comes out in the authors' code",
         ),
     )
-    about = f"{SCR_IS} Step size 0.01."
-    run = {"steps": steps, "drawings": drawings}
-    return Plan("continual", "Continual backprop", learners, SlowlyChanging(), seeds, bin, settings, about, **run)
+    return Plan(learners, SlowlyChanging(), seeds, bin, settings, steps=steps, drawings=drawings)
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -163,9 +156,5 @@ def mnist_plan(version: Version) -> Plan:
             "" if full else "the middle step size",
         ),
     )
-    about = (
-        "Handwritten digits, each shown once a task; in every task the pixels are in another order, so that nothing "
-        "learned before helps."
-    )
     stream = PermutedInputs(data, tasks=tasks, examples=examples)
-    return permuted.plan("Online permuted MNIST", about, learners, stream, seeds, settings)
+    return permuted.plan(learners, stream, seeds, settings)

@@ -37,8 +37,6 @@ def features_plan(version: Version) -> Plan:
     stream, examples = mnist_stream(version, "A"), version.pick(500, 2500, 2500)
     learners = feature_learners(mnist_network(version))
     return Plan(
-        "features",
-        "Features",
         learners,
         stream,
         1,

@@ -14,24 +14,14 @@ PRESETS = ("paper", "scripts")
 STEP_SIZE = 0.0005
 QUICK_SEEDS = 5
 GEOFF_LEARNERS = (
-    "crossprop",
-    "crossprop-0.5",
-    "crossprop-approx",
-    "crossprop-approx-0.5",
-    "backprop",
-    "momentum",
-    "rmsprop",
-    "adam",
-    "frozen",
+    *("crossprop", "crossprop-0.5", "crossprop-approx", "crossprop-approx-0.5"),
+    *("backprop", "momentum", "rmsprop", "adam", "frozen"),
 )
-GEOFF_IS = (
-    "Generic online feature finding: the target is the output of a random network, half of whose outgoing weights are "
-    "redrawn at each switch. Features that were useful before a switch are useful after it."
-)
-MNIST_IS = (
-    "Handwritten digits, each shown once a task. At each switch every label is shifted by one: the images stay the "
-    "same, so their features stay useful."
-)
+TARGETS = {
+    False: "20 inputs, 1,000 features",
+    True: "21 inputs and 1,001 features, the last of each always 1",
+}
+"""The target network of GEOFF in the paper, and in its authors' scripts."""
 EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
 
 
@@ -40,19 +30,17 @@ def geoff_plan(version: Version) -> Plan:
     scripts, seeds = version.preset == "scripts", version.seeds or version.pick(QUICK_SEEDS, 30, 30)
     stream = Geoff(tasks=_tasks(scripts), examples=version.pick(1000, 5000, 5000), constant=scripts)
     network = Network.paper(inputs=20, hidden=version.pick(100, 500, 500), bias=scripts)
-    small = version.why("")
+    small, target = version.why(""), TARGETS[scripts]
     settings = (
         Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
-        Setting(
-            "tasks", _tasks(scripts), "A B C", _scripts(scripts, "what the authors' scripts run, replayed on a revisit")
-        ),
+        Setting("tasks", stream.tasks, "A B C", "what the authors' scripts run, replayed on a revisit" * scripts),
         Setting("examples a task", f"{stream.examples:,}", "5,000", small),
-        Setting("target network", _target(scripts), _target(False), _scripts(scripts, "as in the authors' scripts")),
+        Setting("target network", target, TARGETS[False], "as in the authors' scripts" * scripts),
         Setting("hidden units", str(network.units), "500 tanh", small),
         *_shared_settings(scripts),
     )
     learners = _learners(network, GEOFF_LEARNERS, scripts)
-    return Plan("geoff", "GEOFF", learners, stream, seeds, 50, settings, GEOFF_IS, drawings=_figures("a"))
+    return Plan(learners, stream, seeds, 50, settings, drawings=_figures("a"))
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -60,26 +48,19 @@ def mnist_plan(version: Version) -> Plan:
     scripts, seeds = version.preset == "scripts", version.mnist_seeds or version.pick(QUICK_SEEDS, 1, 1)
     exact = jax.default_backend() != "cpu" if version.exact_mnist is None else version.exact_mnist
     network, stream = mnist_network(version), mnist_stream(version, _tasks(scripts))
-    data = stream.data
-    names = [name for name in GEOFF_LEARNERS if name not in EXACT_MNIST]
-    names += EXACT_MNIST if exact else ()
-    small = version.why("")
-    embedded = "" if _is_full(data) else f"the embedded 5,000 images: {small or 'the full set is not here'}"
+    names = [name for name in GEOFF_LEARNERS if name not in EXACT_MNIST] + [*EXACT_MNIST] * exact
+    small, examples = version.why(""), f"{stream.examples or len(stream.data.y):,}"
+    embedded = "" if _is_full(stream.data) else f"the embedded 5,000 images: {small or 'the full set is not here'}"
     settings = (
-        Setting("runs", str(seeds), "1", "" if seeds == 1 else "several runs allow intervals"),
-        Setting("tasks", _tasks(scripts), "A B C", _scripts(scripts, "what the authors' scripts run")),
-        Setting(
-            "examples a task",
-            f"{stream.examples or len(data.y):,}",
-            "60,000",
-            embedded or _scripts(scripts, "as in scripts"),
-        ),
+        Setting("runs", str(seeds), "1", "several runs allow intervals" * (seeds != 1)),
+        Setting("tasks", stream.tasks, "A B C", "what the authors' scripts run" * scripts),
+        Setting("examples a task", examples, "60,000", embedded or "as in scripts" * scripts),
         Setting("hidden units", str(network.units), "1,024 tanh", small),
         Setting("exact crossprop", "with ten outputs, and projected" if exact else "no", "no", "new here" * exact),
         *_shared_settings(scripts),
     )
     learners, every = _learners(network, names, scripts), version.pick(50, 500, 500)
-    return Plan("mnist", "MNIST", learners, stream, seeds, every, settings, MNIST_IS, drawings=_figures("b"))
+    return Plan(learners, stream, seeds, every, settings, drawings=_figures("b"))
 
 
 def _figures(letter: str) -> tuple[Drawing, ...]:
@@ -126,24 +107,15 @@ def feature_learners(network: Network) -> dict[str, Learner]:
 
 
 def _shared_settings(scripts: bool) -> tuple[Setting, ...]:
+    in_memory = ("0", "eta", "as in scripts") if scripts else ("eta", "eta")
     return (
-        Setting("biases", "on" if scripts else "off", "off", _scripts(scripts, "as in the authors' scripts")),
+        Setting("biases", "on" if scripts else "off", "off", "as in the authors' scripts" * scripts),
         Setting("initial weights", "normal, scale 1", None, "as in the authors' scripts"),
         Setting("step size", f"{STEP_SIZE} for all", f"{STEP_SIZE} for all"),
-        Setting(
-            "eta in the memory of crossprop-approx", *(("0", "eta", "as in scripts") if scripts else ("eta", "eta"))
-        ),
+        Setting("eta in the memory of crossprop-approx", *in_memory),
         Setting("control", "frozen", "none", "shows what not moving the features gives"),
     )
 
 
 def _tasks(scripts: bool) -> str:
     return "ABCABC" if scripts else "ABC"
-
-
-def _target(constant: bool) -> str:
-    return "21 inputs and 1,001 features, the last of each always 1" if constant else "20 inputs, 1,000 features"
-
-
-def _scripts(scripts: bool, why: str) -> str:
-    return why if scripts else ""
