@@ -138,7 +138,7 @@ def test_charts_claims_and_pages_of_a_tail_are_the_same_continued_and_cut_out(ta
     assert charts.examples_per_point(continued) == 50
     runs = Runs(continued)
     np.testing.assert_allclose(
-        runs.over(runs.whole, "loss", "adam"), np.average(whole.loss[1], axis=1, weights=[50] * 10 + [10])
+        runs.over(runs.phase("all"), "loss", "adam"), np.average(whole.loss[1], axis=1, weights=[50] * 10 + [10])
     )
     one, other = per_task(continued), per_task(whole)
     assert one.loss.identical(other.loss) and one.window.values.tolist() == [50, 460]
@@ -153,7 +153,7 @@ def test_records_of_a_tail_without_its_windows_are_an_error(tails):
     for use in (
         lambda: cp.compare(bare, {"adam": "crossprop"}),
         lambda: charts.curves(bare),
-        lambda: runs.over(runs.whole, "loss", "adam"),
+        lambda: runs.over(runs.phase("all"), "loss", "adam"),
     ):
         with pytest.raises(ValueError, match="must have the coordinate window"):
             use()
