@@ -344,6 +344,20 @@ def test_features_move_less_only_if_the_difference_shows_over_seeds(apart, sprea
     assert found.verdict == expected and "Crossprop-sgd's movement of U by the end is " in found.why
 
 
+@pytest.mark.parametrize("size", [None, "quick"])
+def test_the_study_of_approaches_has_every_one_with_the_same_budget(size):
+    stages = stages_of("approaches", size)
+    assert [*stages] == [
+        "label-shift",
+        *([] if size else ["permuted-inputs", "class-pairs", "geoff", "slowly-changing"]),
+    ]
+    for spec in stages.values():
+        objectives = {"kmeans", "sparse-coding", "ica", "autoencoder", "mixture"}
+        others = {"backprop", "crossprop", "foresight", "frozen", "generate-and-test", "continual"}
+        assert {*spec.learners} == objectives | others
+        assert {len(grid.points) for grid in spec.grids} == {2 if size else 25}
+
+
 @pytest.mark.parametrize("size", [None, "full"])
 @pytest.mark.parametrize("name", ["geoff", "mnist", "deep"])
 def test_every_study_has_every_rule_with_every_optimizer(name, size, monkeypatch):

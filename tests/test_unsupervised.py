@@ -185,7 +185,7 @@ def test_any_optimizer_moves_the_outgoing_weights(optimizer):
     state, unit = learner.init(jax.random.key(3)), cp.Backprop(cp.Network(4, ()), 0.02, optimizer=optimizer)
     own = unit.init(jax.random.key(3))._replace(outgoing=state.outgoing)
     for one_x, one_y in zip(x, y, strict=True):
-        features = learner.objective.features(learner.network, *state.layers[0][:2], jnp.float32(one_x))
+        (features,) = learner.features(state, jnp.float32(one_x))
         state, _ = learner.update(state, one_x, one_y)
         own, _ = unit.update(own, features, one_y)
     np.testing.assert_allclose(state.outgoing, own.outgoing, rtol=1e-5)
@@ -276,6 +276,8 @@ def test_whitening_follows_the_running_covariance_exactly(decay):
         np.testing.assert_allclose(root @ covariance @ root.T, np.eye(4), atol=1e-9)
     whitened = learner._whitened(state, jnp.asarray(x[0]))[0]
     plain = learner.learner.predict(state.inner, whitened)
+    (features,) = learner.features(state, jnp.asarray(x[0]))
+    np.testing.assert_array_equal(features, learner.learner.features(state.inner, whitened)[0])
     np.testing.assert_allclose(learner.predict(state, x[0]), plain, rtol=1e-9)
 
 

@@ -25,7 +25,7 @@ from crossprop.library.credit_page import publish_credit
 from crossprop.library.study import publish_study
 
 CREDIT = "credit"
-STUDIES = ("geoff", "mnist", "deep", "why", CREDIT)
+STUDIES = ("geoff", "mnist", "deep", "why", "approaches", CREDIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +77,9 @@ class Study(Tuned):
       crossprop study my.toml
     """
 
-    name: Annotated[str, arg(metavar="{geoff,mnist,deep,why,credit,FILE.toml}")]
+    name: Annotated[str, arg(metavar="{geoff,mnist,deep,why,approaches,credit,FILE.toml}")]
     """GEOFF with six tasks, label-shifted MNIST, the same with two hidden layers, a fading step size beside foresight,
-    the exact meta-gradient, or a file with learners, stream, grids and questions."""
+    three ways to features, the exact meta-gradient, or a file with learners, stream, grids and questions."""
 
     def __post_init__(self):
         super().__post_init__()
