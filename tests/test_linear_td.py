@@ -11,7 +11,7 @@ from crossprop.learners import PREDICTORS
 from crossprop.testing import check_learner
 from test_td import examples
 
-NET = cp.Network(4, (), 1, outgoing_scale=0)
+NET = cp.Network(4, (), 1, bias=False, outgoing_scale=0)
 TWO = cp.Network(3, (), 2, bias=True)
 
 
@@ -96,7 +96,7 @@ def test_swift_td_predicts_as_the_program_of_its_authors(kind):
     options = {"lambda_": 0.9, "alpha": 1e-2, "gamma": 0.9, "epsilon": 1e-8, "eta": 0.1, "decay": 0.99}
     theirs = swifttd.SwiftTDNonSparse(40, **options, meta_step_size=1e-3, eta_min=1e-10)
     expected = [theirs.step(row, float(cumulant)) for row, cumulant in zip(x.tolist(), cumulants, strict=True)]
-    network = cp.Network(40, (), 1, outgoing_scale=0)
+    network = cp.Network(40, (), 1, bias=False, outgoing_scale=0)
     _, outputs = lived(cp.SwiftTD(network, 1e-2, trace=0.9, bound=0.1, decay=0.99), x, y)
     np.testing.assert_allclose(outputs[:, 0], expected, rtol=0, atol=1e-5)
     assert np.ptp(expected[-1000:]) > 0.1

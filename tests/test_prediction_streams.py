@@ -156,7 +156,11 @@ def rms_errors(learners, runs=100, walks=10):
 
 @pytest.mark.long
 def test_td_and_true_online_td_on_the_random_walk_of_the_book():
-    net, steps, traces = cp.Network(19, (), outgoing_scale=0), (0.1, 0.3, 0.5, 0.7, 0.9), (0.0, 0.4, 0.8, 1.0)
+    net, steps, traces = (
+        cp.Network(19, (), bias=False, outgoing_scale=0),
+        (0.1, 0.3, 0.5, 0.7, 0.9),
+        (0.0, 0.4, 0.8, 1.0),
+    )
     plain = {trace: {} for trace in traces}
     online = {trace: {} for trace in traces}
     for trace in traces:
