@@ -13,6 +13,7 @@ import crossprop as cp
 from crossprop.cli import main
 from crossprop.configuration import configuration
 from crossprop.library.arena import read_arena
+from crossprop.specification import build
 from crossprop.streams import STREAMS, table
 
 ROWS = 40
@@ -237,3 +238,25 @@ def test_a_file_in_the_arena(path, tmp_path):
     listed = read_arena(default, tmp_path, [str(path)], options, size="quick")
     (stage,) = listed.stages.values()
     assert stage.title == "homes.csv" and stage.spec.stream.steps == ROWS and stage.spec.record_every == 1
+
+
+def test_a_table_of_any_scale_is_learned_without_a_flag(tmp_path):
+    """By more than River's logistic regression on standardised inputs."""
+    datasets = pytest.importorskip("river.datasets")
+    from river.linear_model import LogisticRegression
+    from river.preprocessing import StandardScaler
+
+    model, wrong, rows = StandardScaler() | LogisticRegression(), 0, []
+    for x, y in datasets.Bananas():
+        wrong += bool(model.predict_one(x)) != y
+        model.learn_one(x, y)
+        rows.append([*x.values(), "ripe" if y else "green"])
+    bananas = pd.DataFrame(rows, columns=["length", "width", "label"])
+    bananas["length"] = 1e6 + 500 * bananas["length"]
+    bananas.to_csv(tmp_path / "bananas.csv", index=False)
+    values = {
+        "stream": {"name": str(tmp_path / "bananas.csv"), "target": "label"},
+        "learners": ["crossprop", "backprop"],
+    }
+    records = cp.run(*build(values), seeds=1, progress=False)
+    assert (records.error.mean(["seed", "step"]) < wrong / len(rows) - 0.05).all()
