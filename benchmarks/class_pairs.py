@@ -10,11 +10,11 @@ import crossprop as cp
 STREAM = cp.ClassPairs(cp.datasets.mnist5k(), tasks=200, passes=10)
 NETWORK = cp.Network(784, (50, 50), 2, "relu", "softmax", True, "kaiming", "kaiming")
 CONTINUAL = cp.ContinualReplacement(rate=1e-4, maturity=100)
-LEARNERS = {f"backprop {step_size:g}": cp.Backprop(NETWORK, step_size) for step_size in (0.001, 0.01, 0.03)}
-LEARNERS |= {
-    f"continual {step_size:g}": cp.Backprop(NETWORK, step_size, replacement=CONTINUAL) for step_size in (0.01, 0.03)
+LEARNERS = {
+    **{f"backprop {size:g}": cp.Backprop(NETWORK, size) for size in (0.001, 0.01, 0.03)},
+    **{f"continual {size:g}": cp.Backprop(NETWORK, size, replacement=CONTINUAL) for size in (0.01, 0.03)},
+    "linear 0.003": cp.Backprop(cp.Network(784, (), 2, loss="softmax", bias=True), 0.003),
 }
-LEARNERS["linear 0.003"] = cp.Backprop(cp.Network(784, (), 2, loss="softmax", bias=True), 0.003)
 
 if __name__ == "__main__":
     for name, learner in LEARNERS.items():

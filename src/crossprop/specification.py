@@ -155,7 +155,7 @@ def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
         arguments_of(builder),
         argument.partition("."),
     )  # optimizer.sigma is the optimizer's
-    objective = OBJECTIVES.get(builder.keywords.get("objective"))
+    objective = OBJECTIVES.get(str(builder.keywords.get("objective")))
     if argument == "objective" and objective is not None and field in (arguments_of(objective) or ()):
         return None
     if argument in builder.keywords:

@@ -18,7 +18,7 @@ INPUTS = 3 * 32 * 32
 BATCH = "train_data_batch_"
 
 
-def _frombuffer(content: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
+def _frombuffer(content: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
     return np.frombuffer(content, dtype).reshape(shape, order=order)
 
 

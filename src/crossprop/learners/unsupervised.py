@@ -107,7 +107,7 @@ class Unsupervised(Learner):
         ):
             weights, memory = self.objective.learn(net, weights, memory, net.with_constant(below), phi, step_size)
             layers.append(Layer(weights, memory, None, None))
-        if back is not None:
+        if self.eta is not None and back is not None:
             delta = self.network.error(outcome.outputs, y.astype(seen[0].dtype))[1]
             (directions,) = back(self.network.weigh(delta, self.network.without_constant(state.outgoing)))
             for at, (before, direction) in enumerate(zip(state.incoming, directions, strict=True)):
