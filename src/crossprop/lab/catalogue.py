@@ -174,7 +174,7 @@ def _slider(name: str, default: float | None, facts: Facts) -> Control:
     if scale == "linear":
         return slider(scale, low, high)
     if scale == "decay":
-        return slider(scale, low, 1 - _around(round(1 - (default or 0.0), 9))[0])
+        return slider(scale, low, 1 - _around(round(1 - (default or 0.0), 9) or 1e-3)[0])
     around = _around(abs(default or (SMALL if default is None else 1.0)))
     if scale == "symlog":
         return slider(scale, -around[1] / 10, around[1] / 10)
