@@ -102,7 +102,7 @@ class nlms(Optimizer):
     Mahmood and Sutton (2013), "Representation Search through Generate and Test".
     """
 
-    decay: Hyperparameter = hyperparameter(default=1.0, low=0, high=1, scale="decay")
+    decay: Hyperparameter = hyperparameter(default=1.0, low=0, high=1, scale="linear")
 
     @property
     def needs(self) -> tuple[str, ...]:
