@@ -41,7 +41,7 @@ LATER = 1000
 """Frames after the last one whose rewards are known, for the returns of the last ones."""
 INPUTS = {"ccn": SIDE * SIDE, "ram": 128}
 """The numbers that a frame is seen by: the screen in 16 x 16 pixels of grey, or the memory of the console."""
-FORMAT = 1
+FORMAT = 2
 
 
 class Frames(NamedTuple):
@@ -114,7 +114,8 @@ def _frames(
         begins = ale.game_over() if actions is None else actions[at] == ord("R")
         if at == 0 or begins:
             action, reward = NO_ACTION, 0
-            ale.reset_game()
+            if at > 0:  # a second reset of a new emulator would be another game
+                ale.reset_game()
         else:
             action = int(draw.integers(len(legal))) if actions is None else actions[at] - ord("a")
             reward = int(np.sign(ale.act(legal[action])))
