@@ -41,7 +41,7 @@ def data_sets(examples):
 
 def scored(cls, x, y, seed):
     """The score on the test set, and CPU seconds of the fit."""
-    x, x_test, y, y_test = train_test_split(x, y, test_size=0.2, random_state=seed)
+    x, x_test, y, y_test = map(np.asarray, train_test_split(x, y, test_size=0.2, random_state=seed))
     scaler = StandardScaler().fit(x)
     x, x_test = scaler.transform(x), scaler.transform(x_test)
     if y.dtype.kind == "f":

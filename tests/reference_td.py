@@ -42,7 +42,8 @@ def live_td(rule, *, activation, bias, incoming, outgoing, x, y, step_size, trac
         )
 
     def directions(features, seen, delta):
-        found, memories = [_outer(features, delta)], []
+        found: list = [_outer(features, delta)]
+        memories = []
         for at in reversed(range(depth)):
             du, delta, h_next = _credit(rule, seen[at], thetas[at + 1], delta, h[at], step_size, None, eta, eta, ahead)
             found.insert(0, du)
@@ -76,8 +77,8 @@ def live_td(rule, *, activation, bias, incoming, outgoing, x, y, step_size, trac
             else:
                 steps = [None if move is None else [[step_size * one for one in row] for row in move] for move in moves]
                 for theta, step in zip(thetas, steps, strict=True):
-                    for r in range(len(step or [])):
-                        theta[r] = [a + b for a, b in zip(theta[r], step[r], strict=True)]
+                    for r, row in enumerate(step or []):
+                        theta[r] = [a + b for a, b in zip(theta[r], row, strict=True)]
             h = memories
             if rule == "foresight":
                 for at in range(depth):

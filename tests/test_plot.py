@@ -198,7 +198,7 @@ def test_plots_as_pdf_of_a_width(store, tmp_path):
     files = sorted(path.name for path in tmp_path.glob("*.pdf"))
     assert "learning-curves-squared-error.pdf" in files and "sensitivity-learners.pdf" in files
     box = re.search(rb"/MediaBox \[ ?([\d. ]+)\]", (tmp_path / "sensitivity-learners.pdf").read_bytes())
-    assert float(box[1].split()[2]) == pytest.approx(3.3 * 72)
+    assert box is not None and float(box[1].split()[2]) == pytest.approx(3.3 * 72)
     for flags in (["--format", "jpg"], ["--width", "0"]):
         with pytest.raises(SystemExit):
             main(["plot", str(store), *flags])

@@ -73,18 +73,18 @@ def rows(title: str, described: Any) -> list[dict[str, Any]]:
     suited = suited_to(described if isinstance(described, dict) else "", stream)
     network = build_network({}, stream, suited)
     raw = title in RAW
-    wrapped = lambda learner: cp.Normalize(learner, targets=not stream.one_hot) if raw else learner
+    wrapped = lambda learner: cp.Normalize(learner, scale_targets=not stream.one_hot) if raw else learner
     trivial = errors({answer: cp.Trivial(network, answer) for answer in ("mean", "last")}, stream)
     found = []
     for name in (name for name, build in LEARNERS.items() if "objective" not in build.keywords):
-        usual = build_learner(name, {}, network, suited, {})
-        sizes = [usual.step_size * factor for factor in FACTORS]
+        usual = build_learner(name, {}, network, suited, {}).step_size  # pyright: ignore[reportAttributeAccessIssue]
+        sizes = [usual * factor for factor in FACTORS]
         made = {f"{size:g}": wrapped(build_learner(name, {}, network, suited, {"step_size": size})) for size in sizes}
         reached = errors(made, stream)
         best = min(reached, key=lambda size: reached[size])
         found.append(
-            {"stream": title, "learner": name, **trivial, "default": reached[f"{usual.step_size:g}"]}
-            | {"tuned": reached[best], "step_size": usual.step_size, "tuned_step_size": float(best)}
+            {"stream": title, "learner": name, **trivial, "default": reached[f"{usual:g}"]}
+            | {"tuned": reached[best], "step_size": usual, "tuned_step_size": float(best)}
         )
         print(*found[-1].values(), sep=", ", flush=True)
     return found

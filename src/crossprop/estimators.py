@@ -121,7 +121,7 @@ class Model:
             constant = self.learner.network.inputs + 1 if len(self.offset) != learner.network.inputs else None
             self.state = jax.tree.map(lambda old, new: _placed(old, new, constant), before, self.state)
         self.offset = np.pad(self.offset, (0, learner.network.inputs - len(self.offset)))
-        self.learner, self.weighted = learner, Weighted(learner)
+        self.learner, self.weighted = learner, Weighted(learner)  # pyright: ignore[reportCallIssue]
         self.is_classifier = learner.network.loss == "softmax"
         self.targets = np.eye(learner.network.outputs, dtype=float_type())
         if self.used < learner.network.outputs:

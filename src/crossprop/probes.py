@@ -17,7 +17,7 @@ from crossprop.learners.base import Learner, NetworkLearner, features_of, innerm
 from crossprop.network import Network, float_type
 from crossprop.variables import with_learner
 
-Probe = Callable[..., Float[Array, ""]]
+Probe = Callable[..., Float[Array, ""] | float]
 SLOPES: dict[str, Callable[[Array], Array]] = {
     "tanh": lambda phi: 1 - phi**2,
     "sigmoid": lambda phi: phi * (1 - phi),

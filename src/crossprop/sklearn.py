@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning  # noqa: E402
 from sklearn.utils import check_random_state  # noqa: E402
 from sklearn.utils.class_weight import compute_sample_weight  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets, unique_labels  # noqa: E402
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402  # pyright: ignore[reportPrivateUsage]
 
 from crossprop._support import checks as check  # noqa: E402
 from crossprop.estimators import FARTHEST, Model, built, with_public_names  # noqa: E402
@@ -31,6 +31,7 @@ class _Online(BaseEstimator):
     """What both estimators share."""
 
     _loss: str
+    n_features_in_: int
 
     @with_public_names
     def __init__(

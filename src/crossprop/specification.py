@@ -69,8 +69,10 @@ def build_stream(values: Any) -> Stream:
     table = {"name": values} if isinstance(values, str) else as_table("stream", values)
     own = {key: value for key, value in table.items() if key != "name"}
     name = table.get("name")
-    is_file = is_table(name) and name not in STREAMS
-    builder = partial(read_table, name) if is_file else STREAMS.find("the name of stream", name)
+    if is_table(name) and name not in STREAMS:
+        builder = partial(read_table, name)
+    else:
+        builder = STREAMS.find("the name of stream", name)
     stream = bind(f"stream {name!r}", builder, own)()
     if not isinstance(stream, Stream):
         raise TypeError(f"stream {name!r} must build a stream such as crossprop.Geoff(), got {stream!r}")

@@ -62,8 +62,9 @@ def open_lab(flags: Lab) -> None:
     check.integer("port", flags.port, low=0, high=65535)
     _, has_setting, setting = (flags.link or "").partition("#")
     if is_table(flags.link):
-        STREAMS[flags.link] = partial(read_table, path=flags.link, target=flags.target, missing=flags.missing)
-        Console(stderr=True).print(STREAMS[flags.link]().about, markup=False, highlight=False)
+        read = partial(read_table, path=flags.link, target=flags.target, missing=flags.missing)
+        STREAMS[flags.link] = read
+        Console(stderr=True).print(read().about, markup=False, highlight=False)
         has_setting, setting = "#", quote(json.dumps({"stream": {"name": flags.link}} | SETTING))
     if flags.link is not None and not setting:
         raise ValueError(

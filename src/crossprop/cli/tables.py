@@ -170,8 +170,9 @@ def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset 
             f"{seconds:.3g}",
             f"{steps / seconds:,.0f}",
         )
-    for name in [] if baselines is None else map(str, baselines.learner.values):
-        table.add_row(f"({name})", _error(baselines.isel(step=end).sel(learner=name), measure))
+    if baselines is not None:
+        for name in map(str, baselines.learner.values):
+            table.add_row(f"({name})", _error(baselines.isel(step=end).sel(learner=name), measure))
     return table
 
 

@@ -17,9 +17,8 @@ from crossprop.progress import bar
 
 COMMIT = "25395d07e821fd55d09e557f30ddfe3938dcdc5b"
 ENDING = "NoFrameskip-v4.txt"
-HASHES = dict(
-    reversed(line.split()) for line in files("crossprop.datasets").joinpath("atari.sha256").read_text().splitlines()
-)
+LINES = files("crossprop.datasets").joinpath("atari.sha256").read_text().splitlines()
+HASHES = {name: digest for digest, name in map(str.split, LINES)}
 ATARI = Archive(
     "atari",
     "Recorded actions of Atari games",
@@ -91,14 +90,14 @@ def _is_whole(path: Path) -> bool:
 
 def emulator(game: str, seed: int, sticky: float) -> Any:
     """The emulator at the beginning of a game, one frame for each action."""
-    from ale_py import ALEInterface, LoggerMode, roms
+    from ale_py import ALEInterface, LoggerMode, roms  # pyright: ignore[reportMissingImports]
 
     ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
     ale.setInt("random_seed", seed)
     ale.setFloat("repeat_action_probability", sticky)
     ale.setInt("frame_skip", 1)
-    ale.loadROM(roms.get_rom_path(game))
+    ale.loadROM(roms.get_rom_path(game))  # pyright: ignore[reportArgumentType, reportCallIssue]
     ale.reset_game()
     return ale
 

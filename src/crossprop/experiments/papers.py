@@ -179,7 +179,7 @@ def _joined(records: "dict[str, xarray.Dataset]") -> "xarray.Dataset":
 
     lines, infos = [], {}
     for name, own in records.items():
-        (axis,) = {*own.sizes} - {"seed", "step"}
+        (axis,) = {*map(str, own.sizes)} - {"seed", "step"}
         points = [*points_of({name: {axis: own[axis].values.tolist()}})[name]]
         lines.append(own.drop_vars("learner").rename({axis: "learner"}).assign_coords(learner=points))
         infos |= dict.fromkeys(points, learner_info(json.loads(own.attrs["learners"])[name]))

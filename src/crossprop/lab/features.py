@@ -46,11 +46,11 @@ class Features:
         if incoming is not None and self.initial is not None:
             found |= {"weights": self._pictures(incoming), "change": self._pictures(incoming - self.initial)}
         if now is not None and self.first is not None:
-            found["activity"] = self._activity(now, task, visit_ends)
+            found["activity"] = self._activity(self.first, now, task, visit_ends)
         return found
 
-    def _activity(self, now: np.ndarray, task: str, visit_ends: bool) -> dict[str, Any]:
-        row = (task if visit_ends else "now", now.mean(axis=0), correlation(self.first, now))
+    def _activity(self, first: np.ndarray, now: np.ndarray, task: str, visit_ends: bool) -> dict[str, Any]:
+        row = (task if visit_ends else "now", now.mean(axis=0), correlation(first, now))
         shown = [*self.rows, row]
         means = np.array([means[self.order] for _, means, _ in shown])
         if visit_ends:

@@ -6,7 +6,7 @@ input. The optimizer sets the step.
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -96,10 +96,14 @@ class Wrapper(Learner):
 
     learner: Any = eqx.field(converter=_as_learner)
 
-    @property
-    def network(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The learner's."""
-        return self.learner.network
+    if TYPE_CHECKING:  # to type checkers, a property over a field is still an argument
+        network: Any = eqx.field(init=False)
+    else:
+
+        @property
+        def network(self) -> Any:
+            """The learner's."""
+            return self.learner.network
 
     @property
     def predicts(self) -> bool:

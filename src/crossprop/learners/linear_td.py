@@ -86,7 +86,8 @@ class LinearPredictor(Learner):
         x = self.network.with_constant(x)
         value = self.network.outputs_of(x, state.weights)
         step = Step(x, cumulant, discount, value, state.value)
-        weights, kept = jax.vmap(self._step, in_axes=(0, 0, Step(None, 0, 0, 0, 0)))(state.weights, state.kept, step)
+        axes = (0, 0, Step(None, 0, 0, 0, 0))  # pyright: ignore[reportArgumentType]
+        weights, kept = jax.vmap(self._step, axes)(state.weights, state.kept, step)
         error = cumulant + discount * value - state.value
         return Linear(weights, kept, value), Outcome(loss_of(returns, value, error), value)
 

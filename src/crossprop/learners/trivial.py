@@ -19,7 +19,7 @@ SURE = 5.0
 class Seen(NamedTuple):
     """The state of `Trivial`: the number of examples, and the mean and the last of their targets."""
 
-    count: Float[Array, ""]
+    count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: Float[Array, " outputs"]
     last: Float[Array, " outputs"]
 

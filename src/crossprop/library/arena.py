@@ -46,7 +46,9 @@ def read_arena(
     """The arena that a list describes, with a stage for each stream, whose sweep is kept in `folder`. Streams that are
     files are read with the arguments `tables`."""
     store = lambda name: folder / name
-    rows = {Path(name).name: {"stream": {"name": name, **(tables or {})}} for name in streams if is_table(name)}
+    rows: dict[str, dict[str, Any]] = {
+        Path(name).name: {"stream": {"name": name, **(tables or {})}} for name in streams if is_table(name)
+    }
     for row in rows.values():
         row["record_every"] = max(1, (build_stream(row["stream"]).steps or 1) // WINDOWS)
     stages = [Path(name).name if is_table(name) else name for name in streams]

@@ -119,7 +119,9 @@ def cosine_charts(cosines: Sequence[Row]) -> dict[str, Chart]:
     for setting in dict.fromkeys(row["setting"] for row in cosines):
         shown = [row for row in cosines if (row["setting"], row["layer"], row["run"]) == (setting, "all", "backprop's")]
         whole = {row["rule"]: [np.array([row[f"whole {part}"]]) for part in Estimate._fields] for row in shown}
-        lines = tuple(Line(rule, look("#1764d0"), (rule,), *each) for rule, each in whole.items())
+        lines = tuple(
+            Line(rule, look("#1764d0"), (rule,), mean, low, high) for rule, (mean, low, high) in whole.items()
+        )
         rings = tuple(
             Ring(row["rule"], row["memory mean"], look("#b8860b"), f"{row['rule']}, memory part") for row in shown
         )

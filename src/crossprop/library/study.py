@@ -138,7 +138,7 @@ def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs
     rules = {name: main.infos[name].rule for name in by_optimizer(main)}
     pairs = {}
     for optimizer, best in foresight.items():
-        same = [each for each, rule in rules.items() if main.infos[each].optimizer == optimizer]
+        same = [each for each in rules if main.infos[each].optimizer == optimizer]
         if rival := main.best_of(each for each in same if rules[each] in WITH_MATRICES):
             pairs[best] = rival
     plain = next((costs[name] for name, rule in rules.items() if rule == BACKPROP and name in costs), None)

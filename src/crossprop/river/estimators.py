@@ -246,7 +246,7 @@ def _weights(w: Any, count: int) -> np.ndarray | None:
     """The weights of examples; None if all are 1."""
     if isinstance(w, float) and w == 1.0:
         return None
-    weights = np.asarray(w if np.ndim(w) == 0 else dataframe.into_series(w).to_list(), float)
+    weights = np.asarray(w if np.ndim(w) == 0 else dataframe.into_series(w).to_list(), float)  # pyright: ignore[reportArgumentType]
     if weights.shape not in ((), (count,)) or not (weights >= 0).all() or not np.isfinite(weights).all():
         raise ValueError(f"w must be a number that is at least 0, or one for each row, got {check.shown(w)}")
     return np.broadcast_to(weights, (count,))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -39,7 +39,7 @@ DATE_PARTS: list[Callable[[Any], Any]] = [
 """The inputs that a date becomes."""
 
 
-def is_table(name: Any) -> bool:
+def is_table(name: Any) -> TypeGuard[str]:
     """Whether a name is that of a file with a table."""
     return isinstance(name, str) and name.lower().endswith(ENDINGS)
 
@@ -269,8 +269,8 @@ class _File:
             _standardize(y, y, np.array([True]), before=True)
         return {"x": x, "y": y, "tasks": tasks}
 
-    def chunks(self) -> "Iterator[pd.DataFrame]":
-        """All rows, some at a time."""
+    def chunks(self) -> Iterator[Any]:
+        """Data frames with all rows, some at a time."""
         import pandas as pd
 
         columns = [*self.columns]
@@ -279,8 +279,14 @@ class _File:
             for batch in _parquet(self.path).iter_batches(size, columns=columns):
                 yield batch.to_pandas(types_mapper=pd.ArrowDtype)
             return
-        kinds: Any = {"dtype_backend": "numpy_nullable", "low_memory": False}  # a kind for a column, not for its parts
-        with pd.read_csv(self.path, sep=_separator(self.path), usecols=columns, chunksize=size, **kinds) as frames:
+        with pd.read_csv(
+            self.path,
+            sep=_separator(self.path),
+            usecols=columns,
+            chunksize=size,
+            dtype_backend="numpy_nullable",
+            low_memory=False,  # a kind for a column, not for its parts
+        ) as frames:
             yield from frames
 
 
@@ -303,7 +309,7 @@ def _separator(path: Path) -> str:
 
 def _parquet(path: Path) -> Any:
     try:
-        from pyarrow.parquet import ParquetFile
+        from pyarrow.parquet import ParquetFile  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"{path} needs pyarrow: pip install pyarrow") from None
     return ParquetFile(path)

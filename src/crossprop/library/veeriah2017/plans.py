@@ -33,7 +33,7 @@ def geoff_plan(version: Version) -> Plan:
     small, target = version.why(""), TARGETS[scripts]
     settings = (
         Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
-        Setting("tasks", stream.tasks, "A B C", "what the authors' scripts run, replayed on a revisit" * scripts),
+        Setting("tasks", _tasks(scripts), "A B C", "what the authors' scripts run, replayed on a revisit" * scripts),
         Setting("examples a task", f"{stream.examples:,}", "5,000", small),
         Setting("target network", target, TARGETS[False], "as in the authors' scripts" * scripts),
         Setting("hidden units", str(network.units), "500 tanh", small),
@@ -53,7 +53,7 @@ def mnist_plan(version: Version) -> Plan:
     embedded = "" if _is_full(stream.data) else f"the embedded 5,000 images: {small or 'the full set is not here'}"
     settings = (
         Setting("runs", str(seeds), "1", "several runs allow intervals" * (seeds != 1)),
-        Setting("tasks", stream.tasks, "A B C", "what the authors' scripts run" * scripts),
+        Setting("tasks", _tasks(scripts), "A B C", "what the authors' scripts run" * scripts),
         Setting("examples a task", examples, "60,000", embedded or "as in scripts" * scripts),
         Setting("hidden units", str(network.units), "1,024 tanh", small),
         Setting("exact crossprop", "with ten outputs, and projected" if exact else "no", "no", "new here" * exact),
