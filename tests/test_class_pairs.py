@@ -151,6 +151,14 @@ def test_imagenet_is_read_in_every_form(tmp_path, form):
     assert cp.ClassPairs(data, 2, train=2).sample(cp.keys(0)[0]).x.max() <= 1
 
 
+# numpy.ndarray((1,), "O", b"A" * 8): an array whose only object is at the address 0x4141414141414141
+FORGED = (
+    b"cnumpy\nndarray\n"
+    + (pickle.MARK + pickle.MARK + b"K\x01" + pickle.TUPLE + b"X\x01\0\0\0O" + b"C\x08" + b"A" * 8)
+    + (pickle.TUPLE + pickle.REDUCE)
+)
+
+
 class Hostile:
     def __init__(self, call, *arguments):
         self.call, self.arguments = call, arguments
@@ -170,6 +178,14 @@ def numbers(**wrong):
         ("train_data_batch_1", pickle.dumps({"data": Hostile(np.load, "x")}), "asks for numpy.*load, and only arrays"),
         ("train_data_batch_1", pickle.dumps(Hostile(eval, "1")), "asks for builtins.eval"),
         ("train_data_batch_1", pickle.dumps(Hostile(__import__("codecs").encode, "a", "rot13")), "encoding rot13"),
+        ("train_data_batch_1", FORGED + pickle.STOP, "_Array.* takes no arguments"),
+        ("train_data_batch_1", pickle.dumps(np.array(["a"], object)), "arrays must hold numbers, got 'O8'"),
+        ("train_data_batch_1", pickle.dumps(np.dtype("u1,O")), "arrays must hold numbers, got 'V9'"),
+        (
+            "train_data_batch_1",
+            pickle.dumps(Hostile(np.zeros(1).__reduce_ex__(5)[0], np.zeros(1), np.dtype("f8"), (1,), "C")),
+            "arrays must be made of bytes",
+        ),
         ("train_data_batch_1", b"no pickle", "is no file of ImageNet32"),
         ("train_data_batch_1", pickle.dumps([1, 2]), "must have data and labels"),
         (
