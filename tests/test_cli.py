@@ -102,6 +102,13 @@ def test_all_is_every_learner_whole_in_80_columns(call):
     assert max(map(len, answer.out.splitlines())) <= 80 and "…" not in answer.out
 
 
+def test_predictions_over_time_have_no_baselines(call):
+    learners = ("--learners", "crossprop-0.5", "swift-td", "--set", "trace=0.9")
+    answer = call("run", "traced", *learners, "--hidden", "5", "--steps", "200", "--seeds", "2")
+    assert (answer.code, answer.err) == (0, "")
+    assert row(answer, "swift-td") and "(running mean)" not in answer.out
+
+
 def test_learners_given_twice_add_up(call):
     answer = call(*GEOFF, "--learners", "frozen", "--learners", "backprop", "adam")
     assert answer.code == 0
@@ -394,6 +401,7 @@ def test_examples_of_the_help_run_as_they_are(command, monkeypatch, tmp_path, ca
     lines = inspect.getdoc(COMMANDS[command].flags).partition("Examples:\n")[2]
     examples = re.split(r"^  crossprop ", lines, flags=re.MULTILINE)[1:]
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.csv").write_text("size,price\n81,7.2\n64,3.9\n")
     stop = lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
     monkeypatch.setattr(f"crossprop.cli.{command}.{'run' if command == 'run' else 'fill'}", stop)
     for example in examples:

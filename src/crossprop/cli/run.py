@@ -100,8 +100,9 @@ def run_experiment(flags: Run) -> None:
 
 
 def _baselines(learners: dict[str, Learner], stream: Stream, seeds: int, record_every: int, steps: int | None) -> Any:
-    """Records of predictors that ignore the inputs; None for a stream that can be read once only."""
-    if isinstance(stream, Iterator):
+    """Records of predictors that ignore the inputs; None for predictions over time, whose loss is about returns, and
+    for a stream that can be read once only."""
+    if stream.predicts or isinstance(stream, Iterator):
         return None
     network = next(iter(learners.values())).network
     names = ("most frequent", "last label") if stream.one_hot else ("running mean", "last target")
