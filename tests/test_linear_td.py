@@ -102,6 +102,13 @@ def test_swift_td_predicts_as_the_program_of_its_authors(kind):
     assert np.ptp(expected[-1000:]) > 0.1
 
 
+def test_swift_td_stays_finite_where_an_input_is_large():
+    x = np.stack([np.ones(300), 1000 * np.random.default_rng(0).normal(size=300)], axis=1)
+    y = np.tile([1, 0.9, np.nan], (300, 1))
+    state, outputs = lived(cp.SwiftTD(cp.Network(2, (), bias=False, outgoing_scale=0), 1e-3), x, y)
+    assert np.isfinite(outputs).all() and state.kept.log_step_size.min() >= math.log(1e-10) - 1e-4
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] * (name != "swift-td")) for name in PREDICTORS]
 )

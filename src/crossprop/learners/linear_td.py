@@ -183,6 +183,10 @@ class TIDBD(LinearPredictor):
         return weights + move, TIDBDState(log, h, discount * self.trace * kept.trace + x, x)
 
 
+LEAST = 1e-10
+"""The smallest step size of `SwiftTD`."""
+
+
 class SwiftState(NamedTuple):
     """What `SwiftTD` keeps of a weight. The first three are as in `Dutch`; then the logarithm of the step size, and the
     traces of the meta-gradient."""
@@ -204,8 +208,8 @@ class SwiftTD(LinearPredictor):
     input are $\min(1, \eta / \tau) e^{\beta_i}$. Where $\tau > \eta$ those of active inputs decay,
     $\beta_i \mathrel{+}= x_i^2 \ln \epsilon$, and their meta-gradients begin anew.
 
-    It follows the authors' program for inputs of any kind, `SwiftTDNonSparse` of the package `swifttd`, but for the
-    lower bound of step sizes, which never comes into force there.
+    No step size falls below $10^{-10}$. It follows the authors' program for inputs of any kind, `SwiftTDNonSparse` of
+    the package `swifttd`, where that bound never comes into force.
 
     **Arguments:** `network` and `trace` as `TrueOnlineTD`, `step_size` that of the start, and
 
@@ -239,7 +243,8 @@ class SwiftTD(LinearPredictor):
         correction = kept.recent * kept.change
         move = error * kept.trace - correction
         meta = self.meta_step_size * (error - kept.change) * kept.slope_trace
-        log = jnp.minimum(kept.log_step_size + meta / jnp.exp(kept.log_step_size), jnp.log(self.bound))
+        least, most = jnp.log(LEAST), jnp.log(self.bound)
+        log = jnp.clip(kept.log_step_size + meta / jnp.exp(kept.log_step_size), least, most)
         h = kept.h_next + error * kept.h_trace - correction
         size = jnp.exp(log)
         total = jnp.sum(size * x**2)
@@ -253,7 +258,7 @@ class SwiftTD(LinearPredictor):
             trace,
             recent,
             move @ x,
-            jnp.where(kept_h, log, log + jnp.log(self.decay) * x**2),
+            jnp.where(kept_h, log, jnp.maximum(log + jnp.log(self.decay) * x**2, least)),
             jnp.where(kept_h, h, 0),
             jnp.where(kept_h, h_next, 0),
             jnp.where(kept_h, faded_h + recent * (new - faded_h * x), 0),
