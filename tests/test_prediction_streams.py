@@ -1,5 +1,7 @@
 """Streams that predict: their returns are what follows, and learners of the book do on them what they do there."""
 
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +34,15 @@ def test_returns_of_trials_are_what_follows(name):
     np.testing.assert_allclose(y[:2000, 2], returns(y[:, 0], y[:, 1])[:2000], rtol=0, atol=1e-7)
     assert (y[:, 1] == stream.discount).all() and y[0, 0] == 0
     np.testing.assert_array_equal(x[:, stream.cues], y[:, 0])
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_return_over_thousands_of_trials_compiles_in_seconds():
+    stream = cp.TraceConditioning(wait=(1, 1), pause=(1, 1), discount=0.999)
+    begun = time.monotonic()
+    _, _, y = stream.deal(stream.begin(jax.random.key(0)), 4)
+    assert time.monotonic() - begun < 30
+    np.testing.assert_allclose(y[:2, 2], [1 / (1 - 0.999**2), 0.999 / (1 - 0.999**2)], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", TRIALS)
@@ -88,6 +99,7 @@ MISTAKES = {
     "wait": (lambda: cp.TracePatterning(wait=(5, 3)), r"^wait\[1\] must be .* 3"),
     "pause": (lambda: cp.TraceConditioning(pause=[4]), r"^pause must be the least and the most steps, .* got \[4\]"),
     "on": (lambda: cp.TracePatterning(on=7), "^on must be .* 7"),
+    "patterns": (lambda: cp.TracePatterning(cues=40, on=20), "^cues and on must have .* got cues=40, on=20"),
     "stream": (lambda: cp.Traced(3), "^stream must be a crossprop.Stream, got 3"),
     "decays": (lambda: cp.Traced(cp.Geoff(), decays=[1.0]), r"^decays\[0\] must be .* 1"),
 }

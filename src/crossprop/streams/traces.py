@@ -25,6 +25,8 @@ from crossprop.streams.drawing import by_number
 
 UNSEEN = 1e-8
 """Less than this share of what is further away is left out of a return."""
+MOST_PATTERNS = 100_000
+"""The most patterns of cues."""
 
 
 class TrialPlace(NamedTuple):
@@ -85,10 +87,13 @@ class TracePatterning(Stream):
 
     def __post_init__(self):
         cues = check.integer("cues", self.cues, low=1)
+        on = check.integer("on", self.on, low=1, high=cues)
+        if math.comb(cues, on) > MOST_PATTERNS:
+            raise ValueError(f"cues and on must have at most {MOST_PATTERNS:,} patterns, got cues={cues}, on={on}")
         set_fields(
             self,
             cues=cues,
-            on=check.integer("on", self.on, low=1, high=cues),
+            on=on,
             wait=_span("wait", self.wait),
             pause=_span("pause", self.pause),
             distractors=check.integer("distractors", self.distractors, low=0),
@@ -124,8 +129,10 @@ class TracePatterning(Stream):
         power = lambda exponent: jnp.power(jnp.asarray(self.discount, float_type()), exponent)
         own, fade = trials.followed * power(trials.wait), power(trials.length)
         before = jnp.zeros(touched + 1, float_type())  # the return at the last step before each trial
-        for at in reversed(range(further)):
-            before = own[at : at + touched + 1] + fade[at : at + touched + 1] * before
+        sums = lambda at, later: (
+            lax.dynamic_slice_in_dim(own, at, touched + 1) + later * lax.dynamic_slice_in_dim(fade, at, touched + 1)
+        )
+        before = lax.fori_loop(0, further, lambda step, later: sums(further - 1 - step, later), before)
         ends = jnp.cumsum(trials.length[:touched])
         at = place.offset + jnp.arange(count + 1)
         which = jnp.searchsorted(ends, at, side="right")
