@@ -424,3 +424,12 @@ def test_noise_is_that_of_jax(shape, impl):
     keys = jax.random.split(jax.random.key(1), 2)
     drawn = jax.jit(jax.vmap(lambda key: normal(key, shape, jnp.float32)))(keys)
     np.testing.assert_array_equal(drawn[1], jax.random.normal(keys[1], shape, jnp.float32))
+
+
+@pytest.mark.parametrize("name", ["fading", "upgd"])
+def test_the_count_of_steps_stops_at_the_largest(name):
+    transform, params = REGISTERED[name]()(0.1), (jnp.ones(2), jnp.ones(2))
+    most = np.iinfo(np.int32).max
+    state = transform.init(params)._replace(count=jnp.int32(most))
+    _, state = transform.update(params, state, params, key=jax.random.key(0))
+    assert state.count == most

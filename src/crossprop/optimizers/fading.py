@@ -67,7 +67,7 @@ class fading(Optimizer):
                 steps = (*steps[:-1], faded(steps[-1]))
             else:
                 steps = (*faded(steps[:-1]), steps[-1])
-            return steps, FadingState(state.count + 1, kept)
+            return steps, FadingState(optax.safe_increment(state.count), kept)
 
         return with_extra_arguments(init, update)
 
