@@ -216,6 +216,21 @@ def test_a_file_larger_than_the_data_set_is_not_read(monkeypatch):
         archive.fetch()
 
 
+@pytest.mark.parametrize(
+    ("local", "central", "value", "message"),
+    [
+        (6, 8, 1, "elec.zip is damaged or cannot be read: .* encrypted"),
+        (8, 10, 97, "elec.zip is damaged or cannot be read: .*method"),
+    ],
+)
+def test_an_encrypted_archive_and_one_of_an_unknown_method_are_named(tmp_path, local, central, value, message):
+    content = bytearray(zipped({"elec.csv": ELEC}))
+    content[content.find(b"PK\3\4") + local] = content[content.find(b"PK\1\2") + central] = value
+    (tmp_path / "elec.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        ARCHIVES["elec2"].fetch(tmp_path)
+
+
 def test_covertype_is_standardised_by_what_came_before(monkeypatch, tmp_path):
     rows = RNG.integers(100, 4000, (50, 10))
     flags, kinds = RNG.integers(0, 2, (50, 44)), RNG.integers(1, 8, 50)

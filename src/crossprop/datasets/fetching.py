@@ -22,8 +22,11 @@ from typing import IO, Any, NamedTuple
 
 from crossprop._support.files import atomic_write, cache_folder
 
-DAMAGED_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
-"""Raised when a damaged archive is read."""
+DAMAGED_ERRORS = (
+    *(EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
+    RuntimeError,  # an encrypted zip archive, or NotImplementedError: an unknown method of packing
+)
+"""Raised when an archive cannot be read."""
 PROBLEMS = (OSError, ValueError, ImportError, subprocess.SubprocessError)
 """Raised by an origin that does not have the files."""
 OPENED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
@@ -135,7 +138,7 @@ class Archive:
                         content = (packed(file) if packed else file).read(self.largest + 1)
                         yield name, content.partition(b"\n")[2] if self.has_header else content
             except DAMAGED_ERRORS as problem:
-                raise ValueError(f"{path.name} is damaged: {problem}") from None
+                raise ValueError(f"{path.name} is damaged or cannot be read: {problem}") from None
 
 
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -202,7 +205,8 @@ def _package(name: str, command: list[str], convert: Callable[[Path], None] = la
 
 
 def download(address: str, folder: Path, most: int, until: float) -> None:
-    """A file of at most `most` bytes from an address. An OSError if it is not whole at `until`."""
+    """A file of at most `most` bytes from an address. An OSError if it is not whole at `until`, which is
+    checked when bytes of it arrive: connecting and headers have 20 s for every wait, and no limit together."""
     from http.client import HTTPException
     from urllib.request import urlopen
 
