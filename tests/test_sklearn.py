@@ -177,6 +177,16 @@ def test_weights_are_factors_of_steps():
     np.testing.assert_allclose(none.predict_proba(X), ants.predict_proba(X), rtol=1e-6)
 
 
+def test_equal_weights_are_no_weights():
+    given = {"learner": "backprop", "step_size": 0.1, **SMALL}
+    plain = OnlineClassifier(**given).partial_fit(X, LABELS).predict_proba(X)
+    halves = OnlineClassifier(**given).partial_fit(X, LABELS, sample_weight=np.full(len(X), 0.5))
+    np.testing.assert_array_equal(halves.predict_proba(X), plain)
+    np.testing.assert_array_equal(
+        OnlineClassifier(class_weight={}, **given).partial_fit(X, LABELS).predict_proba(X), plain
+    )
+
+
 @pytest.mark.long
 def test_a_rare_class_is_found_with_balanced_weights():
     x = np.random.default_rng(0).normal(size=(4000, 4))

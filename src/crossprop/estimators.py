@@ -108,7 +108,7 @@ class Model:
     """A learner with its state, which grows without forgetting; in a classifier, which output is which label."""
 
     def __init__(self, learner: Learner, seed: int, labels: Iterable[Any] = ()):
-        self.seed, self.heaviest = seed, 1.0
+        self.seed, self.heaviest = seed, 0.0
         self.labels = {label: number for number, label in enumerate(labels)}
         self.offset = np.zeros(learner.network.inputs)
         self.begun = False
@@ -160,12 +160,12 @@ class Model:
         if not self.begun and isinstance(learner, Normalize):
             self.offset = np.array(rows[0])  # float32 has seven digits, which large numbers like times need
         self.begun, x = True, self._inputs(rows)
-        if weights is None and self.heaviest > 1:
+        if weights is None and self.heaviest != 1:
             weights = np.ones(len(x))
         if weights is not None:
-            self.heaviest = max(self.heaviest, float(np.max(weights)))
-            if (weights != self.heaviest).any():
-                learner, x = self.weighted, np.column_stack([x, weights / self.heaviest]).astype(x.dtype)
+            self.heaviest = float(np.max(weights, initial=self.heaviest))
+            if self.heaviest == 0 or (weights != self.heaviest).any():
+                learner, x = self.weighted, np.column_stack([x, weights / (self.heaviest or 1)]).astype(x.dtype)
         y = self.targets[targets] if self.is_classifier else targets.astype(x.dtype)
         if len(x) == 1:
             self.state, outcome = learner.update(self.state, x[0], y[0])

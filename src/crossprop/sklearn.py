@@ -200,7 +200,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
     def _begin_with(self, inputs: int, classes: np.ndarray) -> None:
         self._begin(inputs, len(classes), classes.tolist())
         if isinstance(self.class_weight, dict):
-            self._model_.heaviest = max(1.0, *self.class_weight.values())
+            self._model_.heaviest = max([1.0, *self.class_weight.values()])
         self._know(classes)
 
     def _know(self, classes: np.ndarray) -> None:
