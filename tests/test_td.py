@@ -208,6 +208,8 @@ def test_returns_of_what_was_recorded():
     ("cumulants", "discounts", "message"),
     [
         (np.zeros((3, 2)), np.zeros(3), r"^discounts must be .* got shape \(3,\) for cumulants of shape \(3, 2\)$"),
+        (np.zeros(3), np.zeros(3), r"^discounts must be of shape \(steps, 1\) .* got shape \(3,\)"),
+        (np.zeros(1), np.zeros((3, 1)), "^cumulants must have a row for each of 3 steps of discounts, got 1$"),
         (np.zeros(3), 1.5, "^discounts must be between 0 and 1, got 1.5$"),
         (np.array(["a"]), 0.5, "^cumulants must be numbers"),
         (np.array([1.0, np.inf]), 0.5, "^cumulants must be finite"),

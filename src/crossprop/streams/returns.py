@@ -17,7 +17,7 @@ def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps tripl
     **Arguments:**
 
     - `cumulants`: `(steps,)`, or `(steps, predictions)`. A row holds what came with that row's `x`.
-    - `discounts`: a number, one for each prediction, or `(steps, predictions)`.
+    - `discounts`: a number, one for each prediction, or `(steps, predictions)`; one for each step is `(steps, 1)`.
 
     **Returns:** `(steps, 3 * predictions)`. The last returns are NaN, down to where less than a millionth of what comes
     after the data is in them.
@@ -32,7 +32,13 @@ def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps tripl
     if cumulants.ndim not in (1, 2) or not len(cumulants) or cumulants.dtype.kind not in "buif":
         found = f"shape {cumulants.shape} of {cumulants.dtype}"
         raise ValueError(f"cumulants must be numbers of shape (steps,) or (steps, predictions), got {found}")
-    cumulants = cumulants.reshape(len(cumulants), -1).astype(float)
+    if cumulants.ndim == 1 and discounts.shape == cumulants.shape and len(discounts) > 1:
+        raise ValueError(
+            "discounts must be of shape (steps, 1) if there is one for each step, or (1, predictions) if there is one "
+            f"for each prediction, got shape {discounts.shape} for cumulants of shape {cumulants.shape}"
+        )
+    steps = len(cumulants)
+    cumulants = cumulants.reshape(steps, -1).astype(float)
     try:
         discounts = np.broadcast_to(np.asarray(discounts, float), np.broadcast_shapes(cumulants.shape, discounts.shape))
         cumulants = np.broadcast_to(cumulants, discounts.shape)
@@ -41,6 +47,8 @@ def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps tripl
             "discounts must be a number, one for each prediction, or (steps, predictions), got shape "
             f"{discounts.shape} for cumulants of shape {cumulants.shape}"
         ) from None
+    if len(cumulants) != steps:
+        raise ValueError(f"cumulants must have a row for each of {len(cumulants)} steps of discounts, got {steps}")
     if not ((discounts >= 0) & (discounts <= 1)).all():
         outside = discounts[~((discounts >= 0) & (discounts <= 1))]
         raise ValueError(f"discounts must be between 0 and 1, got {outside[0]}")
