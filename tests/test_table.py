@@ -87,7 +87,8 @@ def test_a_table_of_numbers_dates_and_categories(frame, path, monkeypatch):
         np.testing.assert_allclose(stream.y[:, 0], target(frame["price"].tolist()), rtol=1e-6)
     assert stream.about == (
         "homes.csv: 40 rows. Target price: numbers. Inputs: 3 numbers (size, rooms and same), 1 date (when) and "
-        "1 text (town), numbers standardised by their mean and deviation so far. Left out: id (empty, or over 5 texts)."
+        "1 text (town), numbers standardised by their mean and deviation so far, the target too "
+        "(not with --set stream.standardize=false). Left out: id (empty, or over 5 texts)."
     )
     raw = cp.read_table(path, target="price", standardize=False, ignore=["id", "when"])
     assert np.array_equal(raw.x[:, 1], frame["rooms"]) and np.array_equal(raw.y[:, 0], frame["price"])
@@ -133,6 +134,7 @@ def test_missing_values(frame, path):
     stream = cp.read_table(path, target="price", missing="mean", ignore=["when", "id"])
     values = [None if np.isnan(value) else value for value in frame["size"]]
     np.testing.assert_allclose(stream.x[:, 0], standardized(values), atol=2e-5)
+    assert stream.about.endswith("4 missing values filled.")
     assert not stream.x[5, 3:].any() and stream.x[4, 3:].sum() == 1
     raw = cp.read_table(path, target="price", missing="mean", ignore=["when", "id"], standardize=False)
     np.testing.assert_allclose(raw.x[[0, 3, 4], 0], [0, *[np.mean(values[1:3])] * 2], rtol=1e-6)
@@ -141,7 +143,7 @@ def test_missing_values(frame, path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "target must be one of 'when', .* got None"),
+        ({}, r"target \(--target\) must be one of 'when', .* got None"),
         ({"target": "prices"}, "did you mean 'price'"),
         (
             {"target": "price", "time": "town"},
@@ -168,7 +170,7 @@ def test_files_that_are_no_tables(tmp_path):
     for name, content, message in (
         ("a.csv", "", "No columns"),
         ("b.csv", "1.5,2\n3,4\n", "the first line of .* must name the columns, got 1.5"),
-        ("c.csv", "a,b\n", "target must have a value in every row"),
+        ("c.csv", "a,b\n", "c.csv has no rows"),
         ("d.csv", "a,b\n1,inf\n2,3\n", "column 'b' must be finite, got inf"),
         ("e.txt", "a,b\n1,2\n", "must be a file that ends in .csv"),
     ):
@@ -177,6 +179,60 @@ def test_files_that_are_no_tables(tmp_path):
             cp.read_table(tmp_path / name, target="a")
     with pytest.raises(FileNotFoundError):
         cp.read_table(tmp_path / "nothing.csv", target="a")
+
+
+NUMBERS = "".join(f"{row % 7},{row % 9}.5\n" for row in range(40))
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("a,y\n1,2\n1,2,3\n", {}, "line 3 of .*table.csv must have 2 fields, as the first line, got 3"),
+        ("a,b,y\n1,2,3\n1,2\n", {}, "line 3 of .*table.csv must have 3 fields, as the first line, got 2"),
+        (
+            "a,y\n" + NUMBERS + "fourty,1.5\n",
+            {},
+            "table.csv: 40 of 41 values of 'a' .*'fourty' in data row 41 is not a num",
+        ),
+        ("a,y\n" + '"1,234.50",1.5\n' * 9, {}, "9 of 9 values of 'a' .*'1,234.50' in data row 1 is not a number"),
+        (
+            "a,y\n" + NUMBERS + "1,n/k\n",
+            {},
+            "40 of 41 values of 'y' .*'n/k' in data row 41 is not a number.* drop the row",
+        ),
+        ("a,y\n1,2\n3,\n", {"missing": "mean"}, "got 1 missing in 'y', first in data row 2: drop these rows"),
+        ("a,käse,y\n1,2,3\n".encode("latin-1"), {}, "table.csv must be UTF-8, got .*: save it as UTF-8"),
+    ],
+)
+def test_mistakes_within_a_file_are_named(tmp_path, monkeypatch, content, options, message):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    for values_read in (2**21, 2 * 7):
+        monkeypatch.setattr(table, "VALUES_READ", values_read)
+        with pytest.raises(ValueError, match=message):
+            cp.read_table(path, target="y", **options)
+
+
+def test_labels_of_which_most_are_numbers_are_classes_where_it_is_said(tmp_path):
+    (tmp_path / "table.csv").write_text("a,y\n" + "1,2\n" * 30 + "1,K\n")
+    assert cp.read_table(tmp_path / "table.csv", "y", kind="classification").classes == ("2", "K")
+
+
+def test_a_large_table_that_two_processes_write_at_once(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(table, "IN_MEMORY", 0)
+    arrays, streams = table._File.arrays, []
+
+    def while_another_writes(file, new):
+        monkeypatch.setattr(table._File, "arrays", arrays)
+        table._read.cache_clear()
+        streams.append(cp.read_table(path, target="town", ignore="id"))
+        return arrays(file, new)
+
+    monkeypatch.setattr(table._File, "arrays", while_another_writes)
+    table._read.cache_clear()
+    streams.append(cp.read_table(path, target="town", ignore="id"))
+    assert np.array_equal(streams[0].x, streams[1].x) and len([*(tmp_path / "cache/tables").iterdir()]) == 1
 
 
 def test_a_large_table_is_mapped_into_memory_and_kept(path, tmp_path, monkeypatch):
@@ -203,7 +259,7 @@ def test_a_file_on_the_command_line(path, capsys, tmp_path):
     main(["sweep", "--stream", str(path), *small, "--seeds", "2", "--learners", "backprop", *over])
     assert cp.open_sweep(tmp_path / "store")["backprop"].sizes["step_size"] == 2
     for words, message in (
-        ([str(path)], "target must be one of 'when'"),
+        ([str(path)], r"target \(--target\) must be one of 'when'"),
         ([str(path), "--target", "Price"], "did you mean 'price'"),
         (["geoff", "--target", "price"], "an argument of stream 'geoff' must be one of .* got 'target'"),
         ([str(path.with_name("home.csv")), "--target", "price"], "home.csv: No such file or directory"),

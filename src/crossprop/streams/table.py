@@ -1,7 +1,9 @@
 """CSV and Parquet files as streams."""
 
+import csv
 import hashlib
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +30,8 @@ IN_MEMORY = 2**28
 """Bytes of inputs; more are kept in a file that is mapped into memory."""
 MOST_TEXTS, MOST_CLASSES, FEW = 100, 1000, 20
 """Different texts of an input, different values of a target or a task, and whole numbers that are taken for classes."""
+MOSTLY = 0.9
+"""A column of texts of which this share are numbers is an error."""
 FAR = 10.0
 """Standard deviations that an input is clipped to."""
 DATE_PARTS: list[Callable[[Any], Any]] = [
@@ -106,10 +110,17 @@ def _read(path: Path, size: int, changed: int, dtype: Any, *options: Any) -> Arr
             return Arrays(**file.arrays(lambda name, shape, dtype: np.empty(shape, dtype)), **file.described())
         kept.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=kept.parent))
-        file.arrays(lambda name, shape, dtype: np.lib.format.open_memmap(scratch / f"{name}.npy", "w+", dtype, shape))
-        (scratch / "raw.npy").unlink()
-        (scratch / "table.json").write_text(json.dumps(file.described()))
-        scratch.replace(kept)
+        new = lambda name, shape, dtype: np.lib.format.open_memmap(scratch / f"{name}.npy", "w+", dtype, shape)
+        try:
+            file.arrays(new)
+            (scratch / "raw.npy").unlink()
+            (scratch / "table.json").write_text(json.dumps(file.described()))
+            scratch.replace(kept)
+        except OSError:
+            if not kept.exists():  # another process has not written it meanwhile
+                raise
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
     mapped = {name: np.load(kept / f"{name}.npy", mmap_mode="r") for name in ("x", "y", "tasks")}
     return Arrays(**mapped, **json.loads((kept / "table.json").read_text()))
 
@@ -123,6 +134,11 @@ class _Column:
     kind: str | None = None
     """"number", "date" or "text"; None if all values are missing."""
     missing: int = 0
+    first_missing: int = 0
+    present: int = 0
+    numbers_found: int = 0
+    first_text: tuple[int, Any] | None = None
+    """The row of the first value that is no number, and the value."""
     values: dict[Any, None] = field(default_factory=dict)
 
     @property
@@ -132,19 +148,52 @@ class _Column:
         widths = {"number": 1, "date": len(DATE_PARTS), "text": many if many <= MOST_TEXTS else 0}
         return widths.get(self.kind or "", 0) * self.is_input
 
-    def add(self, values: "pd.Series") -> None:
+    def add(self, values: "pd.Series", before: int) -> None:
+        """Looks at further values, which have so many rows `before` them."""
         present = values.dropna()
+        if len(present) < len(values) and not self.missing:
+            self.first_missing = before + int(values.isna().to_numpy().argmax()) + 1
         self.missing += len(values) - len(present)
         if len(present) == 0:
             return
         kind = _kind(self.name, present)
-        if self.kind not in (None, kind):
-            raise ValueError(f"column {self.name!r} must hold {self.kind}s alone, got a {kind}: ignore it")
-        self.kind = kind
+        self.present += len(present)
+        self.numbers_found += len(present) if kind == "number" else 0
+        if kind == "text":
+            self._add_texts(values, present, before)
+        if {self.kind, kind} == {"number", "text"} and self.first_text is not None:
+            kind = "mixed"
+        elif self.kind not in (None, kind, "mixed"):
+            raise ValueError(
+                f"column {self.name!r} must hold {self.kind}s alone, got a {kind} after row {before:,}: ignore it"
+            )
+        self.kind = "mixed" if self.kind == "mixed" else kind
         if kind == "number":
             check.finite(f"column {self.name!r}", present.to_numpy(float))
         if (kind == "text" or not self.is_input) and len(self.values) <= MOST_CLASSES:
             self.values |= dict.fromkeys(present.unique().tolist())
+
+    def _add_texts(self, values: "pd.Series", present: "pd.Series", before: int) -> None:
+        import pandas as pd
+
+        texts = present.astype(str)
+        self.numbers_found += int(pd.to_numeric(texts.str.replace(",", ""), errors="coerce").notna().sum())
+        if self.first_text is None:
+            places = np.flatnonzero(pd.to_numeric(texts, errors="coerce").isna())
+            if len(places):
+                row = before + int(np.flatnonzero(values.notna())[places[0]]) + 1
+                self.first_text = row, present.iloc[places[0]]
+
+    def check_numbers(self, path: Path, remedy: str) -> None:
+        """An error for texts among numbers: a typing error would make inputs or classes of all numbers."""
+        if self.first_text is None or not (self.kind == "mixed" or self.numbers_found >= MOSTLY * self.present):
+            return
+        row, value = self.first_text
+        raise ValueError(
+            f"{path}: {self.numbers_found:,} of {self.present:,} values of {self.name!r} are numbers (without their "
+            f"commas), but {check.shown(value)} in data row {row:,} is not a number: write numbers as 1234.5, "
+            f"or {remedy}"
+        )
 
     def numbers(self, values: "pd.Series") -> np.ndarray:
         """Rows of its inputs, NaN where a number is missing."""
@@ -179,6 +228,8 @@ class _File:
     def survey(self) -> None:
         """Looks at all rows. An error says which column cannot be used, and what to do."""
         names = _column_names(self.path)
+        if self.target is None:
+            raise ValueError(f"target (--target) must be one of {', '.join(map(repr, names))}, got None")
         roles = [("target", self.target), ("time", self.time), ("task", self.task)]
         for role, name in roles + [("ignore", each) for each in self.ignored]:
             if name is not None or role == "target":
@@ -186,17 +237,32 @@ class _File:
         used = [name for name in names if name not in self.ignored or name == self.target]
         self.columns = {name: _Column(name, name not in (self.target, self.task)) for name in used}
         for frame in self.chunks():
-            self.rows += len(frame)
             for name, values in frame.items():
-                self.columns[str(name)].add(values)
+                self.columns[str(name)].add(values, self.rows)
+            self.rows += len(frame)
             if self.time is not None and self.columns[self.time].kind != "text":
                 self.times.append(self.columns[self.time].numbers(frame[self.time])[:, 0])
+        self._check_values(roles)
+
+    def _check_values(self, roles: list[tuple[str, Any]]) -> None:
+        if not self.rows:
+            raise ValueError(f"{self.path} has no rows")
+        for name, column in self.columns.items():
+            takes_texts = name == self.task or (name == self.target and self.kind == "classification")
+            remedy = f"ignore the column (--set stream.ignore={name})"
+            if name == self.target:
+                remedy = "drop the row; kind='classification' (--set stream.kind=classification) makes classes of all"
+            if column.kind == "mixed" or not takes_texts:
+                column.check_numbers(self.path, remedy)
         for role, name in roles:
             if name is None:
                 continue
             column = self.columns[name]
-            if column.missing or not self.rows:
-                raise ValueError(f"{role} must have a value in every row, got {column.missing} missing in {name!r}")
+            if column.missing:
+                raise ValueError(
+                    f"{role} must have a value in every row of {self.path}, got {column.missing:,} missing in "
+                    f"{name!r}, first in data row {column.first_missing:,}: drop these rows"
+                )
             if role == "time" and column.kind == "text":
                 raise ValueError(f"time must have numbers, or dates such as 2024-05-31, got texts in {name!r}")
             if len(column.values) > MOST_CLASSES and not (role == "target" and self.is_number):
@@ -237,10 +303,14 @@ class _File:
         target = "numbers" if classes is None else f"{len(classes)} classes ({_some(classes)})"
         inputs = [f"{plural(len(names), kind)} ({_some(names)})" for kind, names in kinds.items() if names]
         scaled = ", numbers standardised by their mean and deviation so far" * self.standardize
+        if self.standardize and classes is None:
+            scaled += ", the target too (not with --set stream.standardize=false)"
+        filled = sum(each.missing for each in self.columns.values() if each.width)
         about = (
             f"{self.path.name}: {plural(self.rows, 'row')}. Target {self.target}: {target}. Inputs: {listed(inputs)}"
         )
         about += f"{scaled}." + f" Left out: {_some(left)} (empty, or over {MOST_TEXTS} texts)." * bool(left)
+        about += f" {plural(filled, 'missing value')} filled." * bool(filled)
         is_numbered = classes is not None and classes == [*range(len(classes))]
         kind = KINDS[classes is not None]
         return {"classes": len(classes or ()) if is_numbered else classes, "about": about, "kind": kind}
@@ -295,15 +365,35 @@ def _column_names(path: Path) -> list[str]:
 
     if path.suffix.lower() == PARQUET:
         return _parquet(path).schema_arrow.names
+    _check_lines(path)
     names = [*map(str, pd.read_csv(path, sep=_separator(path), nrows=0).columns)]
     if any(name.replace(".", "").isdigit() for name in names):
         raise ValueError(f"the first line of {path} must name the columns, got {', '.join(names[:FEW])}")
     return names
 
 
+def _check_lines(path: Path) -> None:
+    """An error for a line with more or fewer fields than the first, which pandas would cut or fill."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, delimiter=_separator(path))
+        try:
+            fields = len(next(rows, []))
+            for row in rows:
+                if len(row) not in (0, fields):
+                    raise ValueError(
+                        f"line {rows.line_num:,} of {path} must have {plural(fields, 'field')}, as the first line, got "
+                        f"{len(row)}: put texts with a separator into quotes"
+                    )
+        except UnicodeDecodeError as problem:
+            byte = problem.object[problem.start]
+            raise ValueError(f"{path} must be UTF-8, got the byte {byte:#x}: save it as UTF-8") from None
+        except csv.Error as problem:
+            raise ValueError(f"line {rows.line_num + 1:,} of {path} cannot be read: {problem}") from None
+
+
 def _separator(path: Path) -> str:
     """The separator that is most often in the first line."""
-    with path.open() as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         return max(",;\t|", key=file.readline().count)
 
 
