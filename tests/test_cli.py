@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+import math
 import re
 import shlex
 import subprocess
@@ -14,9 +15,12 @@ import xarray
 import crossprop as cp
 import crossprop.cli
 from crossprop.cli import COMMANDS
+from crossprop.cli.console import wrap
+from crossprop.cli.tables import Clock
 from crossprop.datasets import ARCHIVES
 from crossprop.learners import LEARNERS
 from crossprop.record_files import read_records, write_records
+from crossprop.running import ProgressEvent
 from same import files_in
 from terminal import Answer
 
@@ -107,6 +111,21 @@ def test_predictions_over_time_have_no_baselines(call):
     answer = call("run", "traced", *learners, "--hidden", "5", "--steps", "200", "--seeds", "2")
     assert (answer.code, answer.err) == (0, "")
     assert row(answer, "swift-td") and "(running mean)" not in answer.out
+
+
+def test_the_time_of_a_step_has_no_compilation_and_is_unknown_of_one_segment():
+    clock = Clock()
+    clock.add(ProgressEvent("adam", 0, 100, 9.0))
+    assert math.isnan(clock.seconds_per_step("adam"))
+    for steps, seconds in ((100, 0.25), (7, 0.25)):
+        clock.add(ProgressEvent("adam", 0, steps, seconds))
+    assert clock.seconds_per_step("adam") == 0.5 / 200 and clock.total_steps() == 207
+
+
+def test_no_line_break_divides_an_interval_or_a_p_value(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "14")
+    wrap("above it [25, 29], and p = 0.82")
+    assert capsys.readouterr().out == "above\nit [25, 29],\nand p = 0.82\n"
 
 
 def test_learners_given_twice_add_up(call):

@@ -147,13 +147,15 @@ def is_text(value: str, errors: str = "strict") -> bool:
     return True
 
 
-def choice(name: str, value: Any, choices: Iterable[str]) -> None:
+def choice(name: str, value: Any, choices: Iterable[str], further: str = "") -> None:
+    """Refuses a value that is none of `choices`; `further` says what else there is."""
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return
     near = difflib.get_close_matches(value[:SHOWN], choices, n=1) if isinstance(value, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}{hint}")
+    known = ", ".join(map(repr, choices)) + f", or {further}" * bool(further)
+    raise ValueError(f"{name} must be one of {known}, got {shown(value)}{hint}")
 
 
 def length(values: Any) -> int:

@@ -2,8 +2,11 @@
 
 import shlex
 import sys
+import textwrap
 
 from rich.console import Console
+
+from crossprop._support.formats import unbroken
 
 
 def say(text: str) -> None:
@@ -12,8 +15,10 @@ def say(text: str) -> None:
 
 
 def wrap(text: str) -> None:
-    """Prints sentences, wrapped between words."""
-    Console().print(text, markup=False, highlight=False)
+    """Prints sentences, wrapped between words, but not inside an interval or a p-value."""
+    width, space = Console().width, "\N{NO-BREAK SPACE}"
+    for line in text.splitlines():
+        say(textwrap.fill(unbroken(line), width, break_on_hyphens=False).replace(space, " "))
 
 
 def command_line() -> str:

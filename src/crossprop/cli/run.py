@@ -15,6 +15,7 @@ from crossprop._support.files import check_writable
 from crossprop._support.flags import Unset
 from crossprop._support.formats import listed, upper_first
 from crossprop.arguments import checked_steps
+from crossprop.cli.console import wrap
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
@@ -91,9 +92,9 @@ def run_experiment(flags: Run) -> None:
     console.print(results(records, clock, baselines))
     total = clock.total_steps()
     console.print(f"Final: the last fifth of the last task. Brackets: {band_words(flags.seeds) or 'none of one seed'}.")
-    console.print("Seconds and steps/s: the fastest run, on one core; the first runs also wait for the compiler.")
+    console.print("Seconds and steps/s: one core, without compilation; blank where runs are too short to time.")
     for sentence in _compared(records):
-        console.print(sentence, highlight=False)
+        wrap(sentence)
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
     if wrote:
         console.print(wrote, soft_wrap=True, markup=False)

@@ -33,7 +33,7 @@ class Tuned:
     """The flags that a study and an arena share."""
 
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder for the records, the tables, the figures and the page; default: arena, or study-geoff and so on."""
+    """Folder for the records, the tables, the figures and the page; default: arena, or study-NAME."""
     full: bool = False
     """Run the full version, meant for a GPU; the default version suits a CPU, and says about how long it takes."""
     quick: bool = False
@@ -84,7 +84,7 @@ class Study(Tuned):
     def __post_init__(self):
         super().__post_init__()
         if not self.name.endswith(".toml"):
-            check.choice("name", self.name, (*STUDIES, "FILE.toml"))
+            check.choice("name", self.name, STUDIES, "a file that ends in .toml")
         if self.name == CREDIT and (self.evaluate is not None or self.engine != "auto"):
             raise ValueError("evaluate and engine must not be given for the study credit, which tunes nothing")
 
@@ -141,7 +141,7 @@ def run_arena(flags: Arena) -> None:
         arena = read_arena(path, folder / "sweeps", flags.streams, tables, **flags.options)
     for stage in arena.stages.values():
         if about := getattr(stage.spec.stream, "about", ""):
-            say(about)
+            wrap(about)
     _print_answers(publish_arena(arena, folder, say, command=command_line(), quick=flags.quick), flags.quick)
 
 

@@ -1,6 +1,6 @@
 """Tables that the command line prints for runs and sweeps."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,25 +123,27 @@ def _time(seconds: float | None) -> str:
 
 
 class Clock:
-    """The steps and the core seconds of each run."""
+    """The steps of each run, and the core seconds of those that can be timed.
+
+    While a segment is computed, the next one is prepared, and the last is fetched after its event: a segment takes the
+    seconds of the event after its own. Those of the first event went into compilation.
+    """
 
     def __init__(self):
-        self.steps: dict[str, Counter[int]] = defaultdict(Counter)
-        self.seconds: dict[str, Counter[int]] = defaultdict(Counter)
+        self.segments: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
 
     def add(self, event: ProgressEvent) -> None:
         """Counts a segment of a run; a `progress` function for `run`."""
-        self.steps[event.learner][event.seed] += event.steps
-        self.seconds[event.learner][event.seed] += event.seconds  # pyright: ignore[reportArgumentType]
+        self.segments[event.learner, event.seed].append((event.steps, event.seconds))
 
-    def fastest(self, learner: str) -> tuple[int, float]:
-        """The steps and the core seconds of the fastest run: the first ones also wait for the compiler."""
-        steps, seconds = self.steps[learner], self.seconds[learner]
-        seed = min(steps, key=lambda seed: seconds[seed] / steps[seed])
-        return steps[seed], float(seconds[seed])
+    def seconds_per_step(self, learner: str) -> float:
+        """The core seconds of a step; NaN if all runs had one segment."""
+        mine = [segments for (name, _), segments in self.segments.items() if name == learner]
+        steps = sum(count for segments in mine for count, _ in segments[:-1])
+        return sum(seconds for segments in mine for _, seconds in segments[1:]) / steps if steps else np.nan
 
     def total_steps(self) -> int:
-        return sum(steps.total() for steps in self.steps.values())
+        return sum(count for segments in self.segments.values() for count, _ in segments)
 
 
 def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset | None") -> Table:
@@ -159,16 +161,15 @@ def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset 
     ):
         table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
     end = schema.phase_windows(records.task.values, "end")[-1]
-    final = records.isel(step=end)
+    final, steps = records.isel(step=end), schema.window_lengths(records).sum()
     for learner in map(str, records.learner.values):
         mine = final.sel(learner=learner)
-        steps, seconds = clock.fastest(learner)
+        seconds = clock.seconds_per_step(learner)
         table.add_row(
             learner,
             _error(mine, measure),
             *(_moved(mine, name) for name in DRIFTS),
-            f"{seconds:.3g}",
-            f"{steps / seconds:,.0f}",
+            *(("", "") if np.isnan(seconds) else (f"{seconds * steps:.3g}", f"{1 / seconds:,.0f}")),
         )
     if baselines is not None:
         for name in map(str, baselines.learner.values):
