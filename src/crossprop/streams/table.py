@@ -132,7 +132,7 @@ class _Column:
     name: str
     is_input: bool
     kind: str | None = None
-    """"number", "date" or "text"; None if all values are missing."""
+    """"number", "date", "text", or "mixed" of numbers and texts; None if all values are missing."""
     missing: int = 0
     first_missing: int = 0
     present: int = 0
@@ -240,7 +240,7 @@ class _File:
             for name, values in frame.items():
                 self.columns[str(name)].add(values, self.rows)
             self.rows += len(frame)
-            if self.time is not None and self.columns[self.time].kind != "text":
+            if self.time is not None and self.columns[self.time].kind in ("number", "date"):
                 self.times.append(self.columns[self.time].numbers(frame[self.time])[:, 0])
         self._check_values(roles)
 
