@@ -11,6 +11,7 @@ import pytest
 
 import crossprop as cp
 from crossprop.cli import main
+from crossprop.cli.run import _baselines
 from crossprop.configuration import configuration
 from crossprop.library.arena import read_arena
 from crossprop.specification import build
@@ -249,6 +250,21 @@ def test_a_large_table_is_mapped_into_memory_and_kept(path, tmp_path, monkeypatc
     learner = cp.Backprop(cp.Network(small.inputs, 5, small.outputs, loss="softmax"), 0.1)
     both = [cp.run(learner, stream, seeds=2, record_every=10).loss.values for stream in (small, again)]
     assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize("column", ["price", "id"])
+def test_baselines_are_in_the_units_of_each_row(frame, path, column):
+    frame["id"] = np.arange(ROWS) + 5.0
+    frame.to_csv(path, index=False)
+    learners, stream = build({"learners": ["backprop"], "stream": {"name": str(path), "target": column}}, {})
+    records = _baselines(learners, stream, 2, 7, 30)
+    values, last = frame[column].tolist(), [0.0]
+    spreads = [statistics.pstdev(values[: row + 1]) for row in range(ROWS)]
+    last += [(values[row] - values[row - 1]) / spreads[row] for row in range(1, ROWS)]
+    for name, errors in (("running mean", target(values)), ("last target", last)):
+        squares = np.square(errors[:30])
+        expected = [squares[at : at + 7].mean() for at in range(0, 30, 7)]
+        np.testing.assert_allclose(records.loss.sel(learner=name), [expected] * 2, rtol=1e-4)
 
 
 def test_a_file_on_the_command_line(path, capsys, tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from rich.console import Console
 from tyro.conf import arg
 
@@ -31,7 +32,8 @@ from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
 from crossprop.running import ProgressEvent, experiment, run
 from crossprop.specification import build, builder_of, learner_tables, takers
-from crossprop.streams import Iterator, Stream
+from crossprop.streams import Arrays, Iterator, Stream
+from crossprop.streams.table import last_targets
 
 BACKPROP = "backprop"
 LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]
@@ -108,7 +110,14 @@ def _baselines(learners: dict[str, Learner], stream: Stream, seeds: int, record_
     network = next(iter(learners.values())).network
     names = ("most frequent", "last label") if stream.one_hot else ("running mean", "last target")
     baselines = {name: Trivial(network, answer) for name, answer in zip(names, ANSWERS, strict=True)}
-    return run(baselines, stream, seeds, record_every, progress=False, steps=steps)
+    records = run(baselines, stream, seeds, record_every, progress=False, steps=steps)
+    if isinstance(stream, Arrays) and stream.standardized:  # the units change with every row, and 0 is the running mean
+        lengths, y = schema.window_lengths(records).astype(int), np.asarray(stream.y)
+        for name, answers in zip(names, (np.zeros_like(y), last_targets(y)), strict=True):
+            errors = np.sum((y - answers) ** 2, axis=1)[: lengths.sum()]
+            means = np.add.reduceat(errors, np.cumsum(lengths) - lengths) / lengths
+            records.loss.loc[{"learner": name}] = means
+    return records
 
 
 def _compared(records: Any) -> list[str]:

@@ -56,6 +56,8 @@ class Arrays(PoolStream):
     tasks: Any = field(default=None, metadata={"configuration": False})  # learners are not told
     about: str = field(default="", metadata={"configuration": False})
     """What `read_table` found in a file."""
+    standardized: bool = field(default=False, metadata={"configuration": False})
+    """Whether `read_table` standardised the target."""
 
     def __post_init__(self):
         x, y = (np.array(each) if own else each for each, own in (_taken("x", self.x), _taken("y", self.y)))

@@ -66,7 +66,7 @@ def read_table(
     hour, weekday and day of the year.
 
     Numbers are standardised by their mean and standard deviation so far, and clipped to 10 deviations. A target of
-    numbers is standardised with its mean before the row, so that the running mean has a loss of 1. Nothing looks ahead.
+    numbers is standardised with its mean before the row, so that 0 is the running mean. Nothing looks ahead.
 
     Inputs that take more than 256 MiB are written to the folder `tables` of the cache and mapped into memory.
 
@@ -313,7 +313,9 @@ class _File:
         about += f" {plural(filled, 'missing value')} filled." * bool(filled)
         is_numbered = classes is not None and classes == [*range(len(classes))]
         kind = KINDS[classes is not None]
-        return {"classes": len(classes or ()) if is_numbered else classes, "about": about, "kind": kind}
+        return {"classes": len(classes or ()) if is_numbered else classes, "about": about, "kind": kind} | {
+            "standardized": self.is_number and self.standardize
+        }
 
     def arrays(self, new: Callable[[str, tuple[int, ...], Any], np.ndarray]) -> dict[str, np.ndarray]:
         """`x`, `y` and `tasks`, which `new` makes from a name, a shape and a type."""
@@ -425,6 +427,18 @@ def _dates(values: "pd.Series") -> Any:
 def _some(names: list[Any]) -> str:
     """The first names of a list."""
     return listed([*map(str, names)]) if len(names) <= 5 else f"{', '.join(map(str, names[:4]))} ..."
+
+
+def last_targets(y: np.ndarray) -> np.ndarray:
+    """The target before each row in the units of the row, of targets that were standardised with the mean before.
+
+    Row n (from 1) is (target - mean before) / deviation, so that the deviation before, squared, is
+    (n - y² (n - 1) / n) / (n - 1) times the square of that of the row.
+    """
+    n, last = np.arange(2, len(y) + 1)[:, None], np.zeros_like(y)
+    shrinkage = np.sqrt(np.maximum(n - y[1:] ** 2 * (n - 1) / n, 0) / (n - 1))
+    last[1:] = y[:-1] * shrinkage * (n - 2) / (n - 1)
+    return last
 
 
 def _standardize(raw: np.ndarray, out: np.ndarray, scaled: np.ndarray, before: bool = False) -> None:
