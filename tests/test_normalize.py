@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
@@ -85,6 +86,14 @@ def test_targets_are_normalised_and_outputs_are_in_their_units():
         np.testing.assert_allclose(outcome.loss, ((target - outputs) ** 2).sum(), rtol=1e-12)
         expected = scaler.partial_fit(target[None]).transform(target[None])[0]
         np.testing.assert_allclose(state.inner, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_constant_input_that_changes_is_at_most_ten_deviations_away():
+    learner = cp.Normalize(Echo(), scale_targets=True)
+    state, _ = cp.live(learner, learner.init(jax.random.key(0)), np.zeros((1000, 3)), np.zeros((1000, 3)))
+    np.testing.assert_array_equal(learner._normalized(state.inputs, jnp.array([1.0, -1, 0]))[0], [10, -10, 0])
+    state, _ = learner.update(state, np.zeros(3), np.ones(3))
+    np.testing.assert_array_equal(state.inner, [10, 10, 10])
 
 
 def test_idbd_diverges_on_raw_inputs_and_learns_from_normalised_ones():

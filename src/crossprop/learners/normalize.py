@@ -36,6 +36,10 @@ class Moments(NamedTuple):
         return jnp.where(self.variance > 0, jnp.sqrt(self.variance), 1)
 
 
+FAR = 10.0
+"""Standard deviations that inputs and targets are clipped to."""
+
+
 class Normalized(NamedTuple):
     """The state of `Normalize`."""
 
@@ -46,16 +50,18 @@ class Normalized(NamedTuple):
 
 
 class Normalize(Wrapper):
-    """A learner whose inputs are normalised as it learns: each less its running mean, by its running deviation.
+    r"""A learner whose inputs are normalised as it learns: each less its running mean, by its running deviation.
 
     An example counts in the statistics that it is normalised by, in `update` and in `predict`, so that not even the
-    first one is far out. They are a part of the state.
+    first one is far out. They are a part of the state. What is further than 10 deviations from its mean counts as 10
+    away: an input that was constant for $n$ examples and then changes would be $\sqrt{n}$ away.
 
     **Arguments:**
 
     - `learner`: any learner.
     - `decay`: how much less an example counts with every later one. At 1 all count alike, as in scikit-learn's
-      `StandardScaler.partial_fit`; below it, statistics follow inputs that change.
+      `StandardScaler.partial_fit`, the first 16.7 million in float32; below it, and after those, statistics follow
+      inputs that change.
     - `scale_targets`: whether the learner's targets are normalised, too, where the loss is squared. Losses and outputs
       stay in the units of `y`.
 
@@ -108,4 +114,4 @@ class Normalize(Wrapper):
 
     def _normalized(self, moments: Moments, values: Array) -> tuple[Array, Moments]:
         moments = moments.including(values.astype(moments.mean.dtype), self.decay)
-        return (values - moments.mean) / moments.deviation, moments
+        return jnp.clip((values - moments.mean) / moments.deviation, -FAR, FAR), moments
