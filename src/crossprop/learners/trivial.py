@@ -31,7 +31,7 @@ class Trivial(Learner):
 
     - `network`: any with the sizes and the loss of the stream; nothing else of it is used.
     - `answer`: `"mean"`, the running mean of the targets, which for classes is the most frequent one so far; or
-      `"last"`, the last target or class.
+      `"last"`, the last target or class. After 16.7 million examples in float32 the mean follows the later ones.
 
     ```python
     baselines = {name: Trivial(Network(20, hidden=()), name) for name in ("mean", "last")}

@@ -91,7 +91,8 @@ class nlms(Optimizer):
     **Arguments:**
 
     - `decay`: how much less an example counts in $\lambda$ with every later one. At 1 all count alike, as in Mahmood
-      and Sutton (2013); at 0 it is the present squared norm, as in NLMS.
+      and Sutton (2013), the first 16.7 million in float32, after which $\lambda$ follows the later ones; at 0 it is the
+      present squared norm, as in NLMS.
 
     `update` needs `curvature`.
 
