@@ -35,8 +35,7 @@ class SparseCoding:
     def __init__(self, u, penalty, iterations):
         self.penalty, self.iterations, n = penalty, iterations, len(u[0])
         self.v = [1 / math.sqrt(n)] * n
-        for _ in range(20):
-            self.v, _ = self._power(u)
+        self.v, _ = self._power(u, 20)
 
     def _normalise(self, u):
         for j in range(len(u[0])):
@@ -44,11 +43,14 @@ class SparseCoding:
             for row in u:
                 row[j] /= length
 
-    def _power(self, u):
-        through = [sum(row[j] * self.v[j] for j in range(len(row))) for row in u]
-        back = [sum(u[i][j] * through[i] for i in range(len(u))) for j in range(len(u[0]))]
-        length = math.sqrt(sum(each * each for each in back))
-        return [each / length for each in back], length
+    def _power(self, u, steps=10):
+        v, length = self.v, 1.0
+        for _ in range(steps):
+            through = [sum(row[j] * v[j] for j in range(len(row))) for row in u]
+            back = [sum(u[i][j] * through[i] for i in range(len(u))) for j in range(len(u[0]))]
+            length = math.sqrt(sum(each * each for each in back))
+            v = [each / length for each in back]
+        return v, length
 
     def _residual(self, u, x, code):
         return [x[i] - sum(u[i][j] * code[j] for j in range(len(code))) for i in range(len(x))]
@@ -65,11 +67,11 @@ class SparseCoding:
     def learn(self, u, x, a, drawn):
         code = self.features(u, x)
         left = self._residual(u, x, code)
-        self.v, _ = self._power(u)
         for i in range(len(x)):
             for j in range(len(code)):
                 u[i][j] += a * left[i] * code[j]
         self._normalise(u)
+        self.v, _ = self._power(u)
 
 
 class ICA:

@@ -141,7 +141,8 @@ def test_sparse_coding_finds_as_good_a_dictionary_of_digits_as_scikit_learn():
 
     x, penalty, units = np.asarray(cp.datasets.digits().x, float), 0.1, 50
     order = np.random.default_rng(0).permutation(len(x))
-    learner = cp.Unsupervised(cp.Network(64, units), 0.001, cp.objectives.SparseCoding(penalty), incoming_step_size=0.1)
+    net, rule = cp.Network(64, units, bias=False), cp.objectives.SparseCoding(penalty)
+    learner = cp.Unsupervised(net, 0.001, rule, incoming_step_size=0.1)
     exact = cp.objectives.SparseCoding(penalty, iterations=1000)
 
     def loss(dictionary):
@@ -154,6 +155,16 @@ def test_sparse_coding_finds_as_good_a_dictionary_of_digits_as_scikit_learn():
     theirs = MiniBatchDictionaryLearning(units, alpha=penalty, batch_size=1, fit_algorithm="cd", random_state=0)
     theirs.partial_fit(x[order])
     assert loss(state.incoming[0]) < 1.05 * loss(theirs.components_.T) < 0.7 * loss(start.incoming[0])
+
+
+@pytest.mark.parametrize("step_size", [0.1, 0.3, 1.0, 10.0])
+def test_sparse_codes_stay_finite_where_columns_move_far(step_size):
+    x = 3 * np.random.default_rng(0).normal(size=(600, 16))
+    x[:300] = x[0]
+    learner = cp.Unsupervised(cp.Network(16, 32), 0.001, "sparse-coding", incoming_step_size=step_size)
+    state, _ = cp.live(learner, learner.init(jax.random.key(0)), x, np.zeros((600, 1)))
+    (codes,) = learner.features(state, jnp.float32(x[-1]))
+    assert np.isfinite(state.outgoing).all() and np.abs(codes).max() < 100
 
 
 # The learner.
@@ -189,6 +200,13 @@ def test_any_optimizer_moves_the_outgoing_weights(optimizer):
         state, _ = learner.update(state, one_x, one_y)
         own, _ = unit.update(own, features, one_y)
     np.testing.assert_allclose(state.outgoing, own.outgoing, rtol=1e-5)
+
+
+def test_an_optimizer_begins_at_the_outgoing_weights_that_it_moves():
+    learner = cp.Unsupervised(cp.Network(3, 4, outgoing_scale=1.0), 0.1, optimizer=cp.optimizers.l2_init(0.1))
+    state = learner.init(jax.random.key(0))
+    assert np.abs(state.outgoing).max() > 0
+    assert any(np.array_equal(each, state.outgoing) for each in jax.tree.leaves(state.optimizer))
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -245,7 +263,11 @@ def test_a_learner_with_an_objective_is_saved(tmp_path):
         (lambda: cp.objectives.SparseCoding(iterations=0), "iterations must be at least 1, got 0"),
         (lambda: cp.objectives.Autoencoder(2), "masking must be between 0 and 1, got 2"),
         (lambda: cp.Whiten(3), "learner must be a crossprop learner, got 3"),
-        (lambda: cp.Whiten(cp.Backprop(cp.Network(2, 3), 0.1), floor=-1), "floor must be a finite number, at least 0"),
+        (lambda: cp.Whiten(cp.Backprop(cp.Network(2, 3), 0.1), floor=0), "floor must be a finite number above 0"),
+        (
+            lambda: cp.Whiten(cp.Backprop(cp.Network(100, 3), 0.1), decay=0.5),
+            "decay must be between 0.630957 and 1, got 0.5",
+        ),
     ],
 )
 def test_bad_input_is_named(make, message):

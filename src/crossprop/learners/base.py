@@ -218,8 +218,13 @@ class CreditRule(NetworkLearner):
             optimizer = None if whole else rule.incoming_optimizer().init(weights)
             layers.append(Layer(weights, memory, signs, optimizer))
         state = State(tuple(layers), outgoing, None, None, self._initial_replacement(key))
+        return self.with_optimizer(state, key)
+
+    def with_optimizer(self, state: State, key: Key[Array, ""]) -> State:
+        """The state with what its optimizer keeps at first of the outgoing weights, or of all."""
+        whole = self.network_optimizer()
         if whole is None:
-            return state._replace(optimizer=self.outgoing_optimizer().init(outgoing))
+            return state._replace(optimizer=self.outgoing_optimizer().init(state.outgoing))
         optimizer = whole(self.step_sizes()).init(Stack.of(self).weights(state))
         steps_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in whole.needs else None
         return state._replace(optimizer=optimizer, key=steps_key)

@@ -79,7 +79,9 @@ class Unsupervised(Learner):
         for net, weights, own in zip(self.network.layers(), incoming, keys, strict=False):
             weights, memory = self.objective.init(net, weights, own)
             layers.append(Layer(weights, memory, None, None))
-        return self._readout().init(key)._replace(layers=tuple(layers), outgoing=outgoing.T)
+        readout = self._readout()
+        state = readout.init(key)._replace(outgoing=outgoing.T)
+        return readout.with_optimizer(state, key)._replace(layers=tuple(layers))
 
     @compiled_method
     def predict(self, state: State, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:

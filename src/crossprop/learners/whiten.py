@@ -5,10 +5,14 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.learners.base import Outcome, Wrapper
 from crossprop.learners.calling import compiled_method
 from crossprop.network import float_type
+
+LEAST = 1e-20
+"""The smallest decay over as many examples as there are inputs."""
 
 
 class Covariance(NamedTuple):
@@ -61,8 +65,9 @@ class Whiten(Wrapper):
     **Arguments:**
 
     - `learner`: any learner.
-    - `decay`: how much less an example counts with every later one. At 1 all count alike; below it, $C$ follows inputs
-      that change, and $R$ may turn slowly while they do not.
+    - `decay`: how much less an example counts with every later one. At 1 all count alike, the first 16.7 million in
+      float32; below it, and after those, $C$ follows inputs that change, and $R$ may turn slowly while they do not. Its
+      power by the number of inputs must be at least $10^{-20}$, or $R$ grows too large before `floor` comes round.
     - `floor`: what is added to the variance of every input ($\epsilon$), spread over as many examples as there are
       inputs.
 
@@ -74,7 +79,10 @@ class Whiten(Wrapper):
     decay: Hyperparameter = hyperparameter(
         default=1.0, above=0, high=1, scale="decay", help="Decay of the statistics that inputs are whitened by"
     )
-    floor: Hyperparameter = hyperparameter(default=0.01, low=0, help="What is added to the variance of every input")
+    floor: Hyperparameter = hyperparameter(default=0.01, above=0, help="What is added to the variance of every input")
+
+    def __check_init__(self):
+        check.number("decay", self.decay, low=LEAST ** (1 / max(1, self.network.inputs)), high=1)
 
     def init(self, key: Key[Array, ""]) -> Whitened:
         """The state before the first example."""
