@@ -32,7 +32,7 @@ def script(name):
 
 peers, turns, against_others = script("peers"), script("turns"), script("against_others")
 TINY = ("--steps", "100", "--repeats", "2", "--engines", "scan")
-SQUARED, SOFTMAX = cp.Network(20, 8), cp.Network(64, 8, 10, loss="softmax")
+SQUARED, SOFTMAX = cp.Network.paper(20, 8), cp.Network.paper(64, 8, 10, loss="softmax")
 STEPS = 100
 GEOFF = cp.Geoff(tasks="AB", examples=50)
 

@@ -19,10 +19,14 @@ from markdown.extensions.toc import slugify
 import crossprop as cp
 from crossprop.cli import main
 from crossprop.learners import LEARNERS
+from crossprop.objectives import OBJECTIVES
+from crossprop.optimizers import OPTIMIZERS
+from crossprop.replacements import REPLACEMENTS
 from crossprop.streams import STREAMS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 ROOT = Path(__file__).parent.parent
+REGISTRIES = (LEARNERS, STREAMS, OPTIMIZERS, REPLACEMENTS, OBJECTIVES)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 QUICK = {
@@ -126,7 +130,7 @@ def test_python_of_the_page_runs(page, tmp_path, monkeypatch):
         source = source.replace(long, quick)
     if "import torch" in source:
         pytest.importorskip("torch")
-    before = [(registry, dict(registry)) for registry in (LEARNERS, STREAMS)]
+    before = [(registry, dict(registry)) for registry in REGISTRIES]
     namespace, runs, run = {"__name__": page.stem}, [], cp.run
 
     def noted(learners, *given, **named):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop.datasets import fetching
 from crossprop.datasets.mnist_files import MNIST
 from crossprop.experiments.blocks import build_blocks
 from crossprop.experiments.toml import read_spec
@@ -106,9 +107,13 @@ def test_live_and_predict_are_parts_of_a_compiled_function():
 
 def test_a_gzip_file_is_read_no_further_than_the_data_set_is_long(tmp_path, monkeypatch):
     monkeypatch.setattr(MNIST, "largest", 1000)
-    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(10**6)))
-    with pytest.raises(ValueError, match="holds more than the 1,000 bytes"):
+    for name in MNIST.files:
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(bytes(10**6)))
+    lengths = []
+    monkeypatch.setattr(fetching, "sha256", lambda content: lengths.append(len(content)))
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte from .* has the wrong hash"):
         MNIST.fetch(tmp_path)
+    assert lengths == [1001]
 
 
 BAD_TOML = {

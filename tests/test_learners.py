@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import crossprop as cp
 from crossprop._support.array_files import write_arrays
+from crossprop.engines.session import plain_numbers
 from crossprop.learners import LEARNERS
 from same import assert_same_states
 
@@ -58,6 +59,11 @@ def assert_same_weights(one, other, **tolerance):
 # Contract: every registered learner.
 
 
+def numbers(tree):
+    """Copies of the arrays of a tree, keys as their data."""
+    return jax.tree.map(lambda leaf: np.array(plain_numbers(leaf)), tree)
+
+
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("net", [cp.Network.paper(4, 6, 3, "sigmoid", "softmax", bias=True)], ids=["softmax"])
 class TestEveryLearner:
@@ -83,11 +89,11 @@ class TestEveryLearner:
     def test_update_is_pure(self, name, net):
         learner = LEARNERS[name](net, 0.01)
         state = learner.init(jax.random.key(0))
-        before = jax.tree.map(np.array, state)
+        before = numbers(state)
         x, y = (values[0] for values in examples(net, 1))
         one, other = learner.update(state, x, y), learner.update(state, x, y)
-        jax.tree.map(np.testing.assert_array_equal, before, jax.tree.map(np.array, state))
-        jax.tree.map(np.testing.assert_array_equal, one, other)
+        jax.tree.map(np.testing.assert_array_equal, before, numbers(state))
+        jax.tree.map(np.testing.assert_array_equal, numbers(one), numbers(other))
 
     def test_one_key_gives_every_learner_the_same_weights(self, name, net):
         state, expected = (
@@ -331,7 +337,7 @@ def test_load_refuses_what_save_did_not_write(tmp_path):
         with pytest.raises(ValueError, match=r"no\.cp"):
             cp.load(path)
     np.savez(path.with_suffix(".npz"), header=np.array("{}"))
-    with pytest.raises(ValueError, match=r"no\.npz is damaged.*as crossprop 0\.2 wrote"):
+    with pytest.raises(ValueError, match=r"no\.npz is damaged, or crossprop did not write it"):
         cp.load(path.with_suffix(".npz"))
     write_arrays(path, {}, {"schema": 99})
     with pytest.raises(ValueError, match="schema 99"):

@@ -501,8 +501,7 @@ def test_a_size_that_a_file_does_not_have_is_named(tmp_path):
     [
         (
             {"name": "mnits"},
-            "name must be one of 'geoff', 'mnist', 'deep', 'why', 'approaches', 'credit', or a file that ends in "
-            ".toml, got 'mnits'; did you mean 'mnist'",
+            "name must be one of .*'credit', or a file that ends in .toml, got 'mnits'; did you mean 'mnist'",
         ),
         ({"full": True, "quick": True}, "full and quick must not both"),
         ({"seeds": 0}, "seeds must be at least 2, got 0"),

@@ -32,7 +32,7 @@ from same import assert_same_sweeps, files_in
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-NET = cp.Network(inputs=6, hidden=8)
+NET = cp.Network.paper(inputs=6, hidden=8)
 STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
 LEARNERS = {"backprop": cp.Backprop(NET, 0.01)}
 GRID = {"step_size": [0.01, 0.1], "network.outgoing_scale": [0, 1]}

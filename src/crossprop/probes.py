@@ -24,6 +24,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
     "relu": lambda phi: (phi > 0).astype(phi.dtype),
     "leaky_relu": lambda phi: jnp.where(phi > 0, 1.0, 0.01),
     "linear": jnp.ones_like,
+    "ltu": jnp.zeros_like,
 }
 """The slope of an activation where it has a value."""
 
@@ -36,13 +37,14 @@ def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> P
     `batch (examples, inputs)`. It is NaN for a learner of your own that is no credit rule, whose slopes are not known.
     """
     check.number("threshold", threshold, above=0, high=1)
+    _check_network(network)
     largest = 0.25 if network.activation == "sigmoid" else 1.0
 
     def share(layers: tuple[Array, ...], learner: Learner):
         if not isinstance(innermost(learner), NetworkLearner):
             return jnp.nan
         slopes = jnp.concatenate([jnp.max(SLOPES[network.activation](layer), axis=0) for layer in layers])
-        return jnp.mean(slopes < threshold * largest)
+        return jnp.mean(slopes <= threshold * largest)
 
     return _of_features(share, network, batch)
 
