@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,7 +88,12 @@ def test_geoff_has_the_network_of_the_paper():
 
 
 @pytest.mark.parametrize("command", re.findall(r"crossprop (run .*)", Run.__doc__ or ""))
-def test_the_examples_of_the_help_print_lower_errors_than_those_of_trivial_predictors(command, capsys):
+def test_the_examples_of_the_help_print_lower_errors_than_those_of_trivial_predictors(
+    command, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    sizes = np.random.default_rng(0).uniform(20, 120, 2000)
+    Path("data.csv").write_text("size,price\n" + "".join(f"{size:.1f},{size / 10:.2f}\n" for size in sizes))
     words = [word for word in shlex.split(command) if word not in ("--out", "comparison")]
     main([*words, "--seeds", "1", *(["--tasks", "A", "--examples", "1000"] if "mnist5k" in words else [])])
     rows = dict(re.findall(r"^(\(?[a-z ]+\)?) +([\d.]+)", capsys.readouterr().out, re.MULTILINE))

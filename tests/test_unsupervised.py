@@ -87,7 +87,7 @@ def test_kmeans_equals_scikit_learn():
     theirs = MiniBatchKMeans(6, init=x[:6], n_init=1, batch_size=1, reassignment_ratio=0).partial_fit(x[:6])
     for one in x[6:]:
         theirs.partial_fit(one[None])
-    learner = cp.Unsupervised(cp.Network(5, 6), 0.01, "kmeans", incoming_step_size=1e-12)
+    learner = cp.Unsupervised(cp.Network(5, 6, bias=False), 0.01, "kmeans", incoming_step_size=1e-12)
     state, _ = lived(learner, x, y)
     np.testing.assert_allclose(state.incoming[0].T, theirs.cluster_centers_, rtol=1e-9)
 
@@ -130,7 +130,7 @@ def amari(product):
 def test_ica_separates_eight_sources():
     numbers = np.random.default_rng(0)
     mixing, sources = numbers.normal(size=(8, 8)), numbers.laplace(size=(200_000, 8))
-    learner = cp.Unsupervised(cp.Network(8, 8), 0.001, "ica", incoming_step_size=3e-4)
+    learner = cp.Unsupervised(cp.Network(8, 8, bias=False), 0.001, "ica", incoming_step_size=3e-4)
     state = final(learner, sources @ mixing.T)
     assert amari(learner.init(jax.random.key(0)).incoming[0].T @ mixing) > 0.2
     assert amari(state.incoming[0].T @ mixing) < 0.02
@@ -209,6 +209,7 @@ def test_an_optimizer_begins_at_the_outgoing_weights_that_it_moves():
     assert any(np.array_equal(each, state.outgoing) for each in jax.tree.leaves(state.optimizer))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives_keep_the_promises_at_any_depth(name):
     check_learner(LEARNERS[name](cp.Network(3, (4, 3), 2, bias=True, loss="softmax"), 0.05, eta=0.5), learns=True)
@@ -303,6 +304,7 @@ def test_whitening_follows_the_running_covariance_exactly(decay):
     np.testing.assert_allclose(learner.predict(state, x[0]), plain, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_a_whitened_learner_keeps_the_promises():
     check_learner(cp.Whiten(cp.Unsupervised(cp.Network(3, 4), 0.05, "kmeans"), decay=0.99))
     check_learner(cp.Whiten(cp.Crossprop(cp.Network(3, 4), 0.05)))
