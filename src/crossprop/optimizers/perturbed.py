@@ -78,7 +78,8 @@ class upgd(Optimizer):
         def update(gradients: Any, state: UPGDState, params: Any = None, **extra: Any) -> tuple[Any, UPGDState]:
             (key,) = required(self, extra)
             check_params(self, params)
-            decay, count = self.utility_decay, optax.safe_increment(state.count)
+            decay = self.utility_decay
+            count: Any = optax.safe_increment(state.count)
             utility = jax.tree.map(lambda u, g, w: decay * u - (1 - decay) * g * w, state.utility, gradients, params)
             greatest = jnp.stack([jnp.max(each) for each in jax.tree.leaves(utility)]).max()
             correction = 1 - decay ** count.astype(greatest.dtype) if self.as_run else 1

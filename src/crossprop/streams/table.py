@@ -177,9 +177,10 @@ class _Column:
         import pandas as pd
 
         texts = present.astype(str)
-        self.numbers_found += int(pd.to_numeric(texts.str.replace(",", ""), errors="coerce").notna().sum())
+        parsed = lambda written: np.asarray(pd.to_numeric(written, errors="coerce"), float)
+        self.numbers_found += int((~np.isnan(parsed(texts.str.replace(",", "")))).sum())
         if self.first_text is None:
-            places = np.flatnonzero(pd.to_numeric(texts, errors="coerce").isna())
+            places = np.flatnonzero(np.isnan(parsed(texts)))
             if len(places):
                 row = before + int(np.flatnonzero(values.notna())[places[0]]) + 1
                 self.first_text = row, present.iloc[places[0]]
