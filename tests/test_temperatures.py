@@ -22,7 +22,7 @@ def files(monkeypatch):
         return (HEADER + "\n".join(rows)).encode()
 
     monkeypatch.setattr(TEMPERATURES, "content", content)
-    monkeypatch.setattr("crossprop.datasets.temperature_files.LAST", days[-1] + 1)
+    monkeypatch.setattr("crossprop.datasets.temperature_files.LAST", days[-1] + np.timedelta64(1, "D"))
     temperatures.cache_clear()
     yield numbers
     temperatures.cache_clear()
