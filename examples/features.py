@@ -64,7 +64,7 @@ for row, name in zip(rows, learners, strict=True):
     incoming = np.asarray(states[name][0].incoming[0])
     strongest = np.argsort(-np.linalg.norm(incoming, axis=0))
     for axes, unit in zip(row, strongest, strict=False):
-        axes.imshow(incoming[:, unit].reshape(8, 8), cmap="RdBu")
+        axes.imshow(incoming[:64, unit].reshape(8, 8), cmap="RdBu")  # without the bias
         axes.set(xticks=[], yticks=[])
     row[0].set_ylabel(name)
 plt.show()

@@ -276,7 +276,7 @@ def row_sums(initial, state):
 def is_far(outcome, y):
     return outcome.loss > 1
 
-net = cp.Network(inputs=6, hidden=7)
+net = cp.Network.paper(inputs=6, hidden=7)
 learners = {"adam": cp.Backprop(net, 0.01, optimizer="adam"), "replay": Replay(net, 0.01)}
 stream = cp.Geoff(inputs=6, features=30, tasks="ABA", examples=200)
 folder, out, pause = sys.argv[1] or None, sys.argv[2], float(sys.argv[3])
