@@ -12,6 +12,7 @@ import time
 from itertools import islice
 
 import numpy as np
+import river_peers
 from river import datasets
 from river.datasets import synth
 
@@ -20,17 +21,7 @@ import crossprop as cp
 EXAMPLES, SEEDS = 20_000, 3
 STEP_SIZES = [float(4.0**power) for power in range(-6, 1)]
 USUAL = {True: 0.01, False: 0.003}
-CLASSES = {
-    "Phishing": datasets.Phishing,
-    "Bananas": datasets.Bananas,
-    "ImageSegments": datasets.ImageSegments,
-    "Agrawal": lambda: synth.Agrawal(seed=0),
-    "Hyperplane, drift": lambda: synth.Hyperplane(seed=0, n_features=10, n_drift_features=5, mag_change=0.001),
-    "RBF, drift": lambda: synth.RandomRBFDrift(
-        seed_model=0, seed_sample=0, n_classes=4, n_features=10, n_centroids=20, change_speed=0.001,
-        n_drift_centroids=10,
-    ),
-}  # fmt: skip
+CLASSES = {name: rows for name, rows in river_peers.STREAMS.items() if name != "Elec2"}
 NUMBERS = {
     "Friedman, drift": lambda: synth.FriedmanDrift(drift_type="gra", position=(7_000, 13_000), seed=0),
     "Planes": lambda: synth.Planes2D(seed=0),

@@ -410,6 +410,8 @@ def test_diverged_runs_are_counted_and_their_curves_end(client):
 
 
 def test_examples_are_given_back_when_pages_close(client, monkeypatch):
+    frames(client, SMALL)
+    assert client.pages.workshop.tables
     monkeypatch.setattr(live, "SECONDS_KEPT", 0)
     frames(client, SMALL)
     until(lambda: not client.pages.workshop.tables)
