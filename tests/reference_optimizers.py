@@ -149,19 +149,20 @@ class _Adam:
     """The base of other optimizers; or plain steps."""
 
     def __init__(self, thetas, a, base):
-        self.a, self.base, self.t, self.m, self.v = a, base, 0, _like(thetas), _like(thetas)
+        self.a, self.base, self.m, self.v = a, base, _like(thetas), _like(thetas)
+        self.t = [0] * len(thetas)  # per matrix: hindsight takes more steps of some
 
     def forget(self, m, r, c):
         self.m[m][r][c] = self.v[m][r][c] = 0.0
 
     def steps(self, thetas, gradients):
-        self.t += 1
+        self.t = [t + (gradient is not None) for t, gradient in zip(self.t, gradients, strict=True)]
         found = _like(thetas)
         for m, r, c in _places(thetas, gradients):
             g = gradients[m][r][c]
             self.m[m][r][c] = 0.9 * self.m[m][r][c] + (1 - 0.9) * g
             self.v[m][r][c] = 0.999 * self.v[m][r][c] + (1 - 0.999) * g * g
-            first, second = self.m[m][r][c] / (1 - 0.9**self.t), self.v[m][r][c] / (1 - 0.999**self.t)
+            first, second = self.m[m][r][c] / (1 - 0.9 ** self.t[m]), self.v[m][r][c] / (1 - 0.999 ** self.t[m])
             found[m][r][c] = -self.a[m] * (first / (math.sqrt(second) + 1e-8) if self.base == "adam" else g)
         return found
 

@@ -149,13 +149,7 @@ def noise(rule, key, shapes, of_step):
 
 
 SOME = [(cp.Hindsight, (3, 4), "smd"), (cp.Hindsight, 3, "upgd"), (cp.BackpropReplay, 3, "upgd")]
-SHARED_COUNT = ("l2_init-adam", "shrink_perturb", "clip_weights-adam")
-"""The judge's adam counts the steps of all matrices together, and hindsight takes more of some."""
-ALL = [
-    each
-    for each in itertools.product((cp.Hindsight, cp.BackpropReplay), (3, (3, 4)), OPTIMIZERS)
-    if each[0] is cp.BackpropReplay or each[2] not in SHARED_COUNT
-]
+ALL = [*itertools.product((cp.Hindsight, cp.BackpropReplay), (3, (3, 4)), OPTIMIZERS)]
 
 
 @pytest.mark.parametrize(
