@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
-from crossprop._support.warning import warn
 from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.engines.protocol import RunOptions
@@ -45,51 +44,19 @@ _pools: dict[str, DevicePool] = {}
 """Pools by worker in this process: all tasks of a worker share its pool, and so its threads."""
 
 
-class OtherCode(Exception):
-    """A worker found that it has other versions, or another version of the user's own code."""
+class Workers(NamedTuple):
+    """The workers of a cluster, and how many runs of each structure go side by side on one of them."""
 
-    def __init__(self, where: str, reason: str):
-        super().__init__(where, reason)
-        self.where, self.reason = where, reason
-
-
-class Workers:
-    """The workers of a cluster. Those that join with other versions or code are left out, with a warning."""
-
-    def __init__(self, client: "Client"):
-        self.client = client
-        self.excluded: dict[str, str] = {}
-
-    @property
-    def threads(self) -> Mapping[str, int]:
-        """The threads of every worker that is there."""
-        return self.client.nthreads()  # pyright: ignore[reportReturnType]
-
-    def submit(self, function: Callable[..., Any], *arguments: Any, retries: int = 0) -> "Future":
-        """Submits a task to any worker but those that are left out, where there are others."""
-        others = [where for where in self.threads if where not in self.excluded]
-        where = {"workers": others, "allow_other_workers": True} if self.excluded and others else {}
-        return self.client.submit(function, *arguments, **where, retries=retries, pure=False)
-
-    def exclude_faulty(self, problem: Exception) -> None:
-        """Leaves out the workers because of which a task may have failed."""
-        faulty = {problem.where: problem.reason} if isinstance(problem, OtherCode) else {}
-        for where, reason in (faulty | dict(_other_versions(self.client))).items():
-            if where not in self.excluded:
-                warn(f"the worker {where} of the cluster is left out: {reason}")
-                self.excluded[where] = reason
-        there = self.threads
-        if there and not there.keys() - self.excluded:
-            where, reason = next(reversed(self.excluded.items()))
-            raise ValueError(f"cluster must have workers with the code of this process, got {where}: {reason}")
+    client: "Client"
+    widths: Mapping[Any, int]
 
 
-def _other_versions(client: "Client") -> Iterator[tuple[str, str]]:
-    """The machines that have other versions than this process, each with the first difference."""
+def _check_versions(client: "Client") -> None:
+    """A ValueError that names a machine with other versions than this process."""
     versions: Any = client.get_versions(packages=list(VERSIONS))
     for where, its in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
         if isinstance(its, dict) and (reason := _difference(its["packages"], versions["client"]["packages"])):
-            yield where, reason
+            raise ValueError(f"cluster must have the versions of this process on every machine, got {where}: {reason}")
 
 
 def _difference(there: Mapping[str, str | None], here: Mapping[str, str | None]) -> str | None:
@@ -113,12 +80,12 @@ def connected(
         yield None
         return
     with _client(cluster) as client:
-        for where, reason in _other_versions(client):
-            raise ValueError(f"cluster must have the versions of this process on every machine, got {where}: {reason}")
+        _check_versions(client)
+        kinds = {jax.tree.structure(block.learner): _without_stream(block)._replace(seeds=[]) for block in blocks}
         with nullcontext() if client.nthreads() else bar("waiting for a worker", 1, progress, "workers", "none yet"):
-            workers = Workers(client)
-            widths(workers, blocks, spec.options, spec.engine)
-        yield workers
+            task = client.submit(_widths, [*kinds.values()], spec.options, spec.engine, _setting(), pure=False)
+            widths = dict(zip(kinds, task.result(), strict=True))
+        yield Workers(client, widths)
 
 
 def _client(cluster: Any) -> "AbstractContextManager[Client]":
@@ -159,18 +126,6 @@ async def _kind(address: str) -> str:
         return str(identity["type"])
 
 
-def widths(workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str) -> dict[Any, int]:
-    """How many runs of each structure go side by side on a worker; waits for the first worker. An error says why the
-    engine cannot run one of them there."""
-    kinds = {jax.tree.structure(block.learner): _without_stream(block)._replace(seeds=[]) for block in blocks}
-    while True:
-        task = workers.submit(_widths, list(kinds.values()), options, engine, _setting())
-        try:
-            return dict(zip(kinds, task.result(), strict=True))
-        except OtherCode as problem:
-            workers.exclude_faulty(problem)
-
-
 def _without_stream(block: Block) -> Block:
     """What is sent with every task; streams are sent once."""
     return block._replace(stream=None)  # pyright: ignore[reportArgumentType]
@@ -180,10 +135,10 @@ def run_blocks_on_cluster(
     workers: Workers, blocks: Sequence[Block], options: RunOptions, engine: str, on_steps: Callable[[int], None]
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
-    setting = _setting()
-    groups = deque(_groups(blocks, widths(workers, blocks, options, engine), len(workers.threads)))
-    going: dict[Future, tuple[list[int], int]] = {}
-    """The blocks of each task, and how many workers were left out when it was submitted."""
+    client, setting = workers.client, _setting()
+    groups = deque(_groups(blocks, workers.widths, len(client.nthreads())))
+    going: dict[Future, list[int]] = {}
+    """The blocks of each task."""
     streams: dict[int, Future] = {}
     codes: dict[Any, dict[str, str]] = {}
 
@@ -191,45 +146,38 @@ def run_blocks_on_cluster(
         group = [blocks[number] for number in numbers]
         for block in group:
             if id(block.stream) not in streams:
-                streams[id(block.stream)] = _send_stream(workers, block.stream)
+                streams[id(block.stream)] = _send_stream(client, block.stream)
             if (which := _which_code(block)) not in codes:
                 codes[which] = _code(block, options)
         theirs, bare = [streams[id(block.stream)] for block in group], [_without_stream(block) for block in group]
         of_group = [codes[_which_code(block)] for block in group]
-        return workers.submit(_run_there, bare, theirs, of_group, options, engine, setting, retries=RETRIES)
+        given = bare, theirs, of_group, options, engine, setting
+        return client.submit(_run_there, *given, retries=RETRIES, pure=False)
 
     try:
         while groups or going:
-            most = max(FEWEST, PER_THREAD * sum(workers.threads.values()))
+            threads: Any = client.nthreads()
+            most = max(FEWEST, PER_THREAD * sum(threads.values()))
             while groups and len(going) < most:
                 numbers = groups.popleft()
-                going[submit(numbers)] = numbers, len(workers.excluded)
+                going[submit(numbers)] = numbers
             while not (done := [task for task in going if task.done()]):
                 time.sleep(SECONDS_TO_WAIT)
             for task in done:
-                numbers, excluded = going.pop(task)
-                try:
-                    results = _result(task)
-                except Exception as problem:
-                    workers.exclude_faulty(problem)
-                    if len(workers.excluded) == excluded and not isinstance(problem, OtherCode):
-                        raise
-                    streams.clear()  # a worker that could not read one may have held it
-                    groups.append(numbers)
-                    continue
-                for number, result in zip(numbers, results, strict=True):
+                numbers = going.pop(task)
+                for number, result in zip(numbers, _result(client, task), strict=True):
                     on_steps(len(blocks[number].seeds) * steps_of(blocks[number], options))
                     yield number, result
     finally:
-        workers.client.cancel(list(going))
+        client.cancel(list(going))
 
 
-def _send_stream(workers: Workers, stream: Stream) -> "Future":
+def _send_stream(client: "Client", stream: Stream) -> "Future":
     """A stream, once for all blocks that use it. It is a task, so that it comes back when its worker is lost."""
     from dask import config
 
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        return workers.submit(_stream, stream)
+        return client.submit(_stream, stream, pure=False)
 
 
 def _which_code(block: Block) -> Any:
@@ -259,7 +207,8 @@ def _groups(blocks: Sequence[Block], widths: Mapping[Any, int], workers: int) ->
     return groups
 
 
-def _result(task: "Future") -> list[BlockResult]:
+def _result(client: "Client", task: "Future") -> list[BlockResult]:
+    """What a task returned. If it failed, a worker that joined with other versions is named first."""
     from distributed import KilledWorker
 
     try:
@@ -271,6 +220,9 @@ def _result(task: "Future") -> list[BlockResult]:
         ) from None
     except CancelledError:
         raise ConnectionError("the scheduler was lost, or the tasks were cancelled there") from None
+    except Exception:
+        _check_versions(client)
+        raise
 
 
 def _setting() -> dict[str, Any]:
@@ -318,7 +270,10 @@ def _run_there(
     with _as_caller(setting):
         for block, code in zip(whole, codes, strict=True):
             if other := sorted(name for name, its in _code(block, options).items() if its != code.get(name)):
-                raise OtherCode(worker.address, f"it imports other code of the {other[0]} than this process")
+                raise ValueError(
+                    f"cluster must have workers with the code of this process, got {worker.address}: it imports other "
+                    f"code of the {other[0]}"
+                )
         done = dict(run_blocks(whole, options, engine, stop_if_cancelled, pool))
     return [done[number] for number in range(len(blocks))]
 
@@ -328,6 +283,8 @@ def _as_caller(setting: dict[str, Any]) -> Iterator[None]:
     from distributed import get_worker
 
     if reason := _difference(_versions(), setting["versions"]):
-        raise OtherCode(get_worker().address, reason)
+        raise ValueError(
+            f"cluster must have the versions of this process on every machine, got {get_worker().address}: {reason}"
+        )
     with jax.enable_x64(setting["x64"]):
         yield
