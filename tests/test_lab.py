@@ -400,7 +400,7 @@ def test_requests_are_bounded(client, monkeypatch):
 def test_a_run_that_fails_on_the_way_is_told(client, monkeypatch):
     monkeypatch.setattr(live.Watched, "_advance", lambda self, groups: 1 / 0)
     assert frames(client, SMALL)[-1] == {"kind": "error", "error": "ZeroDivisionError: division by zero"}
-    until(lambda: not client.pages.runs and not client.pages.workshop.watched)
+    until(lambda: not client.pages.runs)
 
 
 def test_diverged_runs_are_counted_and_their_curves_end(client):
@@ -409,25 +409,15 @@ def test_diverged_runs_are_counted_and_their_curves_end(client):
     assert joined(found)["loss"]["crossprop"]["mean"][-1] is None
 
 
-def test_examples_are_given_back_when_pages_close(client, monkeypatch):
-    frames(client, SMALL)
-    assert client.pages.workshop.tables
-    monkeypatch.setattr(live, "SECONDS_KEPT", 0)
-    frames(client, SMALL)
-    until(lambda: not client.pages.workshop.tables)
-
-
-def test_examples_of_all_pages_are_bounded_and_those_in_use_come_first(client, monkeypatch):
+def test_examples_are_kept_while_there_is_room(client, monkeypatch):
     workshop = client.pages.workshop
     only(frames(client, SMALL), "end")
-    size = workshop._size()
-    assert size >= 2 * 60 * 20
-    monkeypatch.setattr(live, "MOST_EXAMPLES", size)
+    kept = {**workshop.tables}
+    only(frames(client, SMALL), "end")
+    assert kept and all(workshop.tables[key] is each for key, each in kept.items())
+    monkeypatch.setattr(live, "MOST_EXAMPLES", 0)
     only(frames(client, SMALL | {"stream": SMALL["stream"] | {"noise": 0.7}}), "end")
-    assert len({stream for stream, _ in workshop.tables}) == 1 and workshop._size() == size
-    monkeypatch.setattr(live, "MOST_EXAMPLES", size - 1)
-    other = SMALL | {"stream": SMALL["stream"] | {"noise": 0.8}}
-    assert "the examples of all seeds and pages must fit in" in frames(client, other)[-1]["error"]
+    assert len(workshop.tables) == 1
 
 
 NAMED = {
@@ -503,11 +493,11 @@ def test_code_of_hostile_names_is_text(own, tmp_path, monkeypatch):
 
 
 def test_runs_pause_go_on_and_stop_when_the_page_closes_or_runs_another_setting(client):
-    pages, watched = client.pages, client.pages.workshop.watched
+    pages, work = client.pages, client.pages.workshop.work
     opened = {page: client.open("runs", {"page": page, "setting": LONG}) for page in ("one", "other")}
     hear = lambda page: json.loads(opened[page][1].readline())["kind"]
     until(lambda: hear("one") == "windows")
-    assert set(pages.runs) == {"one", "other"} and len(watched) == 2
+    assert set(pages.runs) == {"one", "other"}
     client.ask("pause", {"page": "one", "paused": True})
     until(lambda: hear("one") == "paused")
     assert hear("one") == "paused"
@@ -516,13 +506,13 @@ def test_runs_pause_go_on_and_stop_when_the_page_closes_or_runs_another_setting(
     until(lambda: hear("one") == "windows")
     first = pages.runs["one"]
     further, _ = client.open("runs", {"page": "one", "setting": LONG})
-    until(lambda: first not in watched)
+    until(first.stop.is_set)
     assert pages.runs["one"] is not first
     for connection in (further, *(connection for connection, _ in opened.values())):
         connection.close()
     for _, answer in opened.values():
         answer.close()
-    until(lambda: not pages.runs and not watched)
+    until(lambda: not pages.runs and not work)
 
 
 def test_server_ends_although_a_page_listens():
@@ -531,7 +521,7 @@ def test_server_ends_although_a_page_listens():
         assert json.loads(answer.readline())["kind"] == "begin"
     with closing(connection):
         answer.read()
-    assert not client.lab.workshop.watched
+    assert not client.pages.runs and not client.lab.workshop.work
 
 
 def test_server_ends_although_something_is_compiled(monkeypatch):

@@ -159,7 +159,7 @@ def test_pause_resume_and_a_closed_page_stops_its_runs_while_another_goes_on(chr
     with Page(chromium, lab, ENDLESS) as one, Page(chromium, lab, ENDLESS) as other:
         for each in (one, other):
             until(lambda each=each: each.drawn() > 0)
-        assert len(pages.runs) == len(lab.workshop.watched) == 2
+        assert len(pages.runs) == 2
         one.page.get_by_role("button", name="Pause").click()
         one.until("paused")
         stands = one.text("#status")
@@ -170,9 +170,9 @@ def test_pause_resume_and_a_closed_page_stops_its_runs_while_another_goes_on(chr
         one.until("running")
         assert len(pages.runs) == 2
         other.page.close()
-        until(lambda: len(pages.runs) == len(lab.workshop.watched) == 1)
+        until(lambda: len(pages.runs) == 1)
         one.page.goto("about:blank")
-        until(lambda: not pages.runs and not lab.workshop.watched)
+        until(lambda: not pages.runs and not lab.workshop.work)
 
 
 def test_link_holds_the_setting_and_code_is_copied(chromium, lab):

@@ -1,14 +1,12 @@
 """Runs that are watched: sessions of the engines, advanced a little at a time, with their records in between."""
 
 import asyncio
-import gc
 import itertools
 import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +16,6 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop._support import interrupts, xla
-from crossprop._support.memory import in_words
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines import ENGINES
@@ -42,14 +39,10 @@ SEGMENT_SECONDS = 8e-3
 SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
-SECONDS_KEPT = 60
-"""Seconds for which examples are kept that no page runs on."""
 MOST_EXAMPLES = 2**32
-"""Most bytes of the examples of all pages together."""
+"""Bytes of the examples that are kept for all pages together."""
 SECONDS_TO_END = 3
 """Seconds that work has to end when the lab does."""
-PROGRAMS_KNOWN = 500
-"""Programs whose compilation is not announced again."""
 WAKE = 0.2
 """Seconds between two looks at whether a paused page is still there."""
 
@@ -77,29 +70,18 @@ class Workshop:
         self.threads = ThreadPoolExecutor(self.pool.count, thread_name_prefix="crossprop-lab")
         self.tables: dict[tuple[str, int], Tables] = {}
         """The examples by stream and seed; those used longest ago come first."""
-        self.making: dict[tuple[str, int], threading.Lock] = {}
         self.programs: set[Any] = set()
         self.work: set[Future[Any]] = set()
         self.lock = threading.Lock()
-        self.watched: set[Watched] = set()
 
     def tables_for(self, setting: Setting, run: Run) -> Tables:
-        """The tables of a run's stream and seed, which are kept for a while."""
+        """The tables of a run's stream and seed. They are kept until others need the room."""
         key = setting.stream_name, run.seed
         with self.lock:
-            making = self.making.setdefault(key, threading.Lock())
-        with making:  # runs of other seeds make their examples meanwhile
-            tables = self.tables.get(key) or tables_of(run.stream, run.seed)
-            with self.lock:
-                self.tables.pop(key, None)
-                self.tables[key] = tables
-                self._forget_unused(lambda: self._size() > MOST_EXAMPLES)
-                if self._size() > MOST_EXAMPLES:
-                    del self.tables[key]
-                    raise ValueError(
-                        f"the examples of all seeds and pages must fit in {in_words(MOST_EXAMPLES)} for the lab: "
-                        "take fewer seeds or examples, close another page, or use crossprop.run"
-                    )
+            tables = self.tables.pop(key, None) or tables_of(run.stream, run.seed)
+            self.tables[key] = tables
+            while len(self.tables) > 1 and self._size() > MOST_EXAMPLES:
+                del self.tables[next(iter(self.tables))]
             return tables
 
     def _size(self) -> int:
@@ -108,23 +90,8 @@ class Workshop:
         tables = (table for each in self.tables.values() for table in each.pool[:2])
         return sum({id(table): table.nbytes for table in tables if not isinstance(table, np.memmap)}.values())
 
-    def _forget_unused(self, is_too_much: Callable[[], bool] = lambda: True) -> None:
-        """Gives the examples of streams back that no page runs on, the ones used longest ago first."""
-        used = {each.setting.stream_name for each in [*self.watched]}
-        for key in [key for key in self.tables if key[0] not in used]:
-            if is_too_much():
-                del self.tables[key]
-                self.making.pop(key, None)
-
-    def _tidy(self) -> None:
-        with self.lock:
-            self._forget_unused()
-        gc.collect()
-
     def new_programs(self, programs: Mapping[str, Any]) -> list[str]:
         """The names of those programs that were not met before."""
-        if len(self.programs) > PROGRAMS_KNOWN:
-            self.programs.clear()
         new = [name for name, program in programs.items() if program not in self.programs]
         self.programs.update(programs.values())
         return new
@@ -155,21 +122,8 @@ class Workshop:
         finally:
             waiting.cancel()
 
-    @contextmanager
-    def watching(self, watched: "Watched"):
-        """Counts a page's runs among those that live."""
-        self.watched.add(watched)
-        try:
-            yield
-        finally:
-            watched.stop.set()
-            self.watched.discard(watched)
-            asyncio.get_running_loop().call_later(SECONDS_KEPT, self._tidy)
-
     def close(self) -> bool:
         """Ends all work, and says whether it has ended: a compilation cannot be stopped."""
-        for each in [*self.watched]:
-            each.stop.set()
         self.threads.shutdown(wait=False, cancel_futures=True)
         return not wait([*self.work], SECONDS_TO_END).not_done
 
@@ -193,31 +147,29 @@ class Watched:
         self.sent = 0
         self.features: dict[str, Features] = {}
 
-    async def frames(self, closing: Closing = lambda: False) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncIterator[Frame]:
         """The messages to the page: `begin`, then `windows` and `features` repeatedly, and `end`."""
         began = time.perf_counter()
-        with self.workshop.watching(self):
-            yield self._begin()
-            new = self.workshop.new_programs(self._programs())
-            if new:
-                yield {"kind": "compiling", "new": new}
-            groups = await self._start(new)
-            shown = -FEATURES_EVERY
-            while not (self.stop.is_set() or closing()):
-                if self.paused:
-                    yield {"kind": "paused"}
-                    await asyncio.sleep(WAKE)
-                    began += WAKE
-                    continue
-                await self._advance(groups)
-                yield self._windows(groups, time.perf_counter() - began)
-                done = groups[0].session.step == self.setting.steps
-                if self._visit_ends(groups[0].session.step) or time.perf_counter() - shown > FEATURES_EVERY:
-                    shown = time.perf_counter()
-                    yield await self._look(groups)
-                if done:
-                    yield {"kind": "end", "seconds": time.perf_counter() - began, "diverged": _diverged(groups)}
-                    return
+        yield self._begin()
+        if new := self.workshop.new_programs(self._programs()):
+            yield {"kind": "compiling", "new": new}
+        groups = await self._start(new)
+        shown = -FEATURES_EVERY
+        while not (self.stop.is_set() or self.workshop.closing()):
+            if self.paused:
+                yield {"kind": "paused"}
+                await asyncio.sleep(WAKE)
+                began += WAKE
+                continue
+            await self._advance(groups)
+            yield self._windows(groups, time.perf_counter() - began)
+            done = groups[0].session.step == self.setting.steps
+            if self._visit_ends(groups[0].session.step) or time.perf_counter() - shown > FEATURES_EVERY:
+                shown = time.perf_counter()
+                yield await self._look(groups)
+            if done:
+                yield {"kind": "end", "seconds": time.perf_counter() - began, "diverged": _diverged(groups)}
+                return
 
     def _programs(self) -> dict[str, Any]:
         """What is compiled for the stream and for each learner: equal for settings that share a program."""

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crossprop._support.interrupts import Stopped
 from crossprop.lab.catalogue import catalogue
-from crossprop.lab.live import Closing, Watched, Workshop, encoded
+from crossprop.lab.live import Watched, Workshop, encoded
 from crossprop.lab.settings import read_setting
 from crossprop.registry import one_line
 
@@ -78,8 +78,8 @@ class Guard:
 class Pages:
     """The pages that are open: the runs of each, by the identifier that the page chose."""
 
-    def __init__(self, workshop: Workshop, closing: Closing):
-        self.workshop, self.closing = workshop, closing
+    def __init__(self, workshop: Workshop):
+        self.workshop = workshop
         self.runs: dict[str, Watched] = {}
 
     async def run(self, request: Request) -> Response:
@@ -105,7 +105,7 @@ class Pages:
 
     async def _lines(self, page: str, watched: Watched) -> AsyncIterator[bytes]:
         try:
-            async for frame in watched.frames(self.closing):
+            async for frame in watched.frames():
                 yield encoded(frame)
         except Stopped:
             pass
@@ -161,9 +161,9 @@ def _problem(problem: Exception) -> Response:
     return JSONResponse({"error": _text(problem)}, status_code=422)
 
 
-def application(workshop: Workshop, token: str, closing: Closing = lambda: False) -> Starlette:
+def application(workshop: Workshop, token: str) -> Starlette:
     """The lab as an ASGI application; its addresses begin with the token."""
-    pages = Pages(workshop, closing)
+    pages = Pages(workshop)
     offered = catalogue()
     routes = [
         Route("/catalogue", lambda request: JSONResponse(offered)),
@@ -224,11 +224,9 @@ class Lab:
     def __init__(self, port: int = 0, imports: tuple[str, ...] = ()):
         self.socket = bind(port)
         self.token = secrets.token_urlsafe(16)
-        closing = lambda: self.server.should_exit
-        self.workshop = Workshop(imports, closing)
-        app = application(self.workshop, self.token, closing)
+        self.workshop = Workshop(imports, lambda: self.server.should_exit)
         config = uvicorn.Config(
-            app,
+            application(self.workshop, self.token),
             http=Connections(),  # pyright: ignore[reportArgumentType]
             backlog=ACCEPTED,
             log_level="error",
