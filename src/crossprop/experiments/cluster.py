@@ -136,7 +136,8 @@ def run_blocks_on_cluster(
 ) -> Generator[tuple[int, BlockResult], None, None]:
     """As `run_blocks`, on the workers of a cluster. Few blocks are under way at a time; progress is by block."""
     client, setting = workers.client, _setting()
-    groups = deque(_groups(blocks, workers.widths, len(client.nthreads())))
+    counts: Any = client.nthreads()  # a coroutine in Dask's types only
+    groups = deque(_groups(blocks, workers.widths, len(counts)))
     going: dict[Future, list[int]] = {}
     """The blocks of each task."""
     streams: dict[int, Future] = {}
