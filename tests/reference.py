@@ -271,11 +271,11 @@ class Example(NamedTuple):
         return found
 
 
-def _credit(rule, layer, w, delta, h, a, r, eta, memory_eta, ahead):
+def _credit(rule, layer, w, delta, h, a, r, eta, memory_eta, ahead, weight=0.0, horizon=1.0):
     """What a hidden layer does at one example: its du, the error it passes down, and its next memory.
 
-    Every rule passes the ordinary error down; foresight passes the error that it credits with. Foresight's memory moves
-    after the weights, and `live` moves it.
+    Every rule passes the ordinary error down; foresight and correlation pass the error that they credit with.
+    Foresight's memory moves after the weights, and `live` moves it.
     """
     below = _backprop(layer, w, delta)
     match rule:
@@ -284,6 +284,9 @@ def _credit(rule, layer, w, delta, h, a, r, eta, memory_eta, ahead):
         case "foresight":
             below = _foresight(layer, w, delta, h, ahead)
             return _outer(layer.x, below), below, h
+        case "correlation":
+            below = _foresight(layer, w, delta, h, weight)
+            return _outer(layer.x, below), below, _mean_products(h, layer.phi, delta, horizon)
         case "crossprop" if r:
             du, h_next = _crossprop_projected(layer, w, delta, h, a, eta, r)
         case "crossprop":
@@ -297,6 +300,13 @@ def _credit(rule, layer, w, delta, h, a, r, eta, memory_eta, ahead):
         case _:
             raise ValueError(f"rule {rule!r}")
     return du, below, h_next
+
+
+def _mean_products(m, phi, delta, horizon):
+    """m_jk <- (1 - 1/horizon) m_jk + delta_k phi_j / horizon."""
+    return [
+        [(1 - 1 / horizon) * m[j][k] + delta[k] * phi[j] / horizon for k in range(len(delta))] for j in range(len(phi))
+    ]
 
 
 def _move_memory(v, steps, horizon):
@@ -318,20 +328,20 @@ def _memory(rule, fan_in, n, above, r):
             return _zeros(fan_in, n, len(r) if r else above)
         case "crossprop-sum":
             return _zeros(fan_in, n, above)
-        case "crossprop-approx" | "foresight":
+        case "crossprop-approx" | "foresight" | "correlation":
             return _zeros(n, above)
     return None
 
 
 def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, optimizer="sgd", eta=0.0,
          memory_eta=None, incoming_step_size=None, memory_step_size=None, signs=None, layer_norm=False, layers="all",
-         ahead=1.0, horizon=1000.0, network_optimizer=None, replace=None) -> Life:  # fmt: skip
+         ahead=1.0, horizon=1000.0, weight=30.0, network_optimizer=None, replace=None) -> Life:  # fmt: skip
     """Lives through the examples (x_t, y_t) with one rule from the given U of every hidden layer and W, and a memory of
     zeros.
 
     `rule` is "crossprop" (projected when `signs` are given: (Q, units, units above) for every layer that follows the
-    rule), "crossprop-approx", "crossprop-sum", "foresight", "backprop" or "frozen". With `layers="top"` the last hidden
-    layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one per layer.
+    rule), "crossprop-approx", "crossprop-sum", "foresight", "correlation", "backprop" or "frozen". With `layers="top"` the last
+    hidden layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one per layer.
     `network_optimizer(thetas, a)` makes one of `reference_optimizers`, which moves all weights. `replace(phis, thetas,
     h, forget)` is called at the end of every step and may change weights and memories; `forget(at, row, column)` tells
     the optimizer. Loss and outputs are from before learning at a step, drifts from after it, without biases.
@@ -365,7 +375,7 @@ def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, o
             a_h = a[at + 1] if memory_step_size is None else memory_step_size
             followed = rule if follows[at] or rule == "frozen" else "backprop"
             du, delta, h[at] = _credit(
-                followed, seen[at], thetas[at + 1], delta, h[at], a_h, rs[at], eta, memory_eta, ahead
+                followed, seen[at], thetas[at + 1], delta, h[at], a_h, rs[at], eta, memory_eta, ahead, weight, horizon
             )
             directions.insert(0, du)
         moves = None if mover is None else mover.move(thetas, directions, example)

@@ -28,6 +28,7 @@ RULES = {
     "backprop": cp.Backprop,
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0),
     "foresight-top": partial(cp.Foresight, ahead=2.0, horizon=20.0, layers="top"),
+    "correlation": partial(cp.Correlation, weight=2.0, horizon=20.0),
     "crossprop": partial(cp.Crossprop, eta=0.3, layers="all"),
     "crossprop-top": partial(cp.Crossprop, eta=0.3),
     "projected": partial(cp.Crossprop, eta=0.3, projections=2, layers="all"),

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -25,6 +26,7 @@ RULES = {
     "crossprop-approx": (cp.CrosspropApprox, {}, [{"eta": 0.3, "memory_eta": 0.1}]),
     "crossprop-sum": (cp.CrosspropSum, {}, [{}]),
     "foresight": (cp.Foresight, {}, [{"ahead": 1.5, "horizon": 20.0}]),
+    "correlation": (cp.Correlation, {}, [{"weight": 2.0, "horizon": 20.0}]),
     "backprop": (cp.Backprop, None, [{}]),
     "frozen": (cp.Frozen, None, [{}]),
 }
@@ -217,6 +219,51 @@ def test_foresight_that_looks_nowhere_ahead_is_backprop_bit_for_bit(hidden, opti
         state, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
         lives.append((state.incoming, state.outgoing, outcomes))
     jax.tree.map(np.testing.assert_array_equal, *lives)
+
+
+@pytest.mark.parametrize("hidden", [4, (3, 4)])
+@pytest.mark.usefixtures("x64")
+def test_foresight_with_plain_steps_is_correlation(hidden):
+    """Its v is alpha horizon times the running mean of delta phi, in every layer."""
+    net, alpha, ahead, horizon = cp.Network.paper(INPUTS, hidden, 3, loss="softmax", bias=True), 0.05, 3.0, 25.0
+    one = cp.Foresight(net, alpha, ahead=ahead, horizon=horizon)
+    other = cp.Correlation(net, alpha, weight=ahead * alpha * horizon, horizon=horizon)
+    x, y = reference.examples(net, STEPS, seed=2)
+    weights = drawn(one, seed=0)
+    (final, losses), (same, same_losses) = (live(each, weights, x, y, (jnp.float64,))[1][0] for each in (one, other))
+    jax.tree.map(
+        partial(np.testing.assert_allclose, rtol=1e-8),
+        (final.incoming, final.outgoing, losses),
+        (same.incoming, same.outgoing, same_losses),
+    )
+
+
+@pytest.mark.usefixtures("x64")
+def test_correlation_climbs_its_objective_on_average():
+    """With all weights held still, the mean of what `weight` adds to the direction of U is the gradient, by finite
+    differences, of J = 1/2 sum_jk E[delta_k phi_j]^2, delta held fixed."""
+    net, weight = cp.Network.paper(INPUTS, 4, 3), 7.0
+    x, y = reference.examples(net, STEPS, seed=3)
+    learner = cp.Correlation(net, 1.0, weight=weight, horizon=STEPS)
+    state = begun(learner, **drawn(learner, seed=1))
+    u, w = np.asarray(state.incoming[0]), np.asarray(state.outgoing).T
+    delta = y - np.tanh(x @ u) @ w
+    mean = (np.tanh(x @ u).T @ delta / STEPS).T
+    state = state._replace(layers=(state.layers[0]._replace(memory=jnp.asarray(mean)),))
+    step = jax.jit(jax.vmap(lambda rule, x, y: rule.update(state, x, y)[0].incoming[0] - u, (None, 0, 0)))
+    found = np.mean(step(learner, x, y) - step(replace(learner, weight=0.0), x, y), axis=0) / weight
+
+    def objective(u):
+        return np.sum((np.tanh(x @ u).T @ delta / STEPS) ** 2) / 2
+
+    def slope(i, j):
+        nudge = np.zeros_like(u)
+        nudge[i, j] = 1e-5
+        return (objective(u + nudge) - objective(u - nudge)) / 2e-5
+
+    gradient = [[slope(i, j) for j in range(u.shape[1])] for i in range(len(u))]
+    assert np.linalg.norm(gradient) > 1e-3
+    np.testing.assert_allclose(found, gradient, rtol=1e-6, atol=1e-9)
 
 
 def meter(step_size):

@@ -28,6 +28,7 @@ RULES = {
     "sum": partial(cp.CrosspropSum, layers="all"),
     "backprop": partial(cp.Backprop, optimizer="momentum"),
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0),
+    "correlation": partial(cp.Correlation, weight=2.0, horizon=20.0),
     "frozen": partial(cp.Frozen, optimizer="adam"),
 }
 QUICK, LOWERED = ("approx",), ("crossprop", "foresight")

@@ -30,10 +30,16 @@ RULES = {
     "crossprop-approx": partial(cp.CrosspropApprox, eta=0.3, layers="all"),
     "crossprop-sum": partial(cp.CrosspropSum, layers="all"),
     "foresight": partial(cp.Foresight, ahead=1.5, horizon=20.0),
+    "correlation": partial(cp.Correlation, weight=2.0, horizon=20.0),
     "backprop": cp.Backprop,
     "frozen": cp.Frozen,
 }
-OPTIONS = {"crossprop": {"eta": 0.3}, "crossprop-approx": {"eta": 0.3}, "foresight": {"ahead": 1.5, "horizon": 20.0}}
+OPTIONS = {
+    "crossprop": {"eta": 0.3},
+    "crossprop-approx": {"eta": 0.3},
+    "foresight": {"ahead": 1.5, "horizon": 20.0},
+    "correlation": {"weight": 2.0, "horizon": 20.0},
+}
 METHODS = {
     "continual": (
         cp.ContinualReplacement(rate=0.0713, decay=0.9, maturity=3),
@@ -70,6 +76,7 @@ FURTHER_CASES = [
     ("backprop", "contribution", (4, 4), "adam", False),
     ("foresight", "continual", (3, 3), "idbd", True),
     ("crossprop-approx", "continual", (4, 3), "clip_weights", True),
+    ("correlation", "continual", (4, 3), "adam", True),
     ("backprop", "random", 4, "l2_init", True),
 ]
 WITH_THE_WHOLE_NETWORK = {

@@ -32,6 +32,7 @@ RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3, optimizer="rmsprop"),
     "backprop": partial(cp.Backprop, optimizer="adam"),
     "foresight": partial(cp.Foresight, ahead=2.0, horizon=20.0, optimizer="adam"),
+    "correlation": partial(cp.Correlation, weight=2.0, horizon=20.0),
 }
 QUICK, LOWERED = ("backprop",), ("foresight",)
 

@@ -26,6 +26,7 @@ from crossprop.learners import TIDBD as TIDBD
 from crossprop.learners import Backprop as Backprop
 from crossprop.learners import BackpropReplay as BackpropReplay
 from crossprop.learners import Best as Best
+from crossprop.learners import Correlation as Correlation
 from crossprop.learners import CreditRule as CreditRule
 from crossprop.learners import Crossprop as Crossprop
 from crossprop.learners import CrosspropApprox as CrosspropApprox

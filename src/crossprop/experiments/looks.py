@@ -61,6 +61,7 @@ LOOKS = {
     "adam": look("#f58a5b"),
     "foresight": look("#2f9b4c"),
     "foresight-top": look("#2f9b4c", "dash"),
+    "correlation": look("#74c476", "dot"),
     "hindsight": look("#7a52b8"),
     "backprop-replay": look("#b8860b"),
     "frozen": look("#8f8f8f"),

@@ -12,6 +12,7 @@ from crossprop.learners.base import State as State
 from crossprop.learners.base import Units as Units
 from crossprop.learners.best import Best as Best
 from crossprop.learners.calling import compiled_method as compiled_method
+from crossprop.learners.correlation import Correlation as Correlation
 from crossprop.learners.crossprop import Crossprop as Crossprop
 from crossprop.learners.crossprop_approx import CrosspropApprox as CrosspropApprox
 from crossprop.learners.crossprop_sum import CrosspropSum as CrosspropSum
@@ -44,6 +45,7 @@ LEARNERS: Registry[Learner] = Registry(
         "adam": partial(Backprop, optimizer="adam"),
         "foresight": Foresight,
         "foresight-top": partial(Foresight, layers="top"),
+        "correlation": Correlation,
         "hindsight": Hindsight,
         "backprop-replay": BackpropReplay,
         "frozen": Frozen,
