@@ -12,6 +12,7 @@ import crossprop as cp
 from crossprop._support import programs, xla
 from crossprop.engines import segments
 from crossprop.engines.dealing import unchanged
+from crossprop.execution import device_kind
 from own_streams import Noise, Waves
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -130,8 +131,18 @@ def test_a_stream_runs_on_the_host_only_because_of_a_tracer():
         cp.run(cp.Backprop(NET, 0.01), Broken(steps=8), seeds=1, record_every=4)
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_records_name_the_vectors_of_the_cpu(wide, monkeypatch):
+    monkeypatch.setattr(xla, "has_wide_vectors", lambda: wide)
+    segments.compiler_options.cache_clear()
+    device = device_kind()
+    segments.compiler_options.cache_clear()
+    assert device == ("cpu with vectors of 512 bits" if wide else "cpu")
+
+
 def test_options_for_a_gpu_are_for_a_gpu():
-    assert segments.compiler_options("cpu") == {}
+    wide = segments.compiler_options("cpu")
+    assert wide in ({}, {"xla_cpu_prefer_vector_width": 512}) and xla.known_options(wide) == wide
     on_a_gpu = segments.compiler_options("gpu")
     assert set(on_a_gpu) <= {"xla_gpu_autotune_level", "xla_gpu_enable_triton_gemm"}
     assert xla.known_options(on_a_gpu | {"xla_gpu_none": True}) == on_a_gpu

@@ -11,7 +11,7 @@ import jax
 from crossprop._support.files import read_json, write_json
 from crossprop._version import __version__
 from crossprop.engines.protocol import Run, RunOptions
-from crossprop.execution import engine_for, open_session
+from crossprop.execution import device_kind, engine_for, open_session
 from crossprop.learners import Learner
 from crossprop.learners.states import state_shapes
 from crossprop.running import experiment, run
@@ -68,7 +68,7 @@ def kept_costs(
     if min(steps, stream.steps or steps) < LEAST:
         return {name: Cost(float("nan"), numbers_in_state(learner)) for name, learner in learners.items()}
     about = experiment(learners, stream, [0], steps) | {"repeats": str(repeats), "engine": engine}
-    about |= {"crossprop": __version__, "jax": jax.__version__, "device": jax.devices()[0].device_kind}
+    about |= {"crossprop": __version__, "jax": jax.__version__, "device": device_kind()}
     if path.exists():
         try:
             kept = read_json(path)

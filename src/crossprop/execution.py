@@ -23,6 +23,7 @@ from crossprop.checkpoints import Checkpoints
 from crossprop.engines import ENGINES, choose
 from crossprop.engines.feed import Feed, Loaded, SharedTables
 from crossprop.engines.protocol import Batch, Run, RunOptions, RunResult
+from crossprop.engines.segments import compiler_options
 from crossprop.engines.session import Session
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
@@ -220,6 +221,13 @@ def devices() -> list[Any]:
     if chosen is None:
         return jax.local_devices()
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
+
+
+def device_kind() -> str:
+    """The kind of the devices for runs. On another kind, numbers are rounded in another way."""
+    device = devices()[0]
+    vectors = compiler_options(device.platform).get("xla_cpu_prefer_vector_width")
+    return device.device_kind if vectors is None else f"{device.device_kind} with vectors of {vectors} bits"
 
 
 def compiler_flags() -> str:

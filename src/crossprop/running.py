@@ -30,7 +30,7 @@ from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines.protocol import Metric, Probe, Run, RunOptions, RunResult
 from crossprop.engines.session import plain_numbers
-from crossprop.execution import Executor, compiler_flags, devices, engine_for
+from crossprop.execution import Executor, compiler_flags, device_kind, engine_for
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -297,7 +297,7 @@ def provenance(engines: Mapping[str, str]) -> dict[str, Any]:
         "crossprop": __version__,
         "jax": jax.__version__,
         "engine": names.pop() if len(names) == 1 else json.dumps(dict(engines)),
-        "device": devices()[0].device_kind,
+        "device": device_kind(),
     }
     return made_with | ({"xla_flags": flags} if (flags := compiler_flags()) else {})
 

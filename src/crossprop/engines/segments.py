@@ -205,7 +205,7 @@ def _left(loop: Any, single: bool, learners: Learner, work: Any) -> Any:
 def compiler_options(platform: str) -> dict[str, bool | int]:
     """Options for programs whose numbers must be the same in every process."""
     if platform == "cpu":
-        return {}
+        return xla.known_options({"xla_cpu_prefer_vector_width": 512}) if xla.has_wide_vectors() else {}
     # A GPU's compiler would time several ways to multiply and keep the quickest, which is not the same in every
     # process. Products of its own take longer to compile and to run than those of the library.
     return xla.known_options({"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False})

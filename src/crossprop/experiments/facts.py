@@ -9,7 +9,7 @@ import jax
 
 from crossprop._support.formats import listed
 from crossprop._version import __version__
-from crossprop.execution import cores
+from crossprop.execution import cores, device_kind
 
 
 def engine_words(engine: str) -> str:
@@ -27,7 +27,7 @@ def engine_words(engine: str) -> str:
 def machine() -> dict[str, str]:
     """The device and the versions that this process has."""
     return {
-        "device": f"{jax.devices()[0].device_kind}, {cores()} cores",
+        "device": f"{device_kind()}, {cores()} cores",
         "versions": f"crossprop {__version__}, jax {jax.__version__}, python {platform.python_version()}",
     }
 

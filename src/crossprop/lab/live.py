@@ -24,7 +24,7 @@ from crossprop.engines.protocol import Run, RunOptions
 from crossprop.engines.segments import seconds_for
 from crossprop.engines.session import Session
 from crossprop.engines.tables import Tables, tables_of
-from crossprop.execution import DevicePool, devices, engine_for, open_session
+from crossprop.execution import DevicePool, device_kind, devices, engine_for, open_session
 from crossprop.experiments.charts import band, band_words, to_json
 from crossprop.experiments.looks import looks
 from crossprop.lab.code import as_command, as_python
@@ -195,7 +195,7 @@ class Watched:
             "record_every": setting.record_every,
             "seeds": len(setting.seeds),
             "band": band_words(len(setting.seeds)),
-            "device": devices()[0].device_kind,
+            "device": device_kind(),
             "tasks": [mark._asdict() for mark in marks],
             "python": as_python(setting, self.workshop.imports),
             "command": as_command(setting, self.workshop.imports),
