@@ -429,6 +429,7 @@ def test_bounds_tell_inside_outside_equal_and_both(span, expected):
     [
         ((1.271, 1.253, 1.289), "adam's error is 27% above backprop's [25, 29], in 30 of 30 seeds"),
         ((0.733, 0.70, 0.77), "adam's error is 27% below backprop's [23, 30], in 30 of 30 seeds"),
+        ((0.94, 0.76, 1.12), "adam's error is 6% below backprop's [−24, 12], in 30 of 30 seeds"),
         ((2.04, 1.96, 2.13), "adam's error is 2.04 times backprop's [1.96, 2.13], in 30 of 30 seeds"),
         ((0.21, 0.19, 0.24), "adam's error is 79% below backprop's [76, 81], in 30 of 30 seeds"),
         ((0.9999, 0.9991, 1.0009), "adam's error is within 1% of backprop's: −0.01% [−0.09, 0.09], in 30 of 30 seeds"),

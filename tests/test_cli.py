@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 import xarray
@@ -408,10 +409,23 @@ def test_help_tells_every_option(call, words, mentions):
 @pytest.mark.parametrize("command", [None, *COMMANDS])
 def test_help_breaks_no_word_at_80_columns_and_shows_examples(call, command):
     answer = call(*filter(None, [command]), "--help")
-    prose = answer.out.partition("\n\n")[2]
+    prose = re.sub(r"usage: .*", "", answer.out)
     assert max(map(len, prose.splitlines())) <= 80
     assert command in (None, "data") or re.search(rf"^(Example: |  )crossprop {command} ", prose, re.MULTILINE)
     assert "(default: None)" not in prose and "(default: )" not in prose  # the text says what happens without a flag
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_lines_of_the_help_are_full_and_sentences_begin_at_the_margin(call, command):
+    """Not with a blank, as they did, or after a line that has room for more words."""
+    answer = call(*filter(None, [command]), "--help")
+    introduction, _, flags = answer.out.partition("\nusage: ")
+    assert not re.search(r"^ \S", introduction, re.MULTILINE)
+    lines = [line.strip("│|").rstrip() for line in flags.splitlines()]
+    for line, following in pairwise(lines):
+        indent = len(following) - len(following.lstrip())
+        if indent > 6 and len(line) > indent and line[indent - 2 : indent] == "  " and not line.strip().startswith("•"):
+            assert len(f"{line} {following.split()[0]}") > 76, (line, following)
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])
@@ -445,7 +459,7 @@ def test_the_console_entry_works_in_a_process_of_its_own():
     command = [sys.executable, "-m", "crossprop", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: crossprop ")
+    assert done.stdout.startswith("Learn features online.") and "usage: crossprop " in done.stdout
 
 
 # data

@@ -133,6 +133,7 @@ def test_a_known_difference_is_found_with_its_wins():
     noise = np.random.default_rng(0).normal(size=30)
     values = values_of(better=noise, same=noise + np.random.default_rng(1).normal(0, 0.01, 30), base=noise + 1)
     found = cp.compare(values, {"better": "base", "base": "base"})
+    assert str(found).startswith("[better's mean is ") and "base's mean equals base's in every seed" in str(found)
     assert found[0].together == 2 and found[0].sentence().endswith("p < 0.001 after Holm over 2")
     assert found[0].difference[:2] == pytest.approx((-1, -1)) and found[0].won == 30
     assert found[0].p < 0.001 and found[1].p == 1

@@ -165,6 +165,11 @@ class Masked(Counting):
     mask: object = None
 
 
+class Misshapen(Counting):
+    def update(self, state, x, y) -> Any:
+        return x @ jnp.ones((9, 9))
+
+
 class Listing(Counting):
     def weights(self, state) -> Any:
         return [state["weights"]]
@@ -205,6 +210,7 @@ OWN = {
         r"\.mode must be a number, or declared as eqx\.field\(static=True\)",
     ),
     "an array": (Masked(NET, mask=np.ones(3)), ValueError, r"\.mask must be a number, got an array of shape \(3,\)"),
+    "shapes that do not fit": (Misshapen(NET), TypeError, r"\.update: dot_general requires contracting dimensions"),
     "a list of weights": (Listing(NET), TypeError, r"\.weights must return a dict of arrays by name"),
 }
 

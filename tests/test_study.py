@@ -24,7 +24,7 @@ from crossprop.experiments.experiment import read_experiment
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
-from crossprop.experiments.widening import fill_widening, next_value, refined, widened
+from crossprop.experiments.widening import announcements, fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
 from crossprop.library.study import _moves, answers, conclusions
 from crossprop.records import LearnerInfo
@@ -123,8 +123,11 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, 
         store=tmp_path / "store",
         evaluate=2,
     )
-    blocks = fill_widening(spec, rounds=6)
+    told = []
+    blocks = fill_widening(spec, announcements("a title", told.append), rounds=6)
     assert not opened
+    assert told[0] == "a title: 4 runs to do." and told[-1] == "a title: 2 runs to do, on fresh seeds."
+    assert {*told[1:-1]} == {"a title: 2 runs to do, beyond the edge where the best of it is."}
     again = fill_widening(replace(spec, made={}), rounds=6)
     assert sorted(opened) == sorted(path.name for path in (tmp_path / "store/blocks").iterdir())
     for one, other in zip(

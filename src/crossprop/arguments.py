@@ -82,7 +82,10 @@ def _check_methods(which: str, learner: Learner) -> None:
     """One's own `update` returns a state like `init`'s and an `Outcome`, and one's own `weights` arrays by name."""
     what, state = f"{which}.update", jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.targets))
-    found = jax.eval_shape(learner.update, state, x, y)
+    try:
+        found = jax.eval_shape(learner.update, state, x, y)
+    except (TypeError, ValueError) as problem:  # of JAX, which does not know whose it is
+        raise TypeError(f"{what}: {problem}") from problem
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
         raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {check.shown(found)}")
     check_state(learner, found[0], f"what {what} returns", types=True)

@@ -1,4 +1,4 @@
-"""What a learner costs: the time of a step, and the numbers that it keeps."""
+"""What a learner costs: the time of a step, and the numbers that it stores."""
 
 import time
 import warnings
@@ -22,7 +22,7 @@ LEAST = 1000
 
 
 class Cost(NamedTuple):
-    """What one run alone costs: microseconds per step, NaN if it has too few to be timed, and the size of the state."""
+    """What a single run costs: microseconds per step, NaN if it has too few to be timed, and the size of the state."""
 
     microseconds: float
     numbers: int

@@ -58,8 +58,9 @@ COMMANDS = {
 }
 CONFIG = (OmitArgPrefixes, OmitSubcommandPrefixes, DisallowNone, PositionalRequiredArgs)
 DESCRIPTION = (
-    "Learn features online. Begin with crossprop run geoff, or with crossprop lab in the browser; crossprop COMMAND "
-    "--help explains a command, and crossprop --version prints the version."
+    "Learn features online.\n\nBegin with crossprop run geoff, with crossprop run data.csv --target price for a table "
+    "of your own, or with crossprop lab in the browser. crossprop COMMAND --help explains a command, and crossprop "
+    "--version prints the version."
 )
 
 
@@ -93,14 +94,10 @@ def _act(words: list[str]) -> None:
         sys.stdout.write(f"crossprop {__version__}\n")
     elif words and words[0] in COMMANDS:
         command = COMMANDS[words[0]]
+        _introduce(words[1:], inspect.getdoc(command.flags) or "")
         # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
-        flags = tyro.cli(
-            partial(command.flags),
-            prog=f"crossprop {words[0]}",
-            description=_wrapped(inspect.getdoc(command.flags) or ""),
-            args=words[1:],
-            config=CONFIG + command.markers,
-        )
+        made, config = partial(command.flags), CONFIG + command.markers
+        flags = tyro.cli(made, prog=f"crossprop {words[0]}", description="", args=words[1:], config=config)
         with interruptible():
             if command.compiles:
                 use_compilation_cache()
@@ -109,15 +106,17 @@ def _act(words: list[str]) -> None:
         given = words or ["--help"]
         if not given[0].startswith("-"):
             check.choice("the command", given[0], COMMANDS)
-        tyro.cli(_all_commands(), prog="crossprop", args=given, description=_wrapped(DESCRIPTION), config=CONFIG)
+        _introduce(given, DESCRIPTION)
+        tyro.cli(_all_commands(), prog="crossprop", args=given, description="", config=CONFIG)
 
 
-def _wrapped(text: str) -> str:
-    """Paragraphs filled up to the width of the terminal, at most 100 columns; those with indented lines, as of
-    examples, stay. tyro joins lines that begin with a letter, so further lines begin with a space."""
-    width = min(shutil.get_terminal_size().columns, 100)
-    fill = partial(textwrap.fill, width=width, subsequent_indent=" ")
-    return "\n\n".join(each if "\n  " in each else fill(each) for each in text.split("\n\n"))
+def _introduce(words: list[str], text: str) -> None:
+    """Prints what a command does above its help, since tyro would not wrap it: paragraphs filled up to the width of the
+    terminal, at most 100 columns; those with indented lines, as of examples, stay."""
+    if {"-h", "--help"} & {*words}:
+        fill = partial(textwrap.fill, width=min(shutil.get_terminal_size().columns, 100))
+        paragraphs = [each if "\n  " in each else fill(each) for each in text.split("\n\n")]
+        sys.stdout.write("\n\n".join(paragraphs) + "\n\n")
 
 
 def _all_commands() -> Any:

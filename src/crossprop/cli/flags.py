@@ -32,6 +32,10 @@ REPLACEMENT_HELP = (
     f"Which units are replaced: one of {', '.join(replacement_names())}; default: none. --set replacement.NAME=VALUE "
     "sets a hyperparameter of it."
 )
+TARGET_HELP = (
+    "Column of a file to predict. --set stream.time=COLUMN sorts by a column, stream.task=COLUMN tells the tasks, and "
+    "stream.ignore=COLUMN leaves one out."
+)
 SET_HELP = (
     "Any other argument of the learners that have it, such as optimizer.sigma=0.001, or an argument of one learner, "
     "such as foresight:layers=top; or network. or stream. and a field: network.layer_norm=true."
@@ -63,7 +67,8 @@ class ExperimentFlags:
         UseAppendAction[tuple[tuple[str, ...], ...]],
         arg(
             metavar="NAME [NAME ...]",
-            help=f"all, or some of {', '.join(LEARNERS)}, or learners that an imported module registers.",
+            help=f"all, or some of {', '.join(LEARNERS)}, or learners that an imported module registers; default: "
+            "crossprop, backprop and frozen, and for a sweep those of the file.",
         ),
     ] = ()
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
@@ -82,11 +87,9 @@ class ExperimentFlags:
     """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
     examples: Unset[int] = None
     """Examples per task; default: 5000 for GEOFF and the whole data set otherwise."""
-    target: Unset[str] = None
-    """Column of a file to predict. --set stream.time=COLUMN sorts by a column, stream.task=COLUMN tells the tasks,
-    and stream.ignore=COLUMN leaves one out."""
+    target: Annotated[Unset[str], arg(help=TARGET_HELP)] = None
     missing: Unset[str] = None
-    """mean replaces missing values of a file by their mean so far; default: they are an error."""
+    """mean fills in missing values of a file by the mean of their column so far; default: they are an error."""
     record_every: Unset[int] = None
     """Steps per record; default: 50."""
     engine: Annotated[Unset[str], arg(help=f"One of auto, {', '.join(ENGINES)}; default: auto.")] = None

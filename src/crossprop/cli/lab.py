@@ -48,7 +48,7 @@ class Lab:
     target: Unset[str] = None
     """Column of the file to predict."""
     missing: Unset[str] = None
-    """mean replaces missing values of the file by their mean so far; default: they are an error."""
+    """mean fills in missing values of the file by the mean of their column so far; default: they are an error."""
     imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
     """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
     port: int = 0

@@ -18,6 +18,10 @@ from crossprop.experiments.rerun import mnist_for, rerun
 from crossprop.library import PAPERS
 
 FIRST = next(iter(PAPERS))
+PRESET_HELP = (
+    "Settings of the crossprop paper's text, or of the scripts that its authors published with it; default: paper. The "
+    "rules are the paper's with both: the scripts have the other sign of eta's term in crossprop's memory."
+)
 OF_SOME = ("tasks", "mnist_seeds", "exact_mnist", "preset")
 """Flags that only some papers have."""
 
@@ -40,11 +44,9 @@ class Reproduce:
     list_papers: Annotated[bool, FlagCreatePairsOff, arg(name="list")] = False
     """Name the papers and their experiments, and run nothing."""
     out: Unset[Path] = None
-    """Folder for the records, the figures, claims.json and report.html; default: reproduction, or the name of another
-    paper."""
+    """Folder for the records, the figures and report.html; default: reproduction, or the name of another paper."""
     full: Annotated[bool, FlagCreatePairsOff] = False
-    """Run the paper's sizes, meant for a GPU; the default suits two cores, and says how it differs. The crossprop paper
-    has its sizes by default."""
+    """Run the paper's sizes, meant for a GPU. Without it, papers but the crossprop paper have smaller ones."""
     quick: Annotated[bool, FlagCreatePairsOff] = False
     """Run a small version; every figure and table of it says so."""
     seeds: Unset[int] = None
@@ -55,9 +57,7 @@ class Reproduce:
     """Add exact and projected crossprop on MNIST, which the crossprop paper could not afford; default: on a GPU."""
     tasks: Unset[int] = None
     """Number of tasks of permuted MNIST, where a paper has it; default: as the experiment defines it."""
-    preset: Unset[Literal["paper", "scripts"]] = None
-    """Settings of the crossprop paper's text, or of the scripts that its authors published with it; default: paper. The
-    rules are the paper's with both: the scripts have the other sign of eta's term in crossprop's memory."""
+    preset: Annotated[Unset[Literal["paper", "scripts"]], arg(help=PRESET_HELP)] = None
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
     force: Annotated[bool, FlagCreatePairsOff] = False

@@ -43,7 +43,7 @@ LEARNERS_BY_DEFAULT = ["crossprop", BACKPROP, "frozen"]
 class Run:
     """Run learners on a stream with many seeds, and print the errors they reached.
 
-    Without --learners: crossprop, backprop and frozen. Below them are the errors of predictors that ignore the inputs.
+    Below the learners are the errors of two predictors that ignore the inputs.
 
     Examples:
       crossprop run geoff --learners crossprop backprop --out comparison
@@ -57,7 +57,7 @@ class Run:
     seeds: int = 10
     """Number of runs of each learner, with seeds 0, 1, 2 ..."""
     steps: Unset[int] = None
-    """Steps of a run: needed if the stream is endless; default: the whole stream."""
+    """Number of examples of a run; default: the whole stream. An endless stream needs it."""
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder for records.nc and figure.png; default: nothing is written."""
 
@@ -94,7 +94,8 @@ def run_experiment(flags: Run) -> None:
     console.print(results(records, clock, baselines))
     total = clock.total_steps()
     console.print(f"Final: the last fifth of the last task. Brackets: {band_words(flags.seeds) or 'none of one seed'}.")
-    console.print("Seconds and steps/s: one core, without compilation; blank where runs are too short to time.")
+    if clock.timed:
+        console.print("Seconds and steps/s: one core, without compilation; blank where runs are too short to time.")
     for sentence in _compared(records):
         wrap(sentence)
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")

@@ -25,6 +25,11 @@ from crossprop.library.credit_page import publish_credit
 from crossprop.library.study import publish_study
 
 CREDIT = "credit"
+NAME_HELP = (
+    "geoff: GEOFF with six tasks. mnist: label-shifted MNIST. deep: the same with two hidden layers. why: a fading "
+    "step size beside foresight. approaches: three ways to features. credit: the exact meta-gradient. Or a file of "
+    "your own with learners, stream, grids and questions."
+)
 STUDIES = ("geoff", "mnist", "deep", "why", "approaches", CREDIT)
 
 
@@ -35,7 +40,7 @@ class Tuned:
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder for the records, the tables, the figures and the page; default: arena, or study-NAME."""
     full: bool = False
-    """Run the full version, meant for a GPU; the default version suits a CPU, and says about how long it takes."""
+    """Run the full version, meant for a GPU; the default suits a CPU, and says about how long it takes."""
     quick: bool = False
     """Run a tiny version, which only shows that everything works."""
     seeds: Unset[int] = None
@@ -77,9 +82,7 @@ class Study(Tuned):
       crossprop study my.toml
     """
 
-    name: Annotated[str, arg(metavar="{geoff,mnist,deep,why,approaches,credit,FILE.toml}")]
-    """GEOFF with six tasks, label-shifted MNIST, the same with two hidden layers, a fading step size beside foresight,
-    three ways to features, the exact meta-gradient, or a file with learners, stream, grids and questions."""
+    name: Annotated[str, arg(metavar="STUDY or FILE.toml", help=NAME_HELP)]
 
     def __post_init__(self):
         super().__post_init__()
@@ -92,7 +95,7 @@ class Study(Tuned):
 @dataclass(frozen=True)
 class Arena(Tuned):
     """Tune every learner of a list on every stream from grids of one size, judge the best of each on fresh seeds, and
-    answer on one page: where does the credit matter, where the step, where the replacement, and do they add up?
+    compare credit rules, optimizers and replacements of units on one page.
 
     A grid whose best setting is at its edge is widened. What is in the output folder already is not run again, so the
     same command continues after Ctrl-C.
@@ -110,7 +113,7 @@ class Arena(Tuned):
     target: Unset[str] = None
     """Column of the files to predict."""
     missing: Unset[str] = None
-    """mean replaces missing values of the files by their mean so far; default: they are an error."""
+    """mean fills in missing values of the files by the mean of their column so far; default: they are an error."""
     file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
     """Learners, streams, grids and budget in TOML; default: the list that --show prints."""
     show: bool = False

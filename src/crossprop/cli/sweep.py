@@ -43,14 +43,13 @@ class Sweep:
 
     experiment: ExperimentFlags
     file: Annotated[Positional[Unset[Path]], arg(metavar="[FILE.toml]")] = None
-    """A sweep in TOML: import, learners, network, stream, over, seeds, record_every, engine, steps, store, evaluate.
-    Flags precede the file."""
+    """A sweep in TOML, for which docs/sweeping.md has an example. Flags override the file."""
     stream: Annotated[Unset[str], arg(metavar="NAME", help=STREAM_HELP)] = None
     over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
     seeds: Unset[int] = None
     """Number of runs of each setting, with seeds 0, 1, 2 ...; default: 30."""
     steps: Unset[int] = None
-    """Number of examples of a run, which an endless stream needs; default: all that the stream has."""
+    """Number of examples of a run; default: the whole stream. An endless stream needs it."""
     store: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
     """Folder that keeps the records."""
     cluster: Annotated[Unset[str], arg(metavar="ADDRESS")] = None

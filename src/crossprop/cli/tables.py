@@ -142,6 +142,11 @@ class Clock:
         steps = sum(count for segments in mine for count, _ in segments[:-1])
         return sum(seconds for segments in mine for _, seconds in segments[1:]) / steps if steps else np.nan
 
+    @property
+    def timed(self) -> bool:
+        """Whether any run has two segments, so that it can be timed."""
+        return any(len(segments) > 1 for segments in self.segments.values())
+
     def total_steps(self) -> int:
         return sum(count for segments in self.segments.values() for count, _ in segments)
 
@@ -152,13 +157,8 @@ def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset 
     measure, brackets = schema.measure(records), "range" if 1 < records.sizes["seed"] < FEW else "95% interval"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, collapse_padding=True)
     table.add_column("\nlearner", no_wrap=True)
-    for title in (
-        f"final {schema.describe(records, measure).title}\n[{brackets}]",
-        "U\nmoved",
-        "W\nmoved",
-        "seconds\na run",
-        "steps/s\na core",
-    ):
+    speeds = ("seconds\na run", "steps/s\na core") * clock.timed
+    for title in (f"final {schema.describe(records, measure).title}\n[{brackets}]", "U\nmoved", "W\nmoved", *speeds):
         table.add_column(title.replace("[", "\\["), justify="right", no_wrap=True)
     end = schema.phase_windows(records.task.values, "end")[-1]
     final, steps = records.isel(step=end), schema.window_lengths(records).sum()
@@ -169,7 +169,7 @@ def results(records: "xarray.Dataset", clock: Clock, baselines: "xarray.Dataset 
             learner,
             _error(mine, measure),
             *(_moved(mine, name) for name in DRIFTS),
-            *(("", "") if np.isnan(seconds) else (f"{seconds * steps:.3g}", f"{1 / seconds:,.0f}")),
+            *(("", "") if np.isnan(seconds) else (f"{seconds * steps:.3g}", f"{1 / seconds:,.0f}"))[: len(speeds)],
         )
     if baselines is not None:
         for name in map(str, baselines.learner.values):

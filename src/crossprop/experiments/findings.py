@@ -147,7 +147,7 @@ class Finding:
         """The comparison of `noun` in words, without a full stop."""
         return self.said or words.comparison(self, noun, with_p)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.sentence()
 
 

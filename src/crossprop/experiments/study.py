@@ -153,8 +153,8 @@ def _column(name: str, results: SweepResults, costs: Mapping[str, Cost]) -> Sect
         elements.append(Table(caption, ["Learner", *phases], cells))
     if costs:
         rows = [[learner, short(cost.microseconds), f"{cost.numbers:,}"] for learner, cost in costs.items()]
-        head = ["Learner", "Microseconds per step", "Numbers kept"]
-        elements.append(Table("The cost of one run alone, on the device below", head, rows))
+        head = ["Learner", "Microseconds per step", "Numbers stored"]
+        elements.append(Table("The cost of a single run, on the device below", head, rows))
     elements.append(best_settings(results, results.title))
     return Section(f"comparisons-{name}", title, elements)
 

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
-from crossprop._support.formats import plural
+from crossprop._support.formats import listed, plural
 from crossprop.configuration import configuration
 from crossprop.descriptions import facts
 from crossprop.execution import expected_time
@@ -23,19 +23,16 @@ MOST_REFINEMENTS = 12
 """Ends a refinement in which the best step size keeps moving past the end of its axis."""
 
 
-def announcements(name: str, say: Say) -> Callable[[int, float], None]:
-    """Says how many runs a sweep has to do and, each time that its grids have grown, how many more."""
-    nouns = chain(["run"], repeat("more run"))
-
-    def on_start(runs: int, seconds: float) -> None:
-        say(f"{name}: {plural(runs, next(nouns))} to do. {expected_time(seconds)}".strip())
-
-    return on_start
+def announcements(name: str, say: Say) -> Callable[[str, int, float], None]:
+    """Says how many runs a sweep has to do, and which, each time that its grids have grown."""
+    return lambda which, runs, seconds: say(
+        f"{name}: {plural(runs, 'run')} to do{which}. {expected_time(seconds)}".strip()
+    )
 
 
 def fill_widening(
     spec: SweepSpec,
-    on_start: Callable[[int, float], None] = lambda runs, seconds: None,
+    on_start: Callable[[str, int, float], None] = lambda which, runs, seconds: None,
     *,
     rounds: int,
     resolution: float | None = None,
@@ -48,35 +45,47 @@ def fill_widening(
     of many axes then find step sizes as well as grids of one.
     """
     with opened(spec) as store:
-        filled = partial(fill, on_start=on_start, into=store)
+
+        def filled(spec: SweepSpec, which: str = "", **options: Any) -> list[BlockResult]:
+            return fill(spec, on_start=partial(on_start, which), into=store, **options)
+
+        which = ""
         for _ in range(rounds):
-            wider = widened(spec, _best(spec, filled))
+            wider = widened(spec, _best(spec, filled, which))
             if wider == spec.over:
                 break
+            which = f", beyond the edge where the best of {_grown(spec.over, wider)} is"
             spec = replace(spec, over=wider)
         narrow = spec.over if resolution is None else _refine(spec, filled, resolution)
         union = {
             name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()}
             for name, axes in spec.over.items()
         }
-        return filled(replace(spec, over=union), tune=union == spec.over)
+        return filled(replace(spec, over=union), ", on fresh seeds", tune=union == spec.over)
 
 
-def _refine(spec: SweepSpec, filled: Callable[[SweepSpec], list[BlockResult]], resolution: float) -> Any:
+def _refine(spec: SweepSpec, filled: Callable[..., list[BlockResult]], resolution: float) -> Any:
     """The axes of every learner after refinement; all their values have been run."""
-    narrow = finer = spec.over
+    narrow, finer, which = spec.over, spec.over, ""
     for _ in range(MOST_REFINEMENTS):
         narrow = finer
-        finer = refined(narrow, _best(replace(spec, over=narrow), filled), resolution)
+        finer = refined(narrow, _best(replace(spec, over=narrow), filled, which), resolution)
         if finer == narrow:
             break
+        which = f", near the best step sizes of {_grown(narrow, finer)}"
     return narrow
 
 
-def _best(spec: SweepSpec, filled: Callable[[SweepSpec], list[BlockResult]]) -> dict[str, Choice | None]:
+def _grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The learners whose grids have changed, in words."""
+    names = [name for name in after if after[name] != before[name]]
+    return listed(names) if len(names) < 4 else plural(len(names), "learner")
+
+
+def _best(spec: SweepSpec, filled: Callable[..., list[BlockResult]], which: str) -> dict[str, Choice | None]:
     """The best setting of every learner, once all are run."""
     tuning = replace(spec, evaluate=None)
-    blocks = filled(tuning)
+    blocks = filled(tuning, which)
     return {grid.name: choose(grid, blocks) for grid in tuning.grids}
 
 

@@ -14,7 +14,8 @@ def ratio(noun: str, a: str, b: str, times: Interval, count: str = "", equal: fl
     """A ratio of `a` to `b`: in percent above or below, or in times if it is 2 or more.
 
     If its interval excludes differences of `equal` or more, it says that they are within that of each other; if the
-    mean is 0 to the last digit shown, that they are about the same.
+    mean is 0 to the last digit shown, that they are about the same. In an interval that includes 0, what is below has
+    a minus sign.
     """
     mean, low, high = times
     above, between = span((100 * (mean - 1), 100 * (low - 1), 100 * (high - 1)))
@@ -27,8 +28,8 @@ def ratio(noun: str, a: str, b: str, times: Interval, count: str = "", equal: fl
         return f"{a}'s {noun} is about {b}'s: 0%{between}{count}"
     if mean >= 1:
         return f"{a}'s {noun} is {above}% above {b}'s{between}{count}"
-    below, between = span((100 * (1 - mean), 100 * (1 - high), 100 * (1 - low)))
-    return f"{a}'s {noun} is {below}% below {b}'s{between}{count}"
+    below, turned = span((100 * (1 - mean), 100 * (1 - high), 100 * (1 - low)))
+    return f"{a}'s {noun} is {below}% below {b}'s{between if high > 1 else turned}{count}"
 
 
 def comparison(finding: "Finding", noun: str, with_p: bool = True) -> str:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import xarray
 
 GROUPS = {
-    CREDIT: "credit: who is to blame",
-    STEP: "step: how far to go",
-    REPLACEMENT: "replacement: which units live",
+    CREDIT: "credit rules",
+    STEP: "optimizers",
+    REPLACEMENT: "replacement of units",
     SEVERAL: "several at once",
     OTHER: "others",
 }
@@ -42,7 +42,7 @@ has no overall difference. The mean rank has a 95% bootstrap interval over seeds
 percent of its mean error; lower is better. Differences are paired over seeds; those of single streams are below, with
 95% intervals by Student's t, of each alone. Green and red: p below 0.05 with Holm's correction for all learners on that
 stream. Overall is the mean over streams, with the reference's error as the unit of each. A step's cost is the geometric
-mean over streams of one run alone."""
+mean over streams of a single run."""
 TIME = """The best settings on fresh seeds. A learner that keeps its plasticity learns the tenth task as well as the
 first: see the mean error per task, or per tenth of a stream with one task. Plasticity is the share of an example's loss
 that is gone once it has been learned. Dead units let no error through (relu: slope 0; tanh: below 5% of its steepest)
@@ -63,8 +63,8 @@ def write_arena(
     """Writes the page of an arena to `path`, one self-contained file."""
     reference, streams = results.reference, {name: each.title for name, each in results.streams.items()}
     intro = (
-        "A learner answers three questions: who gets the credit, how big is the step, and which units live. Here are "
-        f"{len(results.infos)} answers on {plural(len(streams), 'stream')}. Each learner was tuned on each stream: "
+        "A learner has a credit rule, which says how to change the features, an optimizer and possibly a replacement "
+        f"of units. {plural(len(results.infos), 'learner')} were tuned on {plural(len(streams), 'stream')}: "
         f"{facts['budget']}. The best setting was then judged on fresh seeds, the same for all. All differences are to "
         f"{reference}, tuned alike."
     )
@@ -164,10 +164,10 @@ def _errors(results: Results, stream: str) -> Table:
         rows.append([learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *costs])
     caption = (
         f"{standing.title}: {results.sweeps[stream].measure} on fresh seeds, mean [95% bootstrap interval], difference "
-        f"to {results.reference}, and the cost of one run alone"
+        f"to {results.reference}, and the cost of a single run"
     )
     return Table(
-        caption, ["Learner", "Rank", "Error", f"Against {results.reference}", "µs per step", "Numbers kept"], rows
+        caption, ["Learner", "Rank", "Error", f"Against {results.reference}", "µs per step", "Numbers stored"], rows
     )
 
 

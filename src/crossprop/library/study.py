@@ -143,16 +143,16 @@ def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs
             pairs[best] = rival
     plain = next((costs[name] for name, rule in rules.items() if rule == BACKPROP and name in costs), None)
     words = [
-        f"{name} takes {costs[name].microseconds / plain.microseconds:.2f} times backprop's time for a step and keeps "
-        f"{costs[name].numbers / plain.numbers:.2f} times its numbers"
+        f"{name} takes {costs[name].microseconds / plain.microseconds:.2f} times backprop's time for a step and stores "
+        f"{costs[name].numbers / plain.numbers:.2f} times as many numbers"
         if math.isfinite(plain.microseconds)
-        else f"{name} keeps {costs[name].numbers / plain.numbers:.2f} times backprop's numbers"
+        else f"{name} stores {costs[name].numbers / plain.numbers:.2f} times as many numbers as backprop"
         for name, rule in rules.items()
         if plain and name in costs and rule in (FORESIGHT, *WITH_MATRICES)
     ]
-    question = "Does foresight give at least what memory matrices give, and at which cost?"
+    question = "Does foresight give at least what memory matrices give, and at what cost?"
     return [
-        replace(each, why=f"{each.why} Of one run alone, {'; '.join(words)}.")
+        replace(each, why=f"{each.why} In a single run {'; '.join(words)}.")
         for each in _answer("matrices", question, compare(main.evaluation.values(), pairs))
     ]
 
@@ -183,7 +183,7 @@ def _hindsight(main: SweepResults) -> list[Answer]:
     controlled = compare(
         main.evaluation.values(), {best: replay[optimizer] for optimizer, best in bests.items() if optimizer in replay}
     )
-    question = "Does it help to wait for the weights to come (hindsight)?"
+    question = "Does it help to wait for later weights (hindsight)?"
     plain = _answer("hindsight", question, _versus(main, bests.values()) if controlled else [])
     return plain + _answer("hindsight-replay", "Is it better than replay, which sees as many examples?", controlled)
 

@@ -248,7 +248,7 @@ class _Layer:
 
 
 class _PassDown(torch.autograd.Function):
-    """The layer's output as it is; on the way back, the error goes to the input through the weights to come."""
+    """The layer's output as it is; on the way back, the error goes to the input through extrapolated weights."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, output: Tensor, weight: Tensor, layer: _Layer) -> Tensor:
