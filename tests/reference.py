@@ -340,11 +340,12 @@ def live(rule, *, activation, loss, bias, incoming, outgoing, x, y, step_size, o
     zeros.
 
     `rule` is "crossprop" (projected when `signs` are given: (Q, units, units above) for every layer that follows the
-    rule), "crossprop-approx", "crossprop-sum", "foresight", "correlation", "backprop" or "frozen". With `layers="top"` the last
-    hidden layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one per layer.
-    `network_optimizer(thetas, a)` makes one of `reference_optimizers`, which moves all weights. `replace(phis, thetas,
-    h, forget)` is called at the end of every step and may change weights and memories; `forget(at, row, column)` tells
-    the optimizer. Loss and outputs are from before learning at a step, drifts from after it, without biases.
+    rule), "crossprop-approx", "crossprop-sum", "foresight", "correlation", "backprop" or "frozen". With `layers="top"`
+    the last hidden layer follows the rule, and those below learn by backprop. `incoming_step_size` is a number or one
+    per layer. `network_optimizer(thetas, a)` makes one of `reference_optimizers`, which moves all weights.
+    `replace(phis, thetas, h, forget)` is called at the end of every step and may change weights and memories;
+    `forget(at, row, column)` tells the optimizer. Loss and outputs are from before learning at a step, drifts from
+    after it, without biases.
     """
     depth = len(incoming)
     sizes = [np.shape(x)[1], *(np.shape(u)[1] for u in incoming), np.shape(y)[1]]

@@ -4,10 +4,13 @@ import csv
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
@@ -26,8 +29,10 @@ from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
 from crossprop.experiments.widening import announcements, fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
+from crossprop.library import controls
 from crossprop.library.study import _moves, answers, conclusions
 from crossprop.records import LearnerInfo
+from crossprop.testing import check_stream
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
@@ -235,10 +240,10 @@ def test_the_stages_of_the_deep_study():
 
 
 @pytest.mark.parametrize("size", [None, "quick"])
-def test_the_control_of_the_study_why_has_the_budget_and_the_network_of_the_rule(size):
+def test_all_learners_of_a_stage_of_the_study_why_have_one_budget_and_one_network(size):
     specs = stages_of("why", size)
-    scales = [spec.learners["foresight"].network.outgoing_scale for spec in specs.values()]
-    assert scales == {None: [0, 1 / 8, 1 / 2, 0, 0], "quick": [0, 0]}[size]
+    scales = {name: next(iter(spec.learners.values())).network.outgoing_scale for name, spec in specs.items()}
+    assert scales.pop("large", 1 / 2) == 1 / 2 and scales.pop("lecun", 1 / 8) == 1 / 8 and {*scales.values()} == {0}
     for spec in specs.values():
         assert {len(grid.points) for grid in spec.grids} == {32}
         assert len({learner.network for learner in spec.learners.values()}) == 1
@@ -246,7 +251,50 @@ def test_the_control_of_the_study_why_has_the_budget_and_the_network_of_the_rule
             name for name, learner in spec.learners.items() if isinstance(learner.optimizer, cp.optimizers.fading)
         }
         assert fading == {name for name in spec.learners if "fading" in name}
-    assert len({spec.stream.steps for spec in specs.values()}) == 1
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("control", controls.CONTROLS)
+def test_a_control_of_foresight_has_the_size_of_v_or_what_is_left_of_it(control):
+    net = cp.Network.paper(2, 4, 3)
+    rng, learner = np.random.default_rng(0), controls._Controlled(net, 0.1, ahead=2.0, control=control)
+    w, v = rng.normal(size=(2, 3, 4))
+    signs = None if learner.shapes().signs is None else rng.choice([-1.0, 1.0], (1, 3, 4))
+    found, norm = (
+        np.asarray(learner._credited(*jax.tree.map(jnp.asarray, (w, v, signs)))),
+        lambda each: np.linalg.norm(each, axis=0),
+    )
+    if control in ("size", "direction"):
+        one, other = (w, w + 2 * v) if control == "size" else (w + 2 * v, w)
+        np.testing.assert_allclose(found, one / norm(one) * norm(other))
+        return
+    moved, expected = (found - w) / 2, norm(v)
+    np.testing.assert_allclose(norm(moved), np.roll(expected, 1) if control == "shuffled" else expected)
+    assert np.abs(moved - v).max() > 0.1
+    assert {"sign": np.sign(v), "signs": v * (1 if signs is None else signs[0]), "random": moved}.get(
+        control, np.roll(v, 1, 1)
+    ).ravel() @ moved.ravel() > 0
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_control_of_foresight_learns_by_foresights_v():
+    net = cp.Network.paper(2, 4, 3, outgoing_scale=0.5)
+    one = controls.ForesightControl(net, 0.1, ahead=0.0, horizon=20.0, control="direction")
+    other = cp.Foresight(net, 0.1, ahead=0.0, horizon=20.0)
+    x, y = np.random.default_rng(0).normal(size=(30, 2)), np.random.default_rng(1).normal(size=(30, 3))
+    states = [cp.live(each, each.init(jax.random.key(0)), x, y)[0] for each in (one, other)]
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10), *states)
+
+
+def test_friedmans_regression_is_his_function_of_other_inputs_in_every_task():
+    stream = controls.Friedman(tasks=2, examples=2000)
+    check_stream(stream)
+    x, y, task = stream.sample(jax.random.key(0))
+    one, two, three, four, five = (x / np.sqrt(12) + 0.5).T[:5]
+    his = 10 * np.sin(np.pi * one * two) + 20 * (three - 0.5) ** 2 + 10 * four + 5 * five
+    noise = 5 * y[:, 0] + 14.4 - his
+    assert noise[task == 0].std() == pytest.approx(1, abs=0.05) and noise[task == 1].std() > 3
+    assert abs(y.mean()) < 0.1 and y.std() == pytest.approx(1, abs=0.1)
 
 
 def test_one_comparison_has_one_p_value(study):
@@ -422,7 +470,8 @@ phase = "end"
 
 [[questions]]
 learner = "foresight"
-stage = "one"
+against = ["backprop", "frozen"]
+stage = ["one", "t*"]
 
 [sizes.quick]
 seeds = 3
@@ -441,7 +490,8 @@ def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monke
     assert [each["question"] for each in told["answers"]] == [
         "Does looking ahead help?",
         "Is the best of foresight, frozen better than backprop?",
-        "Is foresight better than backprop?",
+        "Two tasks. Is foresight better than the best of backprop, frozen?",
+        "One. Is foresight better than backprop?",
     ]
     values = cp.open_evaluation(out / "sweep-two").values()
     percent = 100 * (values["foresight"].mean() / values["backprop"].mean() - 1).item()
@@ -468,7 +518,7 @@ def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monke
         ('without = "froz*"', 'without = ["*"]', "my.toml, stages.one: only and without must leave some learners"),
         ('without = "froz*"', "without = 3", "without must be the name of a learner, a pattern .* got 3"),
         ('learner = "foresight"', "learner = 3", "learner of a question must be the name of a learner, .* got 3"),
-        ('stage = "one"', 'stage = "three"', "stage of a question must be one of 'two', 'one', got 'three'"),
+        ('stage = ["one", "t*"]', 'stage = "three"', "stage of a question must be one of 'two', 'one', got 'three'"),
         ('phase = "end"', 'phase = "last"', "phase of a question must be one of .*, got 'last'"),
         ('against = "backprop"', 'against = "backprob"', "against of a question .* did you mean 'backprop'"),
         ('learner = "foresight"', 'learner = "foresite"', "learner of a question .* did you mean 'foresight'"),

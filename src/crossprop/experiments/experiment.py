@@ -4,13 +4,14 @@ Keys at the top of the file are common to all stages, and each stage replaces wh
 `[sizes.NAME]` do the same for other sizes of the whole experiment.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crossprop._support import checks as check
+from crossprop._support.formats import upper_first
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.toml import read_toml, spec_of_table
@@ -42,13 +43,13 @@ class Stage(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The question whether a learner, or the best of several on the tuning seeds, has less error than another one on
-    fresh seeds."""
+    """The question whether a learner has less error than another one on fresh seeds; among several, the best on the
+    tuning seeds speaks."""
 
     id: str
     asks: str
     learners: tuple[str, ...]
-    against: str
+    against: tuple[str, ...]
     stage: str
     phase: str
 
@@ -135,7 +136,7 @@ def read_experiment(
     asked = table.get("questions", [])
     if not isinstance(asked, list):
         raise TypeError(f"questions in {path} must be tables [[questions]], got {check.shown(asked)}")
-    questions = [_question(number, each, made) for number, each in enumerate(asked, 1)]
+    questions = [each for number, row in enumerate(asked, 1) for each in _questions(number, row, made)]
     title, intro = (str(table.get(key, default)) for key, default in (("title", path.stem), ("intro", "")))
     return Experiment(title, intro, reference, made, widen, resolution or None, questions)
 
@@ -199,19 +200,32 @@ def _check_settings(spec: SweepSpec, settings: Any) -> None:
             )
 
 
-def _question(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage]) -> Comparison:
+def _questions(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage]) -> list[Comparison]:
+    """A table of the file as a question for each of its stages that has the learners."""
     check_keys("questions", as_table("questions", row), ("id", "ask", "learner", "against", "stage", "phase"))
-    stage, phase = row.get("stage", next(iter(stages))), row.get("phase", "all")
-    check.choice("stage of a question", stage, stages)
+    given, against, phase = row.get("learner", []), row.get("against", "backprop"), row.get("phase", "all")
     check.choice("phase of a question", phase, PHASES)
-    there = stages[stage].spec.learners
-    given = row.get("learner", [])
-    patterns = _patterns("learner of a question", given)
-    learners = tuple(name for name in there if any(fnmatchcase(name, each) for each in patterns))
-    if not learners:
-        check.choice("learner of a question", next(iter(patterns), ""), there)
-    against = row.get("against", "backprop")
-    check.choice("against of a question", against, there)
-    named = given if isinstance(given, str) else f"the best of {', '.join(learners)}"
-    asks = row.get("ask", f"Is {named} better than {against}?")
-    return Comparison(str(row.get("id", number)), asks, learners, against, stage, phase)
+    chosen, found = _named("stage", row.get("stage", [*stages][:1]), stages), []
+    for stage in chosen:
+        there, lenient = stages[stage].spec.learners, len(chosen) > 1
+        learners = _named("learner", given, there, lenient)
+        references = _named("against", against, there, lenient)
+        if learners and references:
+            ask = row.get("ask", f"Is {_best_of(learners)} better than {_best_of(references)}?")
+            ask = f"{upper_first(stages[stage].title)}. {ask}" if lenient else ask
+            name = f"{row.get('id', number)}" + f"-{stage}" * lenient
+            found.append(Comparison(name, ask, learners, references, stage, phase))
+    return found
+
+
+def _named(key: str, patterns: Any, names: Iterable[str], lenient: bool = False) -> tuple[str, ...]:
+    """The names that match one of the patterns; a ValueError if there is none, unless it is `lenient`."""
+    listed = _patterns(f"{key} of a question", patterns)
+    found = tuple(name for name in names if any(fnmatchcase(name, each) for each in listed))
+    if not found and not lenient:
+        check.choice(f"{key} of a question", next(iter(listed), ""), names)
+    return found
+
+
+def _best_of(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"the best of {', '.join(names)}"

@@ -165,8 +165,11 @@ def asked(questions: Sequence[Comparison], columns: Mapping[str, SweepResults]) 
     found = []
     for question in questions:
         results = columns[question.stage]
-        best = results.best_of(name for name in question.learners if name in results.evaluation.records)
-        findings = [results.finding(best, question.against, question.phase)] if best else []
+        best, other = (
+            results.best_of(name for name in names if name in results.evaluation.records)
+            for names in (question.learners, question.against)
+        )
+        findings = [results.finding(best, other, question.phase)] if best and other else []
         noun = f"error {PHASES[question.phase]}"
         found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
     return found

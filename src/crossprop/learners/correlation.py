@@ -11,13 +11,14 @@ class Correlation(CreditRule):
       w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
     $$m_{jk} \leftarrow (1 - 1/T) m_{jk} + \delta_k \phi_j / T$$
 
-    The running mean $m_{jk}$ estimates $E[\delta_k \phi_j]$, so with W held still the second term follows the gradient of
-    $J = \frac{1}{2} \sum_{jk} E[\delta_k \phi_j]^2$, $\delta$ held fixed. In a deep network every hidden layer does so with
-    the layer above.
+    The running mean $m_{jk}$ estimates $E[\delta_k \phi_j]$, so with W held still the second term follows the gradient
+    of $J = \frac{1}{2} \sum_{jk} E[\delta_k \phi_j]^2$, $\delta$ held fixed. In a deep network every hidden layer does
+    so with the layer above.
 
     With plain steps `Foresight` is this rule: its $v$ is $\alpha T m$, so `ahead` $a$ is a `weight` of $a \alpha T$.
 
-    **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size`, `replacement` and `layers` as `Foresight`, and
+    **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size`, `replacement` and `layers` as `Foresight`,
+    and
 
     - `weight`: of J beside backprop ($c$), at least 0. 0 is backprop.
     - `horizon`: of the running mean, in examples ($T$), at least 1.
