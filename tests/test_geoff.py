@@ -11,6 +11,7 @@ from scipy import stats
 
 import crossprop as cp
 import reference
+from crossprop.streams.threshold_networks import threshold_outputs
 
 SIGMAS = 5
 """How far a fixed key may lie from what is expected: a chance of 6e-7, were the key not fixed."""
@@ -102,7 +103,20 @@ def test_geoff_redraws_the_share_of_weights_rounded_down_at_random_places(featur
 
 
 def fire(stream, x, incoming):
-    return np.asarray(jax.jit(stream.fire)(jnp.array(x, float), jnp.array(incoming, float)))
+    """The features, by labels of networks with an outgoing weight of 1 each."""
+    label = lambda outgoing: stream.label(jnp.array(x), jnp.array(incoming), outgoing)[:, 0]
+    return np.asarray(jax.vmap(label, out_axes=1)(jnp.eye(incoming.shape[1] + stream.constant)))
+
+
+@pytest.mark.parametrize("inputs", [1, 20, 32, 33, 75])
+def test_counts_of_bits_give_the_numbers_of_products_of_matrices(inputs):
+    random = np.random.default_rng(inputs)
+    x = random.integers(0, 2, (50, inputs))
+    incoming, outgoing = random.choice([-1, 1], (inputs, 100)), random.integers(-1, 2, 100)
+    matches = random.integers(-2, inputs + 3, 100)
+    fired = x @ incoming + (incoming < 0).sum(axis=0) > matches
+    found = threshold_outputs(*(jnp.array(each, float) for each in (x, incoming, matches, outgoing)))
+    assert np.array_equal(found[:, 0], fired @ outgoing)
 
 
 @pytest.mark.parametrize(

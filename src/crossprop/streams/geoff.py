@@ -20,9 +20,10 @@ from crossprop._support.programs import program
 from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
+from crossprop.streams.threshold_networks import threshold_outputs
 
 FEATURES_AT_A_TIME = 2**26
-"""Values of the target networks' features in memory at a time."""
+"""Values of the target networks' features that are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -128,14 +129,13 @@ class Geoff(PoolStream):
         first = jax.random.randint(keys[0], (size,), -1, 2).astype(float)
         return incoming, jnp.concatenate([first[None], lax.scan(mutate, first, keys[1:])[1]])
 
-    def fire(self, x: Float[Array, "steps inputs"], incoming: Float[Array, "all_inputs features"]) -> Array:
-        """The features of the target network, 0 or 1, with the constant one last where there is one."""
-        constant = jnp.ones((len(x), 1 if self.constant else 0))
-        negative = jnp.sum(incoming < 0, axis=0)[None, :]
-        matches = jnp.concatenate([x, constant], axis=1) @ incoming + negative
+    def label(self, x: Any, incoming: Any, outgoing: Any) -> Float[Array, "steps 1"]:
+        """The targets of these inputs, without noise."""
         # Matches are whole numbers, so this is `matches > m * beta`, and no rounding of m * beta makes a tie fire.
-        fired = matches > math.floor(len(incoming) * self.beta + 1e-9)
-        return jnp.concatenate([fired.astype(float), constant], axis=1)
+        matches = jnp.full(self.features, math.floor(len(incoming) * self.beta + 1e-9))
+        x = jnp.concatenate([x, jnp.ones((len(x), self.constant), x.dtype)], axis=1)
+        constant = outgoing[self.features :].sum()
+        return threshold_outputs(x, incoming, matches, outgoing[: self.features]) + constant
 
 
 @partial(program, static_argnums=0)
@@ -172,7 +172,7 @@ def _targets(  # noqa: PLR0917
     _, noise_key = _task_keys(key, task)
     noise = lax.optimization_barrier(stream.noise * jax.random.normal(noise_key, (stream.examples, 1)))
     own_x, own_noise = (lax.dynamic_slice_in_dim(each, begin, count) for each in (x, noise))
-    return stream.fire(own_x.astype(float), incoming) @ outgoing[task][:, None] + own_noise
+    return stream.label(own_x, incoming, outgoing[task]) + own_noise
 
 
 def _task_keys(key: Array, task: Any) -> Array:

@@ -16,6 +16,7 @@ from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
+from crossprop.streams.threshold_networks import threshold_outputs
 
 
 class TargetNetwork(NamedTuple):
@@ -113,8 +114,7 @@ class SlowlyChanging(Stream):
 
     def label(self, target: TargetNetwork, x: Float[Array, "steps inputs"]) -> Float[Array, "steps 1"]:
         """The targets of these inputs: whole numbers, and so the same on every device."""
-        matches = x @ target.incoming + jnp.sum(target.incoming < 0, axis=0)[None]
-        return (matches > target.matches[None]).astype(float) @ target.outgoing[:, None] + target.constant
+        return threshold_outputs(x, target.incoming, target.matches, target.outgoing) + target.constant
 
     def deal(self, place: SlowPlace, count: int) -> tuple[SlowPlace, Array, Array]:
         check_left(self, place.step, count)
