@@ -54,6 +54,12 @@ class _Links(HTMLParser):
             self.loaded.append(given.get("src") or given["href"])
 
 
+def test_the_site_has_no_page_without_styles():
+    """Links of 404.html begin at a server's root."""
+    done = subprocess.run(["make", "--dry-run", "docs"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "rm site/404.html" in done.stdout.splitlines()[-1]
+
+
 @pytest.mark.long
 def test_no_link_of_the_site_is_broken_and_nothing_is_loaded_from_elsewhere(site):
     pages = {path: _Links(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
