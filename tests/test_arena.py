@@ -48,7 +48,9 @@ def rows(arena, stream):
 
 @pytest.mark.long
 def test_an_arena_leaves_a_page_tables_and_answers(arena):
-    assert {path.name for path in arena.iterdir()} == {*("arena.html", "table.csv", "answers.json", "sweeps")}
+    assert {path.name for path in arena.iterdir()} == {
+        *("arena.html", "table.csv", "answers.json", "sweeps", "card.json")
+    }
     page, told = (arena / "arena.html").read_text(), json.loads((arena / "answers.json").read_text())
     assert "quick version" in page and all(each["question"] in page for each in told["answers"])
     assert "its answers mean nothing" in page and "2 settings of every learner on every stream" in page

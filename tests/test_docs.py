@@ -163,6 +163,10 @@ def test_command_of_the_page_runs(command, tmp_path, monkeypatch):
         if words[1] == "lab":  # it would serve until Ctrl-C
             server = pytest.importorskip("crossprop.lab.server")
             monkeypatch.setattr(server.uvicorn.Server, "serve", lambda self, sockets: asyncio.sleep(0))
+        if words[1] == "card":
+            main(["run", "digits", "--learners", "frozen", "--out", "digits", *SHORT["run"]])
+        if words[1:3] == ["card", "check"]:
+            main(["card", "make", "digits"])
         if words[1] in ("status", "plot"):
             main(["sweep", "sweep.toml", "--store", words[2], *SHORT["sweep"]])
         main([*words[1:], *SHORT.get(" ".join(words[1:3]), SHORT.get(words[1], []))])

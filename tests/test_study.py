@@ -48,7 +48,7 @@ def study(made_once):
 def test_a_study_leaves_a_page_tables_figures_and_answers(study):
     names = {path.name for path in study.iterdir()}
     assert names == {
-        *("study.html", "table.csv", "figures", "answers.json", "sweep"),
+        *("study.html", "table.csv", "figures", "answers.json", "sweep", "card.json"),
         *("one-task.html", "figures-one-task", "sweep-one-task"),
     }
     assert {"differences.png", "learning-curves.png", "sensitivity.png"} <= {

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import jax
 
+from crossprop._support import xla
 from crossprop._support.files import read_json, write_json
 from crossprop._version import __version__
 from crossprop.engines.protocol import Run, RunOptions
 from crossprop.execution import device_kind, engine_for, open_session
 from crossprop.learners import Learner
 from crossprop.learners.states import state_shapes
+from crossprop.network import float_type
 from crossprop.running import experiment, run
 from crossprop.streams import Stream
 
@@ -22,10 +24,13 @@ LEAST = 1000
 
 
 class Cost(NamedTuple):
-    """What a single run costs: microseconds per step, NaN if it has too few to be timed, and the size of the state."""
+    """What a single run costs: microseconds per step, NaN if it has too few to be timed, the size of the state, and
+    the FLOPs and bytes of one compiled `update` by XLA's count, None if that is not known."""
 
     microseconds: float
     numbers: int
+    flops: float | None = None
+    bytes: float | None = None
 
 
 def measure_costs(
@@ -45,7 +50,17 @@ def measure_costs(
     least = dict.fromkeys(learners, float("inf"))
     for _ in range(repeats):
         least = {name: min(least[name], _seconds(own, stream, steps, engine)) for name, own in learners.items()}
-    return {name: Cost(1e6 * least[name] / steps, numbers_in_state(learner)) for name, learner in learners.items()}
+    return {
+        name: Cost(1e6 * least[name] / steps, numbers_in_state(learner), *_program_cost(learner))
+        for name, learner in learners.items()
+    }
+
+
+def _program_cost(learner: Learner) -> tuple[float | None, float | None]:
+    """The FLOPs and bytes of one update, which no timing tells."""
+    example = [jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.targets)]
+    step = jax.jit(lambda learner, state, x, y: learner.update(state, x, y))
+    return xla.program_cost(step.lower(learner, state_shapes(learner), *example).compile())
 
 
 def _seconds(learner: Learner, stream: Stream, steps: int, engine: str) -> float:

@@ -120,10 +120,11 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
         scratch.write_text(json.dumps(contents | {"sha256": _digest(contents)}, indent=1, allow_nan=False))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads what `write_json` wrote. A ValueError names the file if it is something else, or damaged."""
+def read_json(path: Path, most: int = 2**30) -> dict[str, Any]:
+    """Reads what `write_json` wrote, at most so many bytes. A ValueError names the file if it is something else, or
+    damaged."""
     try:
-        contents = json.loads(path.read_bytes())
+        contents = json.loads(read_file(path, most))
         if contents.pop("sha256", None) != _digest(contents):
             raise ValueError("its checksum differs from its contents")
     except (ValueError, AttributeError, TypeError, RecursionError) as problem:

@@ -19,6 +19,8 @@
 - The event `COMPILED`: the lab says that it compiles. Tested in `test_lab`.
 - `reset_cache`, and files whose names end in `-cache`: the cache on disk is used from the next program on, and has a
   bound. Without it, only if nothing was compiled before. Tested in `test_bounds`.
+- `cost_analysis` of a compiled program: the FLOPs and bytes of a step on a run card. Without it they are not known.
+  Tested in `test_cards`.
 
 `test_guest` takes them away one by one.
 """
@@ -76,6 +78,15 @@ def has_wide_vectors() -> bool:
     """Whether this CPU has vectors of 512 bits and keeps its clock with them: Ice Lake, Zen 4 and newer ones."""
     found = np.show_config(mode="dicts").get("SIMD Extensions", {})
     return "AVX512_ICL" in (*found.get("baseline", ()), *found.get("found", ()))
+
+
+def program_cost(compiled: Any) -> tuple[float | None, float | None]:
+    """The FLOPs and the bytes read and written of a compiled program, by XLA's count; None if it gives none."""
+    try:
+        found = compiled.cost_analysis()
+        return float(found["flops"]), float(found["bytes accessed"])
+    except Exception:  # whatever another version of JAX or another device makes of it
+        return None, None
 
 
 def free(program: Any) -> None:

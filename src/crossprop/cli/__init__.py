@@ -1,4 +1,4 @@
-"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `arena`, `reproduce`, `bench` and so on."""
+"""The command line: `crossprop run`, `sweep`, `status`, `plot`, `study`, `arena`, `card`, `bench` and so on."""
 
 import inspect
 import os
@@ -23,6 +23,7 @@ from crossprop._support import checks as check
 from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
 from crossprop.bench import Benchmark
+from crossprop.cli.cards import Card, handle_card
 from crossprop.cli.console import command_line
 from crossprop.cli.data import Data, manage_data
 from crossprop.cli.lab import Lab, open_lab
@@ -51,6 +52,7 @@ COMMANDS = {
     "plot": Command(Plot, draw_plots, compiles=False),
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),
+    "card": Command(Card, handle_card),
     "reproduce": Command(Reproduce, rerun_paper),
     "bench": Command(Benchmark, lambda flags: flags.run(command_line()), (FlagCreatePairsOff,)),
     "lab": Command(Lab, open_lab),
@@ -66,7 +68,7 @@ DESCRIPTION = (
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point. Exits with 0 on success, 2 if the input is not valid, 130 if interrupted, 141 if
-    nobody reads the output any more."""
+    nobody reads the output any more; `card check` also with 1 and 3."""
     words = list(sys.argv[1:] if args is None else args)
     try:
         _act(words)

@@ -1,12 +1,14 @@
 """Runs an experiment: every stage is tuned and judged on fresh seeds."""
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from crossprop._support.formats import duration, plural
 from crossprop.costs import Cost, kept_costs
 from crossprop.experiments import SweepSpec
+from crossprop.experiments.cards import of_sweep, write_card
 from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.facts import machine
 from crossprop.experiments.questions import Answer, write_answers
@@ -34,6 +36,19 @@ def costs_of(
     """The costs of these learners, or of all, at their best settings, without probes; measured once."""
     learners = {name: each for name, each in sweep.built(spec).items() if name in (names or spec.learners)}
     return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=spec.engine)
+
+
+def make_card_of(
+    experiment: Experiment,
+    results: Mapping[str, SweepResults],
+    costs: Mapping[str, Mapping[str, Cost]],
+    folder: Path,
+    say: Say,
+) -> None:
+    """Writes the run card of all best settings on fresh seeds."""
+    stores = {name: str(stage.spec.store and stage.spec.store.name) for name, stage in experiment.stages.items()}
+    found = [of_sweep(stores[name], each, costs.get(name, {})) for name, each in results.items()]
+    write_card(folder, chain(*found), say)
 
 
 def conclude(

@@ -91,7 +91,7 @@ def _row(column: str, name: str, results: SweepResults, costs: Mapping[str, Cost
             versus = results.versus[reference].get(phase, {}).get(name)
             parts = ("mean", "low", "high", "won", "pairs", "p")
             row |= {f"{phase} minus {reference} {part}": getattr(versus, part, "") for part in parts}
-    return row | dict(zip(Cost._fields, costs.get(name, ("", "")), strict=True))
+    return row | dict(zip(Cost._fields, costs.get(name, ("",) * len(Cost._fields)), strict=True))
 
 
 def _mean(name: str, phase: str, results: SweepResults) -> Estimate | None:

@@ -1,5 +1,6 @@
 """A sweep described by a TOML file, by flags of the command line, or by both: flags precede the file."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -65,7 +66,11 @@ def spec_of_table(
 
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as a table."""
-    content = read_file(path, MOST_BYTES)
+    return parse_toml(read_file(path, MOST_BYTES), path)
+
+
+def parse_toml(content: bytes, path: Path | str) -> dict[str, Any]:
+    """TOML as a table; an error names the `path` that it came from."""
     if content.count(b".") > MOST_DOTS:
         raise ValueError(f"{path} must be a TOML file with at most {MOST_DOTS:,} dots, got {content.count(b'.'):,}")
     try:
@@ -164,3 +169,23 @@ def parse_value(text: str) -> Any:
         except ValueError:
             continue
     return CONSTANTS.get(text.lower(), text)
+
+
+def toml_entries(values: Mapping[str, Any]) -> list[str]:
+    """The lines of a table in TOML, without those that are None."""
+    return [f"{toml_key(name)} = {to_toml(value)}" for name, value in values.items() if value is not None]
+
+
+def toml_key(name: str) -> str:
+    """A key in TOML."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else to_toml(name)
+
+
+def to_toml(value: Any) -> str:
+    """A value in TOML, which writes numbers, lists and text as JSON does, apart from characters beyond 16 bits, which
+    it takes as they are."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(toml_entries(value))} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(to_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,12 +1,11 @@
 """A setting of the lab as Python, and as a command for the shell."""
 
-import json
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from crossprop import optimizers, specification
+from crossprop.experiments.toml import to_toml, toml_entries, toml_key
 from crossprop.lab.settings import Setting
 from crossprop.learners import LEARNERS
 from crossprop.replacements import REPLACEMENTS
@@ -87,13 +86,13 @@ def _arguments(name: str, own: dict[str, Any], setting: Setting) -> dict[str, An
 def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
     """A command for the shell that writes a file for `crossprop sweep` and runs it."""
     table = setting.table
-    lines = [f"import = {_toml(list(imports))}"] if imports else []
+    lines = [f"import = {to_toml(list(imports))}"] if imports else []
     lines += [f"seeds = {len(setting.seeds)}", f"record_every = {setting.record_every}", 'store = "lab-sweep"']
     lines += [f"steps = {setting.steps}"] if setting.stream.steps != setting.steps else []
     for name, values in (("stream", _stream(table)), ("network", table.get("network", {}))):
-        lines += ["", f"[{name}]", *_entries(values)]
+        lines += ["", f"[{name}]", *toml_entries(values)]
     for name, own in table["learners"].items():
-        lines += ["", f"[learners.{_toml_key(name)}]", *_entries(own)]
+        lines += ["", f"[learners.{toml_key(name)}]", *toml_entries(own)]
     body = "\n".join(lines)
     end = "EOF"
     while end in body.split("\n"):
@@ -106,19 +105,3 @@ def _stream(table: Mapping[str, Any]) -> dict[str, Any]:
     name = table["stream"]["name"]
     whole = {**STREAMS[name].keywords, **table["stream"]} if is_table(name) else table["stream"]
     return {name: value for name, value in whole.items() if name != "path"}
-
-
-def _entries(values: dict[str, Any]) -> list[str]:
-    return [f"{_toml_key(name)} = {_toml(value)}" for name, value in values.items() if value is not None]
-
-
-def _toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
-
-
-def _toml(value: Any) -> str:
-    """TOML writes numbers, lists and text as JSON does, apart from characters beyond 16 bits, which it takes as they
-    are."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(_entries(value))} }}"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

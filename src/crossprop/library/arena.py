@@ -15,7 +15,7 @@ from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.experiment import Experiment, read_experiment
 from crossprop.experiments.findings import LABELS, Finding, compare
 from crossprop.experiments.questions import Answer
-from crossprop.experiments.runner import conclude, costs_of, facts_of, tuned
+from crossprop.experiments.runner import conclude, costs_of, facts_of, make_card_of, tuned
 from crossprop.experiments.sweep_words import are_backprop
 from crossprop.library.arena_page import write_arena, write_arena_table
 from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
@@ -86,6 +86,7 @@ def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, qu
     found, facts = answers(results), facts_of(arena, sweeps)
     said = conclusions(results, found)
     said += [f"{each.title}: {sentence}" for each in sweeps.values() for sentence in are_backprop(each)]
+    make_card_of(arena, sweeps, costs, folder, say)
     write_arena_table(results, folder / "table.csv")
     write_arena(folder / "arena.html", results, found, said, command=command, facts=facts, quick=quick)
     return conclude(folder, folder / "arena.html", found, say, command=command, facts=facts, conclusions=said)

@@ -9,6 +9,7 @@ import numpy as np
 
 from crossprop import records as schema
 from crossprop._support.formats import fixed, interval, plural
+from crossprop.costs import Cost
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
@@ -232,6 +233,6 @@ def _row(results: Results, stream: str, standing: Standing, learner: str) -> dic
     )
     row |= {part: getattr(versus, part, "") for part in ("won", "pairs", "p")}
     if stream not in results.sweeps:
-        return row | dict.fromkeys(("microseconds", "numbers", "settings", "setting"), "")
+        return row | dict.fromkeys((*Cost._fields, "settings", "setting"), "")
     tuned = results.sweeps[stream].learners[learner]
     return row | results.costs[stream][learner]._asdict() | {"settings": tuned.tried, "setting": tuned.setting("!")}

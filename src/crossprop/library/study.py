@@ -12,7 +12,7 @@ from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
-from crossprop.experiments.runner import conclude, costs_of, facts_of, tuned
+from crossprop.experiments.runner import conclude, costs_of, facts_of, make_card_of, tuned
 from crossprop.experiments.study import asked, by_optimizer, write_study
 from crossprop.progress import Say
 from crossprop.records import PHASES
@@ -49,6 +49,7 @@ def publish_study(experiment: Experiment, folder: Path, say: Say, *, command: st
     ran = f"{experiment.intro} Here: {learners} on {facts[f'stream {main}']}; {facts['judged on']}.".strip()
     about = {"command": command, "facts": facts}
     concluded = conclusions(columns, found)
+    make_card_of(experiment, columns, {main: costs}, folder, say)
     page = write_study(folder, experiment.title, columns, costs, found, concluded, ran=ran, quick=quick, **about)
     return conclude(folder, page, found, say, **about)
 

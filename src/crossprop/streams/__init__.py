@@ -78,7 +78,7 @@ def _in_order(data: str, examples: int | None = None) -> Arrays:
     return Arrays(table.x[:examples], table.y[:examples], classes=table.classes)
 
 
-def _traced(stream: Any = "trace-conditioning", decays: tuple[float, ...] = (0.9, 0.97, 0.99)) -> Traced:
+def _traced(stream: Any = "trace-conditioning", decays: Sequence[float] = (0.9, 0.97, 0.99)) -> Traced:
     """A stream, by its name or a table, whose inputs come with memory traces of themselves."""
     return Traced(STREAMS.made("stream", stream), decays)
 

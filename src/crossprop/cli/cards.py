@@ -1,0 +1,68 @@
+"""`crossprop card`."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg, subcommand
+
+from crossprop._support import checks as check
+from crossprop._support.formats import plural
+from crossprop.cli.console import say
+from crossprop.experiments.cards import NEAR, OTHER, SAME, check_card, make_card, read_card
+from crossprop.registry import import_modules
+
+STATUS = {SAME: 0, OTHER: 1, NEAR: 3}
+"""How `crossprop card check` exits."""
+
+
+@dataclass(kw_only=True)
+class _Imports:
+    imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
+    """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
+
+
+@dataclass
+class Make(_Imports):
+    """Write card.json into a folder of records: of run --out, of a sweep with --evaluate, of a study or of an arena."""
+
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
+
+
+@dataclass
+class Check(_Imports):
+    """Run seeds of every learner of a card again, and say whether they are the same.
+
+    It exits with 0 for the same bits, 3 for the same within rounding, 1 for other numbers, and 2 for a bad card.
+    """
+
+    file: Annotated[Positional[Path], arg(metavar="FILE.json")]
+    seeds: int = 2
+    """Number of seeds of every learner to run again."""
+
+
+@dataclass
+class Card:
+    """Make a run card, with which anybody can run results again, or check one.
+
+    Examples:
+      crossprop card make comparison
+      crossprop card check comparison/card.json --seeds 2
+    """
+
+    action: Annotated[Make, subcommand("make")] | Annotated[Check, subcommand("check")]
+
+
+def handle_card(flags: Card) -> None:
+    action = flags.action
+    import_modules(list(action.imports))
+    if isinstance(action, Make):
+        path = make_card(action.folder, say)
+        say(f"Wrote {path}: {plural(len(read_card(path)), 'learner')}. crossprop card check {path}")
+        return
+    check.integer("seeds", action.seeds, low=1)
+    verdict = check_card(action.file, action.seeds, say)
+    say(f"{verdict[0].upper()}{verdict[1:]}.")
+    if STATUS[verdict]:
+        sys.exit(STATUS[verdict])
