@@ -184,6 +184,26 @@ def test_idbd_tracks_far_better_than_the_best_constant_step_size():
     assert idbd < 0.6 * min(lms) and delta_bar_delta > min(lms)
 
 
+@pytest.mark.usefixtures("x64")
+def test_delta_bar_delta_without_a_mean_equals_the_gains_of_scikit_learns_t_sne():
+    """There step sizes begin at 1, grow by 0.2 and shrink by a fifth, also before the first step."""
+    from sklearn.manifold._t_sne import _gradient_descent
+
+    scales = np.array([0.3, 1.1, 1.9])
+    start, steps = np.array([1.0, -2.0, 3.0]), 9
+    theirs, *_ = _gradient_descent(
+        lambda w, **_: (0.0, scales * w), start.copy(), 0, steps, momentum=0.0, learning_rate=1.0
+    )
+    transform = cp.optimizers.delta_bar_delta(increase=0.2, decrease=0.2, decay=0.0)(0.8)
+    weights = jnp.asarray(start)
+    state = transform.init(weights)
+    for _ in range(steps):
+        updates, state = transform.update(scales * weights, state, weights)
+        weights = weights + updates
+    np.testing.assert_allclose(weights, theirs, rtol=1e-9)
+    assert np.unique(state.step_size).size == 3
+
+
 def test_bounded_idbd_changes_a_step_size_by_a_factor_of_e_squared_at_most_and_keeps_it_above_e_to_the_minus_ten():
     transform = cp.optimizers.idbd(1000, bounded=True)(1e-5)
     weights = jnp.ones(3)

@@ -92,6 +92,13 @@ def test_kmeans_equals_scikit_learn():
     np.testing.assert_allclose(state.incoming[0].T, theirs.cluster_centers_, rtol=1e-9)
 
 
+def test_with_a_large_step_size_a_centre_is_the_last_input_that_it_won():
+    x, y = examples(60)
+    learner = cp.Unsupervised(cp.Network(INPUTS, UNITS, bias=False), 0.01, "kmeans", incoming_step_size=100.0)
+    state, _ = lived(learner, x, y)
+    assert all(np.isclose(x, centre).all(axis=1).any() for centre in state.incoming[0].T)
+
+
 @pytest.mark.parametrize("reproduction", ["linear", "sigmoid"])
 @pytest.mark.usefixtures("x64")
 def test_a_step_of_the_autoencoder_equals_that_of_torch(reproduction):
@@ -302,6 +309,15 @@ def test_whitening_follows_the_running_covariance_exactly(decay):
     (features,) = learner.features(state, jnp.asarray(x[0]))
     np.testing.assert_array_equal(features, learner.learner.features(state.inner, whitened)[0])
     np.testing.assert_allclose(learner.predict(state, x[0]), plain, rtol=1e-9)
+
+
+def test_inputs_far_larger_than_the_first_covariance_are_whitened_within_bounds():
+    """In float32 the matrix for them is only found after as many examples as there are inputs."""
+    x = 1e9 * np.random.default_rng(0).normal(size=(50, 5))
+    learner = cp.Whiten(cp.Unsupervised(cp.Network(5, 8), 0.01, "kmeans"))
+    state, losses = lived(learner, x, np.ones((50, 1)))
+    assert np.isfinite(losses).all() and np.abs(state.inner.incoming[0]).max() <= 10
+    assert np.abs(learner._whitened(state, jnp.float32(x[-1]))[0]).max() < 5
 
 
 @pytest.mark.long

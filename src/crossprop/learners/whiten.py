@@ -9,6 +9,7 @@ from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.learners.base import Outcome, Wrapper
 from crossprop.learners.calling import compiled_method
+from crossprop.learners.normalize import FAR
 from crossprop.network import float_type
 
 LEAST = 1e-20
@@ -60,7 +61,8 @@ class Whiten(Wrapper):
     $$R (x - m) \text{ with } R (C + \epsilon I) R^\top = I$$
 
     An example changes $C$ by the product of one vector with itself, and $R$ follows exactly, in as many steps as it has
-    numbers. Before the first example $C$ is the identity, which counts as much as one example.
+    numbers. Before the first example $C$ is the identity, which counts as much as one example. What is further than 10
+    from 0 counts as 10, as in `Normalize`.
 
     **Arguments:**
 
@@ -111,4 +113,4 @@ class Whiten(Wrapper):
     def _whitened(self, state: Whitened, x: Array) -> tuple[Array, Covariance]:
         x = x.astype(state.inputs.mean.dtype)
         inputs = state.inputs.including(x, self.decay, self.floor)
-        return _times(inputs.root, x - inputs.mean), inputs
+        return jnp.clip(_times(inputs.root, x - inputs.mean), -FAR, FAR), inputs

@@ -25,7 +25,7 @@ class KMeans(Objective):
     $$u_j \mathrel{+}= \max(\beta, 1 / n_j) (x - u_j) \text{ for } j = \arg\min z$$
 
     The first inputs become the centres. With the step size $\beta$ of the incoming weights a centre forgets; near 0 it
-    is the mean of all inputs that it has won.
+    is the mean of all inputs that it has won, and from 1 on the last of them.
 
     MacQueen (1967), "Some Methods for Classification and Analysis of Multivariate Observations"; Coates and Ng (2012),
     "Learning Feature Representations with K-Means".
@@ -48,6 +48,6 @@ class KMeans(Objective):
         nearest = jnp.argmin(jnp.sum((x[:, None] - weights) ** 2, axis=0))
         at = jnp.where(memory.seen < network.units, memory.seen.astype(nearest.dtype), nearest)
         members = memory.members.at[at].add(1)
-        rate = jnp.maximum(step_size, 1 / members[at])
+        rate = jnp.clip(1 / members[at], step_size, 1)
         weights = weights.at[:, at].add(rate * (x - weights[:, at]))
         return weights, Clusters(members, jnp.minimum(memory.seen + 1, network.units))
