@@ -165,7 +165,7 @@ def of_records(stage: str, records: "xarray.Dataset") -> Iterator[Ran | str]:
 
 
 def of_sweep(stage: str, sweep: SweepResults, costs: Mapping[str, Cost] | None = None) -> Iterator[Ran | str]:
-    """The best settings of a sweep on fresh seeds, or why one cannot be in a card. Costs are those given, or measured."""
+    """The best settings of a sweep on fresh seeds, or why one cannot be in a card; costs are measured unless given."""
     streams: dict[str, tuple[dict[str, Any], Stream]] = {}
 
     def named(described: Any) -> tuple[dict[str, Any], Stream]:
