@@ -227,3 +227,15 @@ def test_compilation_is_timed_with_nothing_compiled_and_the_cache_left_as_it_was
         assert compilation.seconds_to_compile(cases[0], "scan", repeats=3) > 0.01
     assert jax.config.values["jax_enable_compilation_cache"] == before
     assert len(cases) == 6
+
+
+@pytest.mark.long
+def test_the_loops_in_c_and_plain_jax_learn_as_the_engines_do(capsys):
+    """The script compares their records before it times them."""
+    script("floor.floor").main(["--quick"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ours ")[0].strip() for line in lines if " ours " in line] == [
+        *(f"20-500-1, {name}" for name in ("crossprop", "backprop", "adam")),
+        "GEOFF's examples",
+        *(f"both, {name}" for name in ("crossprop", "backprop")),
+    ]
