@@ -24,13 +24,13 @@ from crossprop.datasets import DataSet
 from crossprop.experiments import SweepSpec, netcdf
 from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.experiment import read_experiment
-from crossprop.experiments.findings import Finding
+from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results
 from crossprop.experiments.widening import announcements, fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
 from crossprop.library import controls
-from crossprop.library.study import _moves, answers, conclusions
+from crossprop.library.study import _fading, _moves, answers, conclusions
 from crossprop.records import LearnerInfo
 from crossprop.testing import check_stream
 
@@ -38,6 +38,8 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 RULES = ["backprop", "crossprop", "crossprop-approx", "crossprop-sum", "foresight", "frozen"]
 DEEP = ["backprop", "foresight-top", "foresight", "crossprop-projected", "crossprop-approx", "frozen"]
 CONTROLS = ["hindsight", "backprop-replay"]
+FADING = ["sgd", "sgd-both", "adam", "adam-both"]
+"""Names of backprop whose step size fades, without the end."""
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +225,8 @@ def stages_of(name, size=None):
 def test_the_stages_of_the_deep_study():
     specs = stages_of("deep")
     rules = {name: {learner.rpartition("-")[0] for learner in spec.learners} for name, spec in specs.items()}
-    assert rules["main"] == {*DEEP, *CONTROLS} and rules["relu"] == {*DEEP}
-    assert rules["shallow"] == {*DEEP} - {"foresight-top"}
+    assert rules["main"] == {*DEEP, *CONTROLS, *FADING} and rules["relu"] == {*DEEP, *FADING}
+    assert rules["shallow"] == {*DEEP, *FADING} - {"foresight-top"}
     networks = {name: spec.learners["foresight-sgd"].network for name, spec in specs.items()}
     assert [networks[name].hidden for name in ("main", "relu", "shallow")] == [(64, 64), (64, 64), (64,)]
     assert networks["relu"].activation == "relu" and specs["one-task"].stream.tasks == "A"
@@ -237,6 +239,13 @@ def test_the_stages_of_the_deep_study():
         if "frozen" not in grid.name
     }
     assert len(step_sizes) == 2  # one set for all rules with sgd, and one with adam
+
+
+@pytest.mark.parametrize(("name", "size"), [("geoff", None), ("geoff", "full"), ("deep", None), ("mnist", None)])
+def test_backprop_whose_step_fades_has_as_many_settings_as_foresight(name, size):
+    for spec in stages_of(name, size).values():
+        settings = {grid.name: len(grid.points) for grid in spec.grids}
+        assert {settings[each] for each in settings if each.endswith("fading")} == {settings["foresight-sgd"]}
 
 
 @pytest.mark.parametrize("size", [None, "quick"])
@@ -295,6 +304,26 @@ def test_friedmans_regression_is_his_function_of_other_inputs_in_every_task():
     noise = 5 * y[:, 0] + 14.4 - his
     assert noise[task == 0].std() == pytest.approx(1, abs=0.05) and noise[task == 1].std() > 3
     assert abs(y.mean()) < 0.1 and y.std() == pytest.approx(1, abs=0.1)
+
+
+def test_backprop_whose_step_fades_is_compared_with_the_best_constant_step():
+    optimizers = {"backprop-sgd": "sgd", "backprop-adam": "adam", "sgd-fading": "fading", "adam-fading": "fading"}
+    infos = {name: LearnerInfo("backprop", optimizer, "none") for name, optimizer in optimizers.items()}
+    infos["foresight-sgd"] = LearnerInfo("foresight", "sgd", "none")
+    seeds = {"seed": range(4)}
+    values = {
+        name: xarray.DataArray([5.0 - at, 5.1 - at, 5.2 - at, 5.4 - at * 1.01], seeds) for at, name in enumerate(infos)
+    }
+    main = SimpleNamespace(
+        infos=infos,
+        best_of=lambda names: min(names, key=lambda name: values[name].mean(), default=None),
+        finding=lambda learner, reference: compare(values, {learner: reference})[0],
+    )
+    (answer,) = _fading(main)
+    assert answer.id == "fading" and answer.verdict == "yes" and answer.why.startswith("Adam-fading's error")
+    assert "backprop-adam's" in answer.why
+    del infos["sgd-fading"], infos["adam-fading"]
+    assert _fading(main) == []
 
 
 def test_one_comparison_has_one_p_value(study):

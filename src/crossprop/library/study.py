@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 STEPS, REPEATS = 4000, 15
 """Steps and repeats of the runs that are timed."""
 CROSSPROP, FORESIGHT, HINDSIGHT, REPLAY = "crossprop", "foresight", "hindsight", "backprop-replay"
+FADING = "fading"
 CREDIT = {CROSSPROP: "crossprop credit", FORESIGHT: "foresight"}
 """What is asked about with every optimizer, and what it is called."""
 RELU, SHALLOW, ONE_TASK = "relu", "shallow", "one-task"
 """Stages with questions of their own, besides the first."""
 WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
 EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "makes no difference that shows with"}
-QUOTED = ("best", "learning-features")
+QUOTED = ("best", "fading", "learning-features")
 """How the ids of the answers begin that the conclusion quotes."""
 
 Columns = Mapping[str, SweepResults]
@@ -77,6 +78,7 @@ def answers(columns: Columns, costs: Mapping[str, Cost]) -> list[Answer]:
             for optimizer, best in bests[name].items()
         ),
         *(answer for name in CREDIT for answer in _better_than_the_best(main, bests[name].values(), name)),
+        *_fading(main),
         *_instead_of_matrices(main, bests[FORESIGHT], costs),
         *_in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=first),
         *_in_column(columns, RELU, "Does foresight help with relu units?"),
@@ -133,6 +135,15 @@ def _better_than_the_best(main: SweepResults, bests: Iterable[str], name: str) -
         question = f"Is {name} better than not learning features at all?"
         found.append(_with_setting(main, f"learning-features-{name}", question, best, FROZEN))
     return found
+
+
+def _fading(main: SweepResults) -> list[Answer]:
+    """Backprop whose step size fades, with its best optimizer, against backprop with constant steps and its best."""
+    plain = [name for name, info in main.infos.items() if info.rule == BACKPROP]
+    fading = [name for name in plain if main.infos[name].optimizer == FADING]
+    best, constant = main.best_of(fading), main.best_of(name for name in plain if name not in fading)
+    question = "Does a step size that fades help backprop, each with its best optimizer?"
+    return _answer("fading", question, [main.finding(best, constant)]) if best and constant else []
 
 
 def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs: Mapping[str, Cost]) -> list[Answer]:
