@@ -32,7 +32,7 @@ types: $(VENV)/ready-dev
 docs: $(VENV)/ready-docs
 	$(BIN)/python tools/gallery.py
 	PYTHONPATH=tools $(BIN)/zensical build --clean --strict
-	rm site/404.html  # its links are those of a server: from disk it has no styles
+	rm -f site/404.html  # its links are those of a server: from disk it has no styles
 
 # Another Python, or other versions, make the virtual environment anew; a change of pyproject.toml or constraints.txt
 # installs into it again.

@@ -124,7 +124,7 @@ def test_charts_table_and_features_show_every_learner(chromium, lab):
     setting = {
         "stream": {"name": "digits", "examples": 200, "tasks": "AB"},
         "network": {"hidden": 16},
-        "learners": {"crossprop": {"step_size": 0.01}, "adam": {"step_size": 0.01}},
+        "learners": {"crossprop": {"step_size": 0.01}, "adam": {"step_size": 0.00390625}},
         "seeds": 2,
     }
     with Page(chromium, lab, setting) as lab_page:
@@ -142,6 +142,8 @@ def test_charts_table_and_features_show_every_learner(chromium, lab):
             and page.locator("#features .activity canvas").count() == 6
         )
         assert page.evaluate(PAINTED)
+        cut = "[...document.querySelectorAll('input.exact')].filter((one) => one.scrollWidth > one.clientWidth).length"
+        assert page.evaluate(cut) == 0
         page.get_by_role("button", name="Weights").click()
         assert "Incoming weights of the first 16 hidden units" in lab_page.text("#features")
         page.locator("#chart-0").get_by_role("button", name="log").click()
@@ -317,6 +319,14 @@ def test_a_problem_is_seen_beside_the_control_that_causes_it(chromium, lab, widt
         shot(page, f"problem-{width}-{scheme}")
         assert box["y"] >= 0 and box["y"] + box["height"] <= height and box["x"] + box["width"] <= width
         lab_page.wrong = [text for text in lab_page.wrong if "422" not in text]
+
+
+def test_a_stream_with_one_task_has_no_task_above_its_curves(chromium, lab):
+    for tasks, labels in (("A", []), ("AB", ["task A", "B"])):
+        one = SHORT | {"stream": {"name": "geoff", "examples": 200, "tasks": tasks}}
+        with Page(chromium, lab, one) as lab_page:
+            lab_page.until("done")
+            assert lab_page.page.locator("#chart-0 text.task").all_text_contents() == labels
 
 
 def test_names_that_objects_of_the_page_have_already_are_names_of_learners(chromium, lab):

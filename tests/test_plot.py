@@ -110,7 +110,8 @@ def test_the_page_names_stream_network_seeds_and_command_and_concludes(plots, st
     page = (plots / "sweep.html").read_text()
     page = page[: page.index('<script type="application/json"')]
     for words in ("Geoff (inputs 6, features 10", "inputs 6, hidden 8", "2 to choose settings, 3 fresh ones"):
-        assert words in page
+        assert page.count(words) == 1, "in the table of what was run, not in the introduction"
+    assert f"Sweep {store.name}</h1>" in page
     assert f"crossprop plot {store}" in page and "every number here comes out the same, bit for bit" in page
     fresh = {name: values.mean().item() for name, values in cp.open_evaluation(store).values().items()}
     best, other = sorted(fresh, key=fresh.__getitem__)

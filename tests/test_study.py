@@ -135,6 +135,10 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, 
     assert not opened
     assert told[0] == "a title: 4 runs to do." and told[-1] == "a title: 2 runs to do, on fresh seeds."
     assert {*told[1:-1]} == {"a title: 2 runs to do, beyond the edge where the best of it is."}
+    told.clear()
+    fill_widening(replace(spec, made={}, store=tmp_path / "narrow"), announcements("one", told.append), rounds=0)
+    assert told == ["one: 4 runs to do.", "one: 2 runs to do, on fresh seeds."]
+    opened.clear()
     again = fill_widening(replace(spec, made={}), rounds=6)
     assert sorted(opened) == sorted(path.name for path in (tmp_path / "store/blocks").iterdir())
     for one, other in zip(

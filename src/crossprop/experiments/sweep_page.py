@@ -46,7 +46,7 @@ def plot(
     check.number("width", width, low=1, high=100, optional=True)
     require("crossprop plot", "matplotlib", "plotly", "jinja2", extra="paper")
     store = Path(store)
-    sweep = read_results(store)
+    sweep = read_results(store, title=f"Sweep {store.resolve().name}")
     folder = store / "plots" if out is None else Path(out)
     check_writable("out", folder)
     write_sweep_page(sweep, folder / "sweep.html", shlex.join(["crossprop", "plot", str(store)]))
@@ -78,7 +78,6 @@ def draw(sweep: SweepResults, folder: Path, suffix: str = ".png", width: float |
 def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: str = "") -> None:
     """Writes what was found, the best settings, the sensitivity along each axis, heat maps over two axes, and learning
     curves. The page shows `command`, which draws it."""
-    about = facts(sweep)
     top = []
     if len(sweep.learners) <= FEW:
         chart = headline(sweep.learning_curves[0], {name: swept.setting() for name, swept in sweep.learners.items()})
@@ -87,14 +86,14 @@ def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: s
         conclusion(conclusions(sweep), *top),
         Section("best", "The best settings", [best_settings(sweep)]),
         *sweep_sections(sweep),
-        rerun(command, about, "What was run", before="This draws the page again from the records in the store:"),
+        rerun(command, facts(sweep), "What was run", before="This draws the page again from the records in the store:"),
     ]
     intro = (
-        f"Every learner was run at every point of a grid of hyperparameters, with several seeds. The stream: "
-        f"{about['stream']}. The network: {about['network']}. The best setting of a learner is the one with the lowest "
-        "mean over all steps and the sweep's seeds; settings with a diverged seed rank below all others."
+        "Every learner was run at every point of a grid of hyperparameters, with several seeds; the last table has the "
+        "stream and the network. The best setting of a learner is the one with the lowest mean over all steps and the "
+        "sweep's seeds; settings with a diverged seed rank below all others."
     )
-    Page("A sweep of learners", intro, sections, banner).write(path)
+    Page(sweep.title or "A sweep of learners", intro, sections, banner).write(path)
 
 
 def _seeds(sweep: SweepResults) -> str:

@@ -61,7 +61,9 @@ def fill_widening(
             name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()}
             for name, axes in spec.over.items()
         }
-        return filled(replace(spec, over=union), ", on fresh seeds", tune=union == spec.over)
+        if union == spec.over:
+            filled(replace(spec, evaluate=None), which)
+        return filled(replace(spec, over=union), ", on fresh seeds", tune=False)
 
 
 def _refine(spec: SweepSpec, filled: Callable[..., list[BlockResult]], resolution: float) -> Any:

@@ -59,11 +59,11 @@ def read_table(
     missing: str | None = None,
     standardize: bool = True,
 ) -> Arrays:
-    """The rows of a CSV or Parquet file as a stream; its `about` says what was found.
+    """The rows of a CSV or Parquet file as a stream.
 
-    Columns hold numbers, dates (such as 2024-05-31 or 2024-05-31T12:30) or texts. A text becomes an input for each of
-    the column's texts, or the column is left out if it has more than 100. A date becomes four inputs: days since 1970,
-    hour, weekday and day of the year.
+    Its `about` says what was found. Columns hold numbers, dates (such as 2024-05-31 or 2024-05-31T12:30) or texts. A
+    text becomes an input for each of the column's texts, or the column is left out if it has more than 100. A date
+    becomes four inputs: days since 1970, hour, weekday and day of the year.
 
     Numbers are standardised by their mean and standard deviation so far, and clipped to 10 deviations. A target of
     numbers is standardised with its mean before the row, so that 0 is the running mean. Nothing looks ahead.

@@ -162,7 +162,7 @@ export class Chart {
     }
     for (const task of tasks) {
       if (task.start) parts.push(shape("line", { class: "switchline", x1: toX(task.start), x2: toX(task.start), y1: MARGIN.top - 6, y2: MARGIN.top + down }));
-      parts.push(shape("text", { class: "task", x: toX((task.start + task.end) / 2), y: MARGIN.top - 9, "text-anchor": "middle" }, (task === tasks[0] && tasks.length > 1 ? "task " : "") + task.label));
+      if (tasks.length > 1) parts.push(shape("text", { class: "task", x: toX((task.start + task.end) / 2), y: MARGIN.top - 9, "text-anchor": "middle" }, (task === tasks[0] ? "task " : "") + task.label));
     }
     const path = (values, xs = x) => {
       let text = "", pen = "M";
