@@ -37,6 +37,7 @@ from crossprop.learners import Hindsight as Hindsight
 from crossprop.learners import Learner as Learner
 from crossprop.learners import Normalize as Normalize
 from crossprop.learners import Outcome as Outcome
+from crossprop.learners import Scheduled as Scheduled
 from crossprop.learners import SwiftTD as SwiftTD
 from crossprop.learners import Trivial as Trivial
 from crossprop.learners import TrueOnlineTD as TrueOnlineTD

@@ -10,7 +10,7 @@ from typing import Any
 
 from crossprop.configuration import class_name
 from crossprop.hyperparameters import Facts, hyperparameters
-from crossprop.learners import LEARNERS, PREDICTORS, WRAPPERS, Learner
+from crossprop.learners import LEARNERS, PREDICTORS, WRAPPERS, Learner, Scheduled
 from crossprop.network import Network
 from crossprop.objectives import OBJECTIVES, Objective
 from crossprop.optimizers import OPTIMIZERS, Optimizer
@@ -40,7 +40,7 @@ def find_class(name: Any) -> Any:
         *OPTIMIZERS.values(),
         *OBJECTIVES.values(),
     )
-    classes = (*(build.func for build in builders), *WRAPPERS.values(), Network)
+    classes = (*(build.func for build in builders), *WRAPPERS.values(), Scheduled, Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
 

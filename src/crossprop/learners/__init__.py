@@ -24,6 +24,7 @@ from crossprop.learners.linear_td import TIDBD as TIDBD
 from crossprop.learners.linear_td import SwiftTD as SwiftTD
 from crossprop.learners.linear_td import TrueOnlineTD as TrueOnlineTD
 from crossprop.learners.normalize import Normalize as Normalize
+from crossprop.learners.scheduled import Scheduled as Scheduled
 from crossprop.learners.td import TD as TD
 from crossprop.learners.trivial import Trivial as Trivial
 from crossprop.learners.unsupervised import Unsupervised as Unsupervised
