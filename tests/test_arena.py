@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +29,7 @@ from crossprop.experiments.sweep_words import are_backprop
 from crossprop.learners import LEARNERS
 from crossprop.library.arena import answers, conclusions, read_arena, worth
 from crossprop.library.arena_page import _group, per_task
+from crossprop.library.price import Price, gains
 from crossprop.library.standing import Results, parts_of, rank_estimates
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
@@ -302,12 +304,12 @@ def test_costs_are_kept_for_what_was_measured_and_a_damaged_file_is_replaced(tmp
     stream, path = cp.Geoff(inputs=3, features=5, examples=9), tmp_path / "costs" / "geoff.json"
     one, other = ({"a": cp.Backprop(cp.Network(3, size), 0.1)} for size in (4, 5))
     for learners, steps in ((one, 5), (one, 5), (one, 6), (other, 6), (other, 6)):
-        assert kept_costs(path, learners, stream, steps=steps, repeats=1) == {"a": (steps, 3)}
+        assert kept_costs(path, learners, stream, steps=steps, repeats=1) == {"a": Cost(steps, 3)}
     assert measured == [5, 6, 6]
     path.write_bytes(path.read_bytes().replace(b"6.0", b"7.0"))
     with pytest.warns(UserWarning, match=r"geoff.json is damaged, .*checksum differs.* It is measured again"):
-        assert kept_costs(path, other, stream, steps=6, repeats=1) == {"a": (6, 3)}
-    assert kept_costs(path, other, stream, steps=6, repeats=1) == {"a": (6, 3)} and len(measured) == 4
+        assert kept_costs(path, other, stream, steps=6, repeats=1) == {"a": Cost(6, 3)}
+    assert kept_costs(path, other, stream, steps=6, repeats=1) == {"a": Cost(6, 3)} and len(measured) == 4
 
 
 @pytest.mark.parametrize(
@@ -470,6 +472,59 @@ def test_without_a_reference_to_compare_with_nothing_is_said_overall():
     results = made(backprop=(1, np.inf), adam=(0.5, 0.6))
     assert np.isnan(results.overall.values["adam"]).all() and results.overall.versus["adam"].p == 1
     assert results.streams["one"].versus["adam"].p < 0.05
+
+
+def test_seeds_that_diverged_are_counted():
+    results = made(adam=(0.5, np.inf))
+    assert results.diverged("adam") == 10 and results.diverged("adam", "one") == results.diverged("foresight") == 0
+    assert conclusions(results, answers(results))[-1] == "10 runs of 140 diverged: adam on 10."
+    assert "diverged:" not in conclusions(made(), answers(made()))[-1]
+
+
+def test_untuned_every_learner_has_its_defaults_and_one_step_size_for_all_streams(tmp_path):
+    """That of a stream that is not known, which GEOFF, digits and tracking are not."""
+    path = files("crossprop.library") / "arena.toml"
+    arena = read_arena(path, tmp_path, untuned=True)
+    assert (arena.widen, arena.resolution, arena.untuned) == (0, None, True)
+    for name, (_, spec) in arena.stages.items():
+        plain = {"tracking": 2**-8, "slowly-changing": 2**-8, "geoff": 2**-8}.get(name, 2**-5)
+        assert {len(grid.points) for grid in spec.grids} == {1}
+        assert spec.fresh_seeds == read_arena(path, tmp_path, [name]).stages[name].spec.fresh_seeds
+        for learner, its in spec.learners.items():
+            expected = {"obgd": 1.0}.get(learner, 2**-8 if "adam" in learner else plain)
+            assert its.step_size == expected, (name, learner)
+        assert spec.learners["foresight"].ahead == cp.Foresight(cp.Network(1, 1), 0.1).ahead
+        assert spec.learners["redo"].replacement.every == 200  # as the list has it
+
+
+@pytest.mark.long
+def test_the_price_of_tuning_is_that_of_the_records(arena, tmp_path):
+    folder = tmp_path / "arena"
+    shutil.copytree(arena, folder)
+    for options in ([], ["--untuned"], []):
+        main(["arena", "--quick", "tracking", "--out", str(folder), *options])
+        found = rows(folder, "tracking")["adam"]
+        assert bool(found["against default percent"]) == (folder / "untuned").exists() * (options == [])
+    best, default = (cp.open_evaluation(folder / each / "sweeps" / "tracking") for each in ("", "untuned"))
+    for name in QUICK:
+        means = cp.open_sweep(folder / "sweeps" / "tracking")[name].loss.mean(["seed", "step"]).values.ravel()
+        ratios = means.min() / np.median(means), *(each.values()[name].mean().item() for each in (best, default))
+        row = rows(folder, "tracking")[name]
+        assert float(row["against median percent"]) == pytest.approx(100 * (ratios[0] - 1), abs=1e-4)
+        assert float(row["against default percent"]) == pytest.approx(100 * (ratios[1] / ratios[2] - 1), abs=1e-4)
+        overall = rows(folder, "overall")[name]["against default percent"]
+        assert float(overall) == pytest.approx(float(row["against default percent"]))
+    page, untuned = ((folder / each / "arena.html").read_text() for each in ("", "untuned"))
+    assert "The price of tuning" in page and "The price of tuning" not in untuned
+    assert "untuned backprop" in untuned and "tuned backprop" in page and "untuned backprop" not in page
+    assert {path.name for path in (folder / "untuned").iterdir()} >= {"card.json", "table.csv", "answers.json"}
+
+
+def test_a_median_setting_that_diverged_has_no_price():
+    overall = {"a": Price(-10.0, None), "b": Price(np.nan, None), "c": Price(-20.0, None)}
+    (said,) = gains(overall)
+    assert said.startswith("Of 2 learners, the best setting has 15% less error than the median setting of its grid")
+    assert said.endswith("from 10% (a) to 20% (c).") and gains({}) == []
 
 
 def test_error_per_task_is_the_mean_over_each_visit():

@@ -78,6 +78,7 @@ SHORT = {
     "study": ["--quick"],
     "arena": ["--quick", "tracking"],
     "arena --show": [],
+    "arena --untuned": ["--quick", "tracking"],
     "arena data.csv": ["--quick"],
     "lab": ["--no-open"],
 }

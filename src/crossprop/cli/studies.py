@@ -22,6 +22,7 @@ from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
 from crossprop.library.arena import publish_arena, read_arena
 from crossprop.library.credit_page import publish_credit
+from crossprop.library.price import UNTUNED
 from crossprop.library.study import publish_study
 
 CREDIT = "credit"
@@ -103,6 +104,7 @@ class Arena(Tuned):
     Examples:
       crossprop arena
       crossprop arena digits geoff --out two-streams
+      crossprop arena --untuned
       crossprop arena data.csv --target price
       crossprop arena --show > my.toml
       crossprop arena --list my.toml
@@ -116,6 +118,9 @@ class Arena(Tuned):
     """mean fills in missing values of the files by the mean of their column so far; default: they are an error."""
     file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
     """Learners, streams, grids and budget in TOML; default: the list that --show prints."""
+    untuned: bool = False
+    """Tune nothing: every learner has its default settings on every stream. The folder untuned of --out gets the page;
+    the same command without --untuned then says what tuning gains."""
     show: bool = False
     """Print the list, with all of its sizes, instead of running it."""
 
@@ -141,7 +146,8 @@ def run_arena(flags: Arena) -> None:
         folder = flags.out or Path("arena")
         _check(folder, "crossprop arena")
         tables = {"target": flags.target, "missing": flags.missing}
-        arena = read_arena(path, folder / "sweeps", flags.streams, tables, **flags.options)
+        folder = folder / UNTUNED if flags.untuned else folder
+        arena = read_arena(path, folder / "sweeps", flags.streams, tables, untuned=flags.untuned, **flags.options)
     for stage in arena.stages.values():
         if about := getattr(stage.spec.stream, "about", ""):
             wrap(about)

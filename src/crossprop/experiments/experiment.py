@@ -18,8 +18,18 @@ from crossprop.experiments.toml import read_toml, spec_of_table
 from crossprop.network import Network
 from crossprop.records import PHASES
 from crossprop.registry import import_modules
-from crossprop.specification import as_table, build_network, build_stream, check_keys, learner_tables, suited_to
-from crossprop.streams import Stream
+from crossprop.specification import (
+    as_table,
+    build_network,
+    build_stream,
+    builder_of,
+    check_keys,
+    default_step_size,
+    learner_tables,
+    loss_of,
+    suited_to,
+)
+from crossprop.streams import SUITED_TO, Stream
 
 MAIN = "main"
 """The stage of an experiment that names none."""
@@ -72,6 +82,8 @@ class Experiment:
     resolution: float | None = RESOLUTION
     """Step sizes around the best are at most this factor apart in the end; None refines nothing."""
     questions: list[Comparison] = field(default_factory=list)
+    untuned: bool = False
+    """Whether every learner has its default settings."""
 
 
 def read_experiment(
@@ -83,6 +95,7 @@ def read_experiment(
     further: Mapping[str, Any] | None = None,
     called: str = "stages",
     observe: Observe | None = None,
+    untuned: bool = False,
     **flags: Any,
 ) -> Experiment:
     """The experiment that a file describes.
@@ -94,6 +107,8 @@ def read_experiment(
     - `stages`: names of some of the file's stages; none are all.
     - `further`: stages beside those of the file.
     - `called`: what the file calls its stages.
+    - `untuned`: every learner has one setting: its defaults, and the step size for a stream that is not known, apart
+      from arguments that the file gives it.
     - `flags`: `seeds`, `evaluate` and `engine` in the place of the file's, unless they are None.
     """
     table = read_toml(path)
@@ -106,6 +121,7 @@ def read_experiment(
             raise ValueError(f"{path} has no size {size!r}: give a table [sizes.{size}]")
         check_keys(f"sizes.{size}", as_table(f"sizes.{size}", sizes[size]), (*OF_EXPERIMENT, "questions", called))
         table = _merged(table, sizes[size], (*MERGED, called))
+    table |= {"over": {}, "settings": 1, "widen": 0, "resolution": False} if untuned else {}
     import_modules(table.get("import", []))
     for key in ("learners", *([called] if called != "stages" else [])):
         if not table.get(key):
@@ -125,7 +141,7 @@ def read_experiment(
         if Path(name).name != name:
             raise ValueError(f"{called} in {path} must have names that a folder can have, got {name!r}")
         try:
-            made[name] = _stage(name, as_table(f"{called}.{name}", rows[name]), table, store(name), observe)
+            made[name] = _stage(name, as_table(f"{called}.{name}", rows[name]), table, store(name), observe, untuned)
             _check_settings(made[name].spec, table.get("settings"))
         except (ValueError, TypeError) as problem:
             raise type(problem)(f"{path}, {called}.{name}: {problem}") from None
@@ -138,7 +154,7 @@ def read_experiment(
         raise TypeError(f"questions in {path} must be tables [[questions]], got {check.shown(asked)}")
     questions = [each for number, row in enumerate(asked, 1) for each in _questions(number, row, made)]
     title, intro = (str(table.get(key, default)) for key, default in (("title", path.stem), ("intro", "")))
-    return Experiment(title, intro, reference, made, widen, resolution or None, questions)
+    return Experiment(title, intro, reference, made, widen, resolution or None, questions, untuned)
 
 
 def _merged(table: Mapping[str, Any], changes: Mapping[str, Any], merged: Sequence[str]) -> dict[str, Any]:
@@ -152,14 +168,23 @@ def _merged(table: Mapping[str, Any], changes: Mapping[str, Any], merged: Sequen
     return {**table, **changes, **both}
 
 
-def _stage(name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: Path, observe: Observe | None) -> Stage:
+def _stage(
+    name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: Path, observe: Observe | None, untuned: bool
+) -> Stage:
     check_keys(name, row, OF_STAGE)
+    row = {**row, "over": {}} if untuned else row
     table = _merged({"stream": {"name": name}, "network": {}} | {**common}, row, MERGED)
     shared, own = (as_table("over", each.get("over", {})) for each in (common, row))
     both = {key: {**shared[key], **axes} for key, axes in own.items() if isinstance(shared.get(key), dict)}
     table["over"] = {**shared, **own, **both}
     stream = build_stream(table["stream"])
     network = build_network(table["network"], stream, suited_to(table["stream"], stream))
+    if untuned:
+        suited = SUITED_TO[loss_of(stream)]
+        table["learners"] = {
+            learner: {**default_step_size(builder_of(learner, own), own, network, suited), **own}
+            for learner, own in table["learners"].items()
+        }
     plasticity = check.flag("plasticity", table.get("plasticity", True))
     probes, metrics = observe(network, stream, plasticity) if observe else ({}, {})
     spec = spec_of_table(table, store=store, probes=probes, metrics=metrics)

@@ -22,7 +22,8 @@ def tuned(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
     results = {}
     for name, (title, spec) in experiment.stages.items():
         assert spec.store is not None
-        say(f"{title}: tuning {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
+        what = "running" if experiment.untuned else "tuning"
+        say(f"{title}: {what} {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
         blocks = fill_widening(
             spec, announcements(title, say), rounds=experiment.widen, resolution=experiment.resolution
         )
@@ -71,9 +72,12 @@ def facts_of(experiment: Experiment, results: Mapping[str, SweepResults]) -> dic
     grown = widened * bool(experiment.widen) + refined * bool(experiment.resolution)
     grown += f": {min(tried)} to {max(tried)} settings, {sum(tried):,} in all" * bool(grown)
     seeds = plural(len(specs[0].seeds), "seed")
+    settings, which = f"{each} settings of every learner", "best"
+    if experiment.untuned:
+        settings, which = "the defaults of every learner", "only"
     return {
-        "budget": f"{each} settings of every learner on every stream, {seeds} each{grown}",
-        "judged on": f"{specs[0].evaluate} fresh seeds of each learner's best setting",
+        "budget": f"{settings} on every stream, {seeds} each{grown}",
+        "judged on": f"{specs[0].evaluate} fresh seeds of each learner's {which} setting",
         **{f"stream {name}": _in_words(stage.spec) for name, stage in experiment.stages.items()},
         "time": duration(sum(sweep.seconds for sweep in results.values())),
     } | machine()

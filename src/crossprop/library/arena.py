@@ -18,6 +18,7 @@ from crossprop.experiments.questions import Answer
 from crossprop.experiments.runner import conclude, costs_of, facts_of, make_card_of, tuned
 from crossprop.experiments.sweep_words import are_backprop
 from crossprop.library.arena_page import write_arena, write_arena_table
+from crossprop.library.price import OVERALL, UNTUNED, gains, prices_of
 from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of, relative_mean
 from crossprop.network import Network
 from crossprop.progress import Say
@@ -82,7 +83,9 @@ def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, qu
         costs[name] = costs_of(folder / "costs" / f"{name}.json", spec, sweeps[name], steps, repeats)
     learners = next(iter(arena.stages.values())).spec.learners
     own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
-    results = Results(arena.reference, sweeps, costs, [name for name in own if name != arena.reference])
+    prices = {} if arena.untuned else prices_of(arena, sweeps, folder / UNTUNED / "sweeps")
+    mine = [name for name in own if name != arena.reference]
+    results = Results(arena.reference, sweeps, costs, mine, prices, arena.untuned)
     found, facts = answers(results), facts_of(arena, sweeps)
     said = conclusions(results, found)
     said += [f"{each.title}: {sentence}" for each in sweeps.values() for sentence in are_backprop(each)]
@@ -115,7 +118,16 @@ def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
     """What an arena found, in sentences to quote."""
     stands = {each.id: each.why for each in found if each.id.startswith(STANDS)}
     own = [stands.pop(f"{STANDS}{name}") for name in results.own]
-    return [found[0].why, *own, *_questions_apart(results), *_together(results), *stands.values()]
+    said = [found[0].why, *own, *_questions_apart(results), *_together(results), *stands.values()]
+    return said + gains(results.prices.get(OVERALL, {})) + _diverged(results)
+
+
+def _diverged(results: Results) -> list[str]:
+    """Which learners diverged, on how many of the fresh seeds of all streams."""
+    counts = {name: results.diverged(name) for name in results.infos}
+    words = [f"{name} on {count}" for name, count in counts.items() if count]
+    runs = sum(own.size for each in results.streams.values() for own in each.values.values())
+    return [f"{plural(sum(counts.values()), 'run')} of {runs:,} diverged: {listed(words)}."] if words else []
 
 
 def worth(results: Results) -> dict[str, Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossprop import records as schema
-from crossprop._support.formats import fixed, interval, plural
+from crossprop._support.formats import fixed, interval, minus_signs, plural
 from crossprop.costs import Cost
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
@@ -16,6 +16,7 @@ from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text,
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings
+from crossprop.library.price import OVERALL
 from crossprop.library.standing import CREDIT, OTHER, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
 from crossprop.statistics import Estimate, mean_interval
 
@@ -33,6 +34,15 @@ BEST, FEW = "best", 7
 """The charts over time begin with all learners, or with this many of the best if there are more."""
 OVER_TIME = ("plasticity", "dead_units", "effective_rank", "weight_size")
 """What is shown over time besides the error."""
+TUNED = """{budget}. The best setting was then judged on fresh seeds, the same for all. All differences are to
+{reference}, tuned alike."""
+UNTUNED = """each has its default settings, and the step size for a stream that is not known, apart from what the list
+gives it. All were judged on the same fresh seeds. All differences are to {reference} with its defaults. card.json has
+all settings."""
+PRICE = """The error of the best setting, the mean over streams, against that of two others; negative is less error. The
+median setting is that of the grid in the list, both on the seeds of the tuning, where the best of many looks better
+than it is. The default is that of crossprop arena --untuned, run in the same folder before, on the same fresh seeds,
+with a 95% interval of each alone."""
 PARTS = 10
 """Parts of equal length that a stream without task switches is divided into."""
 ANSWERS = """Where one of several learners represents a question, it was chosen on the seeds of the tuning; all numbers
@@ -65,21 +75,22 @@ def write_arena(
     reference, streams = results.reference, {name: each.title for name, each in results.streams.items()}
     intro = (
         "A learner has a credit rule, which says how to change the features, an optimizer and possibly a replacement "
-        f"of units. {plural(len(results.infos), 'learner')} were tuned on {plural(len(streams), 'stream')}: "
-        f"{facts['budget']}. The best setting was then judged on fresh seeds, the same for all. All differences are to "
-        f"{reference}, tuned alike."
-    )
-    differences = Figure(f"Every learner against tuned {reference}", _forests(results), "stream")
+        f"of units. {plural(len(results.infos), 'learner')} were {'not ' * results.untuned}tuned on "
+        f"{plural(len(streams), 'stream')}: {UNTUNED if results.untuned else TUNED}"
+    ).format(budget=facts["budget"], reference=reference)
+    differences = Figure(f"Every learner against {results.opponent}", _forests(results), "stream")
     scatter = _scatter(results)
     title = "Mean error over all streams by the time of a step; left and low is good"
     costs = [Figure(title, {"": scatter})] if scatter.lines else []
+    best = [best_settings(each, each.title) for each in results.sweeps.values()]
     sections = [
         conclusion([NOTHING] if quick else conclusions, differences),
         Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
+        *([Section("price", "The price of tuning", [Text(PRICE), _prices(results)])] if results.prices else []),
         answers_section(answers, ANSWERS),
         Section("time", "Over time", [Text(TIME + _without(results)), *_over_time(results)]),
         Section("cost", "Cost beside error", [*costs, *(_errors(results, name) for name in streams)]),
-        Section("best", "The best settings", [best_settings(each, each.title) for each in results.sweeps.values()]),
+        *([] if results.untuned else [Section("best", "The best settings", best)]),
         rerun(command, facts, "What was run, and on what"),
     ]
     page = Page("Arena: credit, step and replacement, side by side", intro, sections, QUICK if quick else "", quick)
@@ -102,7 +113,7 @@ def _forests(results: Results) -> dict[str, Chart]:
     for standing in (results.overall, *results.streams.values()):
         ordered = sorted(standing.versus, key=lambda name: [*GROUPS].index(results.group(name)))
         marks = [(standing.versus[name], results.group(name), look_of[name]) for name in ordered]
-        charts[standing.title] = forest(standing.title, f"error against tuned {results.reference}", marks)
+        charts[standing.title] = forest(standing.title, f"error against {results.opponent}", marks)
     return charts
 
 
@@ -142,6 +153,15 @@ def _ranks(results: Results) -> Table:
     return Table("All learners, by mean rank", head, rows, "numeric ranks")
 
 
+def _prices(results: Results) -> Table:
+    """What the best setting of every learner gains."""
+    head, rows = ["Learner", "Against its median setting", "Against its default"], []
+    for learner, price in sorted(results.prices[OVERALL].items(), key=lambda item: results.ranked.index(item[0])):
+        median = f"{minus_signs(f'{price.median:+.0f}')}%" if np.isfinite(price.median) else "the median diverged"
+        rows.append([learner, median, table_cell(price.default) if price.default else "not run"])
+    return Table("The error of the best setting, all streams", head, rows)
+
+
 def _interval_of(rank: Estimate) -> str:
     """A mean rank with its interval."""
     mean, low, high = (fixed(float(each), 1) for each in rank)
@@ -159,7 +179,8 @@ def _errors(results: Results, stream: str) -> Table:
     standing, rows = results.streams[stream], []
     for learner in sorted(standing.values, key=lambda learner: float(standing.ranks[learner].mean)):
         values, cost = standing.values[learner].values, results.costs[stream][learner]
-        error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else "diverged"
+        diverged = f"diverged on {results.diverged(learner, stream)} of {values.size}"
+        error = interval(*map(float, mean_interval(values))) if np.isfinite(values).all() else diverged
         rank, low, high = (f"{float(each):g}" for each in standing.ranks[learner])
         costs = [short(cost.microseconds), f"{cost.numbers:,}"]
         rows.append([learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *costs])
@@ -228,6 +249,11 @@ def _row(results: Results, stream: str, standing: Standing, learner: str) -> dic
     row |= dict(zip(QUESTIONS, results.infos[learner], strict=True))
     row |= dict(zip(("rank", "rank low", "rank high"), map(float, rank), strict=True))
     row |= {"mean": float(standing.values[learner].mean())}
+    row |= {"diverged": results.diverged(learner, *([stream] if stream in results.sweeps else []))}
+    price = results.prices.get(stream, {}).get(learner)
+    against = ("", "", "") if price is None or price.default is None else price.default.percent
+    row |= {"against median percent": price.median if price else ""}
+    row |= dict(zip((f"against default percent{end}" for end in ("", " low", " high")), against, strict=True))
     row |= dict(
         zip(("percent", "percent low", "percent high"), versus.percent if versus else ("", "", ""), strict=True)
     )

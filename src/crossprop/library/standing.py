@@ -1,7 +1,7 @@
 """Where every learner of an arena stands: its rank and its difference to the reference, on each stream and overall."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,7 @@ from crossprop.costs import Cost
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.looks import is_control
 from crossprop.experiments.results import SweepResults
+from crossprop.library.price import Prices
 from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
 
@@ -47,6 +48,14 @@ class Results:
     sweeps: Mapping[str, SweepResults]
     costs: Mapping[str, Mapping[str, Cost]]
     own: Sequence[str] = ()
+    prices: Prices = field(default_factory=dict)
+    """What tuning gains, by stream and learner; empty in the untuned division."""
+    untuned: bool = False
+
+    @property
+    def opponent(self) -> str:
+        """The reference, and whether it is tuned."""
+        return f"{'untuned' if self.untuned else 'tuned'} {self.reference}"
 
     @cached_property
     def infos(self) -> dict[str, LearnerInfo]:
@@ -98,6 +107,10 @@ class Results:
             for name in self.infos
             if name != self.reference and self.questions(name) == (question,) and not self.is_control(name)
         ]
+
+    def diverged(self, learner: str, *streams: str) -> int:
+        """On how many fresh seeds of these streams, or of all, a learner diverged."""
+        return sum(int(np.isinf(self.streams[name].values[learner]).sum()) for name in streams or self.streams)
 
     @property
     def random_replacement(self) -> list[str]:
