@@ -458,6 +458,34 @@ def test_code_edited_in_this_process_is_traced_anew(mine, tmp_path):
     assert results() == first
 
 
+FACTOR = 1.0
+
+
+@jax.jit
+def jitted(x):
+    return FACTOR * x
+
+
+def body(x, _):
+    return FACTOR * x, None
+
+
+def test_parts_of_new_code_are_traced_anew(monkeypatch):
+    """JAX keeps the programs of a jitted helper and of the body of a loop, which a new function may call."""
+
+    def factors():
+        metrics = {
+            "by_jit": lambda outcome, y: jitted(outcome.loss),
+            "by_scan": lambda outcome, y: jax.lax.scan(body, outcome.loss, length=1)[0],
+        }
+        records = cp.run(cp.Frozen(NET, 0.1), STREAM, 1, 20, metrics=metrics, progress=False)
+        return [float((records[name] / records.loss)[0, 0, 0]) for name in metrics]
+
+    for factor in (1.0, 2.0, 1.0):
+        monkeypatch.setattr(sys.modules[__name__], "FACTOR", factor)
+        np.testing.assert_allclose(factors(), factor, rtol=1e-5)
+
+
 def test_the_engine_is_chosen_by_the_code_of_now(monkeypatch):
     """A rule that moved nothing needs no memory of its optimizer; once it moves, the chunked engine cannot run it."""
 

@@ -73,17 +73,19 @@ _latest: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 def drop_outdated_programs(*values: Any) -> Bindings:
     """Makes JAX compile everything anew if code that these values use was edited in this process, by a reload or in a
-    notebook, or if it reads other values now. JAX would go on with programs of the old code. Returns what that code has
-    looked up."""
+    notebook, or if it reads other values now. JAX would go on with programs of the old code: also with those of single
+    functions, such as the body of a loop, within a learner that is new. Returns what that code has looked up."""
     bindings: Bindings = []
     for each in {id(each): each for value in values for _, each in _outside(value)}.values():
         walk = _Walk([each])
         bindings += walk.bindings
-        with suppress(TypeError):  # some objects have no hash, or take no weak references
-            if _latest.get(each, walk.digest.hexdigest()) != walk.digest.hexdigest():
-                jax.clear_caches()
-                forget_structures()
-            _latest[each] = walk.digest.hexdigest()
+        found = [(each, walk), *((part, _Walk([part])) for part in walk.code() if part is not each)]
+        for part, walked in found:
+            with suppress(TypeError):  # some objects have no hash, or take no weak references
+                if _latest.get(part, walked.digest.hexdigest()) != walked.digest.hexdigest():
+                    jax.clear_caches()
+                    forget_structures()
+                _latest[part] = walked.digest.hexdigest()
     return bindings
 
 
@@ -143,6 +145,10 @@ def _is_library(module: str) -> bool:
     return module != "__main__" and (installed or _top(module) in LIBRARIES | sys.stdlib_module_names)
 
 
+def _is_own_code(value: Any) -> bool:
+    return isinstance(value, types.FunctionType | type) and not _is_library(_module_of(value))
+
+
 def _version(module: str) -> str | None:
     """The version of an installed package."""
     if _top(module) in LIBRARIES | sys.stdlib_module_names:
@@ -165,6 +171,10 @@ class _Walk:
         self.seen: dict[int, tuple[int, Any]] = {}  # with the object, so that no other is given its address meanwhile
         for value in values:
             self._visit(value)
+
+    def code(self) -> list[Any]:
+        """The functions and classes of the user's own that were seen."""
+        return [value for _, value in self.seen.values() if _is_own_code(value)]
 
     def _visit(self, value: Any) -> None:
         if isinstance(value, PLAIN):
@@ -211,7 +221,7 @@ class _Walk:
             yield value.__name__
             if not _is_library(value.__name__):
                 yield from self._used(vars(value), set())
-        elif isinstance(value, types.FunctionType | type) and not _is_library(_module_of(value)):
+        elif _is_own_code(value):
             yield f"{_module_of(value)}.{value.__qualname__}"
             yield from self._class(value) if isinstance(value, type) else self._function(value)
         elif isinstance(value, type) or (_is_importable(value) and _is_library(value.__module__)):
