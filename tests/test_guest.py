@@ -1,5 +1,6 @@
 """A guest in the user's process: their settings and programs stay, and no unstable API of JAX is needed."""
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -69,6 +70,7 @@ DRILLS = {
     "equations": lambda patch: patch.setattr(jax, "make_jaxpr", lambda f: lambda *given: SimpleNamespace()),
     "jax.extend": without_module("jax.extend.core"),
     "threefry": without_setting("jax_threefry_partitionable"),
+    "keys": lambda patch: patch.delattr(jax, "threefry_partitionable"),
     "default device": without_setting("jax_default_device"),
     "cache folder": without_setting("jax_compilation_cache_dir"),
     "clear_cache": lambda patch: patch.setattr(programs, "_own", {object()}),
@@ -90,6 +92,17 @@ def test_runs_work_without_an_unstable_api_of_jax(drill, monkeypatch):
     DRILLS[drill](monkeypatch)
     np.testing.assert_allclose(numbers(), expected, rtol=1e-5)
     free()
+
+
+def test_the_package_is_imported_without_what_is_experimental_in_jax():
+    script = (
+        "import sys, jax; sys.modules['jax.experimental.pallas'] = None; del jax.monitoring\n"
+        "import crossprop as cp\n"
+        "stream = cp.Geoff(inputs=3, features=10, tasks='A', examples=8)\n"
+        "print(cp.run(cp.Backprop(cp.Network(3, 4), 0.01), stream, 1, 4, progress=False).loss.size)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "2\n", done.stderr
 
 
 def test_the_cache_on_disk_is_asked_for_without_what_is_unstable(tmp_path, monkeypatch):

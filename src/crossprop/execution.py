@@ -196,7 +196,7 @@ class Executor:
             with (
                 interrupts.stopped_by(self.stop),
                 jax.enable_x64(self.x64),
-                jax.threefry_partitionable(True),  # a seed's numbers do not follow the user's setting
+                xla.partitionable_keys(),
                 jax.default_device(device),
             ):
                 return work(*arguments)

@@ -8,18 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support import checks as check
+from crossprop._support import xla
 
 
 def keys(seed: int) -> tuple[jax.Array, jax.Array]:
     """The two keys of a seed: `(stream_key, initial_key)`, for `stream.begin` and for `learner.init`."""
     check.integer("seed", seed, low=0, high=2**32 - 1)
-    with jax.threefry_partitionable(True):  # a seed's numbers do not follow the user's setting
+    with xla.partitionable_keys():
         return _split(np.uint32(seed))
 
 
 def keys_of(seeds: Sequence[int]) -> tuple[jax.Array, jax.Array]:
     """The keys of several seeds, as two arrays of keys."""
-    with jax.threefry_partitionable(True):
+    with xla.partitionable_keys():
         return _split_all(np.array(seeds, np.uint32))
 
 

@@ -5,18 +5,20 @@
 - The equations of `jax.make_jaxpr`: whether a loop consists of simple operations. Without them it does not count as
   one. The kernel engine evaluates them, too, for shorter GPU instructions (`engines/gpu/fma_rewrite.py`); it would
   fail, and `engine="scan"` would not. Tested in `test_one_function` and `test_engines`.
-- Pallas's Triton backend: programs on GPUs. Without it all engines are XLA's loops (`engines/gpu/support.py`). Tested
-  in `test_engines`.
+- Pallas and its Triton backend: programs on GPUs. Without them all engines are XLA's loops (`engines/gpu/support.py`).
+  Tested in `test_engines`.
 - Compiler options (`known_options`): on a GPU the same bits in every process; on a CPU with AVX-512 vectors of 512
   bits, 1.0 to 1.15x. Unknown ones are left out. Tested in `test_engines` and `test_guest`.
 - A number that is infinite and NaN (`update.depend_on`): matrices changed in place on a CPU. If XLA sees through it
   they are copied, 1.1 to 2x. Tested in `test_one_function`.
-- `jax_threefry_partitionable` (`optimizers/noise.py`): normal numbers in half the time. Without it
-  `jax.random.normal`. Tested in `test_optimizers`.
+- `jax_threefry_partitionable`: a seed's numbers do not follow this setting of the user's (`partitionable_keys`), and
+  normal numbers take half the time (`optimizers/noise.py`). Without it `jax.random.normal`. Tested in
+  `test_source_identity` and `test_optimizers`.
 - `jax_default_device` (`execution.devices`): without it all local devices are used. Tested in `test_guest`.
 - `clear_cache` of a compiled function: programs are freed when there are many. Without it they stay. Tested in
   `test_interrupts`.
-- The event `COMPILED`: the lab says that it compiles. Tested in `test_lab`.
+- The event `COMPILED`, and `jax.monitoring`, which reports it: the lab says that it compiles, and a fork after JAX was
+  used is an error at once. Tested in `test_lab`.
 - `reset_cache`, and files whose names end in `-cache`: the cache on disk is used from the next program on, and has a
   bound. Without it, only if nothing was compiled before. Tested in `test_bounds`.
 - `cost_analysis` of a compiled program: the FLOPs and bytes of a step on a run card. Without it they are not known.
@@ -26,6 +28,7 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import jax
@@ -40,6 +43,12 @@ CACHED = "-cache"
 def setting(name: str) -> Any:
     """One of JAX's settings as it is in this thread, or None if JAX does not have it."""
     return getattr(jax.config, name, None)
+
+
+def partitionable_keys() -> AbstractContextManager[Any]:
+    """In it keys of JAX give the same numbers whatever the user has set."""
+    threefry = getattr(jax, "threefry_partitionable", None)
+    return nullcontext() if threefry is None else threefry(True)
 
 
 def with_metadata(value: Any, **marks: str) -> Any:
@@ -100,7 +109,8 @@ def listen(event: str, act: Callable[[], None]) -> None:
     """Calls `act` whenever JAX reports this event, which takes time."""
 
     heard: Any = lambda name, *_, **__: act() if name == event else None
-    jax.monitoring.register_event_duration_secs_listener(heard)
+    with suppress(AttributeError):
+        jax.monitoring.register_event_duration_secs_listener(heard)
 
 
 def cache_on_disk(folder: str, least_seconds: float) -> None:

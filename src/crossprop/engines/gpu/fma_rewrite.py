@@ -145,7 +145,6 @@ def _instruction(assembly: str) -> Callable[..., Any]:
     """A GPU instruction, applied elementwise."""
 
     def call(*arguments):
-        assert triton is not None
         (result,) = triton.elementwise_inline_asm(
             assembly,
             args=arguments,

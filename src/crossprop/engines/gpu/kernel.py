@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import pallas as pl
 
 from crossprop._support.programs import program
 from crossprop.engines.feed import Feed, SharedFeed
@@ -18,7 +17,7 @@ from crossprop.engines.fold import Fold, Window
 from crossprop.engines.gpu import layout
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import OfRuns, Shared, padded_stack, state_numbers
-from crossprop.engines.gpu.support import multiprocessors, triton, why_no_programs
+from crossprop.engines.gpu.support import multiprocessors, pl, triton, why_no_programs
 from crossprop.engines.protocol import Batch
 from crossprop.engines.segments import most_windows
 from crossprop.engines.session import Carry, Session, whole_windows
@@ -143,7 +142,6 @@ def _segment(
     bounds: jax.Array,
 ) -> tuple[Carry, dict[str, jax.Array]]:
     """Steps `bounds[0]` to `bounds[1]` of all runs, with a record every `bounds[2]`."""
-    assert triton is not None
     names = (*sums, INCOMING.name, OUTGOING.name)
     records = {name: jnp.zeros((len(own.place), windows), shared.y.dtype) for name in names}
     records |= {name: records[name].at[:, 0].set(value) for name, value in sums.items()}

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import pallas as pl
 
 from crossprop.engines.gpu import products, support
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
@@ -30,7 +29,7 @@ from crossprop.engines.gpu.layout import (
     with_numbers,
 )
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
-from crossprop.engines.gpu.support import triton
+from crossprop.engines.gpu.support import pl, triton
 from crossprop.engines.rebuilding import Steps, last_step, step_back
 from crossprop.hyperparameters import by_structure
 from crossprop.learners.base import Credit, CreditRule, Learner, State, credit_adds_up
@@ -86,7 +85,6 @@ class Tiling(NamedTuple):
         The state above the first layer's matrices, the coefficients, and the outputs. After the first `count` examples
         the coefficients change nothing; if the run is `idle`, they can be anything.
         """
-        assert triton is not None
         size, network = len(y), learner.network
         first_rows = [slice(0, size)]
         rows, above = _apart(learner, split_state(learner, state, first_rows))
@@ -309,7 +307,7 @@ def trace_back(
 ) -> tuple[Any, Any]:
     """`lax.scan(back, carry, (credits, weights), reverse=True)`, where units do not depend on each other; they are the
     last axis of the carry, of the coefficients and of what is found. Anything if `count` is 0."""
-    assert triton is not None and credits.memory_keep is not None
+    assert credits.memory_keep is not None
     steps, units = credits.memory_keep.shape
     tile = min(units, TRACED_UNITS)
     (carry_shape, found_shape) = jax.eval_shape(

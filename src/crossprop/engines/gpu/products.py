@@ -11,10 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import pallas as pl
 
 from crossprop.engines.gpu.layout import power
-from crossprop.engines.gpu.support import triton
+from crossprop.engines.gpu.support import pl, triton
 
 
 class Tile(NamedTuple):
@@ -39,7 +38,6 @@ PRECISION = lax.DotAlgorithmPreset.TF32_TF32_F32_X3
 
 def rows_of(inputs: jax.Array, matrices: list[jax.Array], count: Any, interpret: bool) -> list[jax.Array]:
     """`inputs (examples, inputs)` times each matrix `(units, inputs)` transposed; anything if `count` is 0."""
-    assert triton is not None
     examples, width = inputs.shape
     tile = ROWS._replace(units=min(ROWS.units, max(power(max(map(len, matrices))), FEWEST_EXAMPLES)))
     ends = np.cumsum([-(-len(matrix) // tile.units) for matrix in matrices]).tolist()
@@ -91,7 +89,6 @@ class Change(NamedTuple):
 
 def changed(change: Change, inputs: jax.Array, count: Any, interpret: bool) -> jax.Array:
     """The sum; the first matrix, as it was, if `count` is 0."""
-    assert triton is not None
     examples, width = inputs.shape
     units = len(change.scales[0])
     tile = CHANGES._replace(units=min(CHANGES.units, max(power(units), FEWEST_EXAMPLES)))
@@ -145,7 +142,6 @@ def changed(change: Change, inputs: jax.Array, count: Any, interpret: bool) -> j
 
 def distances(now: jax.Array, before: jax.Array, width: int, alive: Any, interpret: bool) -> jax.Array:
     """The distances of some tiles of the first `width` columns of two matrices `(units, inputs)`."""
-    assert triton is not None
     units, tile = len(now), DISTANCES
 
     def program(alive_ref: Any, now_ref: Any, before_ref: Any, out_ref: Any) -> None:
@@ -177,12 +173,10 @@ def _within(span: Any, size: int) -> jax.Array:
 
 
 def _load(ref: Any, mask: jax.Array) -> jax.Array:
-    assert triton is not None
     return triton.load(ref, mask=mask, other=0)
 
 
 def _store(ref: Any, values: jax.Array, mask: jax.Array) -> None:
-    assert triton is not None
     triton.store(ref, values, mask=mask)
 
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.experimental import pallas as pl
 
 from crossprop.engines.gpu.layout import PaddedNetwork
-from crossprop.engines.gpu.support import triton
+from crossprop.engines.gpu.support import pl, triton
 from crossprop.learners.credit import State
 
 
@@ -32,7 +31,6 @@ class Shares(NamedTuple):
 
     def total(self, own: jax.Array) -> jax.Array:
         """The sum of all programs' `own`, in the order of their numbers; waits until all have written theirs."""
-        assert triton is not None
         programs = self.memory.shape[1]
         if programs == 1:
             return own

@@ -15,13 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental import pallas as pl
 
 from crossprop.engines.gpu import support
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import in_pieces, input_pieces, out_of_pieces, power, state_numbers, with_numbers
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
-from crossprop.engines.gpu.support import triton
+from crossprop.engines.gpu.support import pl, triton
 from crossprop.engines.protocol import Rows
 from crossprop.learners.base import CreditRule, Learner, State
 from crossprop.learners.stack import Stack, moves
@@ -103,7 +102,6 @@ def _launch(
     loop: SlicedLoop, learner: CreditRule, x: jax.Array, y: jax.Array, at: Any, alive: Any, state: State
 ) -> tuple[State, jax.Array]:
     """Learns from `stride` examples; the state and the outputs, each from before learning."""
-    assert triton is not None
     numbers = jnp.stack([jnp.asarray(leaf, x.dtype) for leaf in jax.tree.leaves(learner)])
     bounds = jnp.stack([jnp.asarray(at, jnp.int32), jnp.asarray(alive, jnp.int32)])
     given, (leaves, structure) = (bounds, numbers, x, y), jax.tree.flatten(state)

@@ -1,13 +1,22 @@
 """Whether a device can run Pallas programs, which JAX compiles with Triton."""
 
 import os
+from typing import Any
 
 import jax
 
-try:
-    from jax.experimental.pallas import triton
-except ImportError:  # it is deprecated in JAX
-    triton = None
+
+def _pallas() -> tuple[Any, Any]:
+    """Pallas and its Triton backend, or None each: both are experimental in JAX."""
+    try:
+        from jax.experimental import pallas
+        from jax.experimental.pallas import triton
+    except ImportError:
+        return None, None
+    return pallas, triton
+
+
+pl, triton = _pallas()
 
 FOR_WIDE_NETWORKS = True
 """Whether scan and chunked use them; the kernel engine is nothing else."""
