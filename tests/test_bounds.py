@@ -2,6 +2,8 @@
 
 import os
 import resource
+import warnings
+from dataclasses import dataclass
 from fractions import Fraction
 
 import jax
@@ -9,9 +11,9 @@ import numpy as np
 import pytest
 
 import crossprop as cp
-from crossprop._support import memory
+from crossprop._support import memory, xla
 from crossprop._support.files import why_not_private
-from crossprop.execution import bound_compilation_cache, use_compilation_cache
+from crossprop.execution import bound_compilation_cache, damaged_programs_removed, use_compilation_cache
 
 NET = cp.Network(inputs=3, hidden=4)
 SHORT = cp.Geoff(inputs=3, features=5, tasks="A", examples=20)
@@ -143,6 +145,12 @@ def test_seeds_that_are_none_are_named(seeds):
         cp.run(cp.Backprop(NET, 0.1), SHORT, seeds=seeds)
 
 
+@dataclass
+class Unhashable:
+    def __call__(self, outcome, y):
+        return outcome.loss
+
+
 @pytest.mark.parametrize(
     ("call", "problem", "text"),
     [
@@ -167,6 +175,11 @@ def test_seeds_that_are_none_are_named(seeds):
             lambda: cp.run(cp.Backprop(NET, 0.1), SHORT, 1, metrics={"a": lambda *_: "x"}),
             TypeError,
             r"metrics\['a'\] must return a number: ",
+        ),
+        (
+            lambda: cp.run(cp.Backprop(NET, 0.1), SHORT, 1, metrics={"a": Unhashable()}),
+            TypeError,
+            r"metrics\['a'\] must be hashable, got .*Unhashable",
         ),
         (lambda: cp.run({"\ud800": cp.Backprop(NET, 0.1)}, SHORT, 1), TypeError, "learners must have names, got"),
         (
@@ -209,6 +222,28 @@ def test_compiled_programs_are_loaded_from_a_folder_of_ones_own_only(tmp_path, m
         assert jax.config.values["jax_compilation_cache_dir"] is None
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_damaged_program_on_disk_is_replaced_in_silence(tmp_path, monkeypatch, recwarn):
+    @jax.jit
+    def damaged(x):
+        return x + 1
+
+    monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path))
+    before = jax.config.values["jax_compilation_cache_dir"]
+    try:
+        xla.cache_on_disk(str(tmp_path / "compiled"), 0)
+        damaged(1.0)
+        (program,) = tmp_path.glob("compiled/jit_damaged-*-cache")
+        program.write_bytes(b"")
+        damaged.clear_cache()
+        with damaged_programs_removed():
+            damaged(1.0)
+            warnings.warn("of another kind", stacklevel=1)
+        assert program.stat().st_size and [str(each.message) for each in recwarn] == ["of another kind"]
+    finally:
+        xla.cache_on_disk(before, 0)
 
 
 def test_compiled_programs_on_disk_are_bounded_and_those_used_last_are_kept(tmp_path, monkeypatch):

@@ -3,11 +3,13 @@
 import itertools
 import os
 import queue
+import re
 import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -304,3 +306,21 @@ def bound_compilation_cache() -> None:
     folder = cache_folder() / "compiled"
     if xla.setting("jax_compilation_cache_dir") == str(folder):
         bound_folder(folder, xla.CACHED, MOST_CACHED)
+
+
+@contextmanager
+def damaged_programs_removed() -> Iterator[None]:
+    """Has damaged programs removed from the cache on disk, as a full disk leaves them: JAX would warn and keep them."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def remove_or_show(message: Any, *where: Any, **more: Any) -> None:
+            found = re.match(xla.UNREADABLE, str(message))
+            if found is None:
+                show(message, *where, **more)
+                return
+            for path in (cache_folder() / "compiled").glob(f"{found[1]}-*"):
+                path.unlink(missing_ok=True)
+
+        warnings.showwarning = remove_or_show
+        yield

@@ -9,6 +9,9 @@ from crossprop._support import checks as check
 EQUAL = 1e-9
 """Differences whose spread is at most this share of their mean are equal but for rounding."""
 
+MEAN_BRACKETS = "[95% bootstrap interval, too narrow for few seeds]"
+"""What captions of tables say of the interval behind a plain mean."""
+
 
 class Estimate(NamedTuple):
     """A mean with its interval, which is NaN for a single value: numbers, or arrays of them."""

@@ -21,6 +21,8 @@
   used is an error at once. Tested in `test_lab`.
 - `reset_cache`, and files whose names end in `-cache`: the cache on disk is used from the next program on, and has a
   bound. Without it, only if nothing was compiled before. Tested in `test_bounds`.
+- The warning `UNREADABLE`: the command line removes damaged programs from that cache. Without it, JAX warns of them in
+  every process. Tested in `test_bounds`.
 - `cost_analysis` of a compiled program: the FLOPs and bytes of a step on a run card. Without it they are not known.
   Tested in `test_cards`.
 
@@ -38,6 +40,8 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 """The event by which JAX reports that a program was compiled."""
 CACHED = "-cache"
 """How the names of compiled programs on disk end."""
+UNREADABLE = r"Error reading persistent compilation cache entry for '(\w+)'"
+"""How JAX warns of a program on disk that is damaged; the names of its files begin with the one in the warning."""
 
 
 def setting(name: str) -> Any:

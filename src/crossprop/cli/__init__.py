@@ -31,7 +31,7 @@ from crossprop.cli.reproduce import Reproduce, rerun_paper
 from crossprop.cli.run import Run, run_experiment
 from crossprop.cli.studies import Arena, Study, run_arena, run_study
 from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
-from crossprop.execution import use_compilation_cache
+from crossprop.execution import damaged_programs_removed, use_compilation_cache
 
 
 class Command(NamedTuple):
@@ -100,7 +100,7 @@ def _act(words: list[str]) -> None:
         # tyro reports errors of a class's constructor itself, in a box, and leaves those of a function to us.
         made, config = partial(command.flags), CONFIG + command.markers
         flags = tyro.cli(made, prog=f"crossprop {words[0]}", description="", args=words[1:], config=config)
-        with interruptible():
+        with interruptible(), damaged_programs_removed():
             if command.compiles:
                 use_compilation_cache()
             command.act(flags)

@@ -93,7 +93,8 @@ def run_experiment(flags: Run) -> None:
     console = Console()
     console.print(results(records, clock, baselines))
     total = clock.total_steps()
-    console.print(f"Final: the last fifth of the last task. Brackets: {band_words(flags.seeds) or 'none of one seed'}.")
+    brackets = f"{band_words(flags.seeds) or 'none of one seed'}; of a difference, its 95% interval alone"
+    console.print(f"Final: the last fifth of the last task. Brackets: {brackets}.")
     if clock.timed:
         console.print("Seconds and steps/s: one core, without compilation; blank where runs are too short to time.")
     for sentence in _compared(records):

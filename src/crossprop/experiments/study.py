@@ -18,7 +18,7 @@ from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
 from crossprop.experiments.sweep_page import best_settings, draw, sweep_sections, write_sweep_page
 from crossprop.records import PHASES
-from crossprop.statistics import Estimate, finite_mean_interval
+from crossprop.statistics import MEAN_BRACKETS, Estimate, finite_mean_interval
 
 OTHER_RULE = look("#6a51a3")
 ANSWERS = """Differences are paired over seeds. In brackets are 95% intervals by Student's t, of each comparison alone;
@@ -133,7 +133,7 @@ def _column(name: str, results: SweepResults, costs: Mapping[str, Cost]) -> Sect
     elements: list[Text | Table] = []
     if name != MAIN:
         elements.append(Text(f"The charts of these sweeps are in {name}.html, in the study's folder."))
-    caption = f"{upper_first(measure)} on fresh seeds, {results.title}: mean [95% bootstrap interval]"
+    caption = f"{upper_first(measure)} on fresh seeds, {results.title}: mean {MEAN_BRACKETS}"
     estimates = {each: [*(_mean(each, phase, results) for phase in PHASES), _drift(each, results)] for each in names}
     means = [[each, *(interval(*map(float, own)) if own else "" for own in row)] for each, row in estimates.items()]
     elements.append(Table(caption, ["Learner", *phases, "U moved, at the end"], means))

@@ -20,7 +20,7 @@ from crossprop.experiments.looks import SHADES, Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
 from crossprop.experiments.results import SweepResults, TunedLearner, read_results, value_text
 from crossprop.experiments.sweep_words import conclusions, facts
-from crossprop.statistics import mean_interval
+from crossprop.statistics import MEAN_BRACKETS, mean_interval
 
 LINES = "eta"
 """The hyperparameter that has a chart with a line for each of its values."""
@@ -116,7 +116,7 @@ def best_settings(sweep: SweepResults, of: str = "") -> Table:
         rows.append([name, f"{choice.mean:.4g}", on_fresh, Cell(swept.setting(), tags=tags)])
     head = ["Learner", "On the sweep’s seeds", "On fresh seeds", "Setting"]
     where = f", {of}" * bool(of)
-    caption = f"The best settings{where}: {sweep.measure} over all steps, mean [95% bootstrap interval]"
+    caption = f"The best settings{where}: {sweep.measure} over all steps, mean {MEAN_BRACKETS}"
     return Table(caption, head, rows)
 
 

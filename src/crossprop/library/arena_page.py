@@ -18,7 +18,7 @@ from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings
 from crossprop.library.price import OVERALL
 from crossprop.library.standing import CREDIT, OTHER, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
-from crossprop.statistics import Estimate, mean_interval
+from crossprop.statistics import MEAN_BRACKETS, Estimate, mean_interval
 
 if TYPE_CHECKING:
     import xarray
@@ -185,7 +185,7 @@ def _errors(results: Results, stream: str) -> Table:
         costs = [short(cost.microseconds), f"{cost.numbers:,}"]
         rows.append([learner, f"{rank} [{low}, {high}]", error, _cell(standing, learner), *costs])
     caption = (
-        f"{standing.title}: {results.sweeps[stream].measure} on fresh seeds, mean [95% bootstrap interval], difference "
+        f"{standing.title}: {results.sweeps[stream].measure} on fresh seeds, mean {MEAN_BRACKETS}, difference "
         f"to {results.reference}, and the cost of a single run"
     )
     return Table(

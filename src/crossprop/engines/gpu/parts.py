@@ -317,7 +317,7 @@ def trace_back(
     given, structure = jax.tree.flatten((jnp.asarray(count, jnp.int32), carry, credits, weights))
     made, made_structure = jax.tree.flatten((carry_shape, found_shape))
 
-    def spec(leaf: Any) -> pl.BlockSpec:
+    def spec(leaf: Any) -> Any:
         if leaf.shape in ((), (steps,)):
             return pl.BlockSpec(leaf.shape, lambda i: (0,) * leaf.ndim)
         return pl.BlockSpec((*leaf.shape[:-1], tile), lambda i: (*(0,) * (leaf.ndim - 1), i))
