@@ -41,7 +41,7 @@ import crossprop as cp
 from crossprop import datasets, metrics, probes
 from crossprop._support import memory
 from crossprop.datasets.fetching import Archive, Origin, sha256
-from crossprop.datasets.mnist_files import MNIST
+from crossprop.datasets.images import MNIST
 from crossprop.experiments import SweepSpec
 from crossprop.experiments.toml import read_spec
 from crossprop.learners import LEARNERS

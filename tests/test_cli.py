@@ -468,7 +468,7 @@ def test_the_console_entry_works_in_a_process_of_its_own():
 @pytest.fixture
 def no_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
-    sys.modules["crossprop.datasets.mnist_files"]._load.cache_clear()
+    sys.modules["crossprop.datasets.images"]._load_idx.cache_clear()
     return tmp_path
 
 

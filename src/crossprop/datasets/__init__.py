@@ -4,20 +4,18 @@ from collections.abc import Callable
 
 from crossprop.datasets.atari import ATARI
 from crossprop.datasets.base import DataSet as DataSet
-from crossprop.datasets.cifar_files import CIFAR10
-from crossprop.datasets.cifar_files import cifar10 as cifar10
-from crossprop.datasets.embedded import digits as digits
-from crossprop.datasets.embedded import mnist5k as mnist5k
 from crossprop.datasets.fetching import Archive
 from crossprop.datasets.imagenet_files import imagenet32 as imagenet32
-from crossprop.datasets.mnist_files import FASHION, MNIST
-from crossprop.datasets.mnist_files import fashion_mnist as fashion_mnist
-from crossprop.datasets.mnist_files import mnist as mnist
-from crossprop.datasets.table_files import COVERTYPE, ELEC2
-from crossprop.datasets.table_files import covertype as covertype
-from crossprop.datasets.table_files import elec2 as elec2
-from crossprop.datasets.temperature_files import TEMPERATURES
-from crossprop.datasets.temperature_files import temperatures as temperatures
+from crossprop.datasets.images import CIFAR10, FASHION, MNIST
+from crossprop.datasets.images import cifar10 as cifar10
+from crossprop.datasets.images import digits as digits
+from crossprop.datasets.images import fashion_mnist as fashion_mnist
+from crossprop.datasets.images import mnist as mnist
+from crossprop.datasets.images import mnist5k as mnist5k
+from crossprop.datasets.tables import COVERTYPE, ELEC2, TEMPERATURES
+from crossprop.datasets.tables import covertype as covertype
+from crossprop.datasets.tables import elec2 as elec2
+from crossprop.datasets.tables import temperatures as temperatures
 
 DATA_SETS: dict[str, Callable[[], DataSet]] = {
     "digits": digits,

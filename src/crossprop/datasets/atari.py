@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,23 +11,21 @@ import numpy as np
 
 from crossprop._support.extras import require
 from crossprop._support.files import atomic_write, cache_folder
-from crossprop.datasets.fetching import Archive, mirror, sha256
+from crossprop.datasets.fetching import HASHES, Archive, mirror, sha256
 from crossprop.progress import bar
 
 COMMIT = "25395d07e821fd55d09e557f30ddfe3938dcdc5b"
 ENDING = "NoFrameskip-v4.txt"
-LINES = files("crossprop.datasets").joinpath("atari.sha256").read_text().splitlines()
-HASHES = {name: digest for digest, name in map(str.split, LINES)}
 ATARI = Archive(
     "atari",
     "Recorded actions of Atari games",
-    HASHES,
+    HASHES["atari"],
     250_000,
     (mirror(f"https://raw.githubusercontent.com/khurramjaved96/swiftd-atari-prediction-benchmark/{COMMIT}/policies/"),),
     examples="58 x 250,000",
     inputs=275,
 )
-GAMES = {re.sub(r"(?<=.)([A-Z])", r"_\1", name.removesuffix(ENDING)).lower(): name for name in HASHES}
+GAMES = {re.sub(r"(?<=.)([A-Z])", r"_\1", name.removesuffix(ENDING)).lower(): name for name in ATARI.files}
 """The file of recorded actions by the name of its game."""
 SEED = 1731038949
 """Of the emulator, where actions were recorded."""

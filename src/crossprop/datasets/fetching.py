@@ -12,16 +12,20 @@ import sys
 import tarfile
 import tempfile
 import time
+import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from crossprop._support.files import atomic_write, cache_folder
 
+HASHES: dict[str, dict[str, str]] = tomllib.loads((files("crossprop.datasets") / "hashes.toml").read_text())
+"""SHA-256 of the files of every archive, by its name."""
 DAMAGED_ERRORS = (
     *(EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
     RuntimeError,  # an encrypted zip archive, or NotImplementedError: an unknown method of packing

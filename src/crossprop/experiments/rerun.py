@@ -116,7 +116,7 @@ def _facts(done: "Sequence[tuple[Plan, xarray.Dataset]]") -> dict[str, str]:
 def mnist_for(size: Size, say: Say) -> Callable[[], DataSet]:
     """The images of a version: in the full one the full MNIST, if it is in the cache or can be fetched, else the
     embedded images."""
-    from crossprop.datasets.mnist_files import MNIST
+    from crossprop.datasets.images import MNIST
 
     @cache
     def mnist_or_embedded() -> DataSet:

@@ -1,4 +1,4 @@
-"""Elec2 and Covertype: tables in the order in which they were recorded, whose distribution drifts."""
+"""Tables in the order in which they were recorded: Elec2 and Covertype, whose distribution drifts, and temperatures."""
 
 import io
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from crossprop.datasets.base import DataSet
-from crossprop.datasets.fetching import Archive, mirror, wheel
+from crossprop.datasets.fetching import HASHES, Archive, mirror, wheel
 
 MIRROR = "https://raw.githubusercontent.com/scikit-multiflow/streaming-datasets/master/"
 WHEEL = wheel(
@@ -15,11 +15,14 @@ WHEEL = wheel(
 )
 MEASURED = 10
 """Columns of Covertype that are measurements; the others say which soil and wilderness it is, by 0 and 1."""
+FIRST, LAST = np.datetime64("1931-01-01"), np.datetime64("2023-12-01")
+"""The first day on which all stations measured, and the first that the files do not have."""
+MISSING = 9
 
 ELEC2 = Archive(
     "elec2",
     "Elec2",
-    {"elec.csv": "bcae2dad409d5ccd2003c61b087250b16eefa8505e0c8009709c5f1a4fc12aaa"},
+    HASHES["elec2"],
     4_000_000,
     (mirror(MIRROR), WHEEL),
     examples="45,312",
@@ -29,12 +32,21 @@ ELEC2 = Archive(
 COVERTYPE = Archive(
     "covertype",
     "Covertype",
-    {"covtype.csv": "0a9371cef7c964b5475d6053cc3e0894a5aa6f65ad1ed3ecb01c45aa96217945"},
+    HASHES["covertype"],
     80_000_000,
     (mirror(MIRROR), WHEEL),
     examples="581,012",
     inputs=54,
     has_header=True,
+)
+TEMPERATURES = Archive(
+    "temperatures",
+    "Daily temperatures",
+    HASHES["temperatures"],
+    2_500_000,
+    (wheel("continual-foragax==0.58.0"),),
+    examples="33,937",
+    inputs=5,
 )
 
 
@@ -77,3 +89,24 @@ def standardized_so_far(values: np.ndarray) -> np.ndarray:
 
 def _table(archive: Archive, name: str, dtype: type) -> np.ndarray:
     return np.loadtxt(io.BytesIO(archive.content(name)), dtype, delimiter=",")
+
+
+@cache
+def temperatures() -> tuple[np.ndarray, np.ndarray]:
+    """The days from 1931 to 2023, counted from 0, and the mean temperatures of three British stations on each, in
+    degrees Celsius: Central England, Oxford and Wick. One that is missing is that of the day before.
+
+    Klein Tank and others (2002), "Daily dataset of 20th-century surface air temperature and precipitation series for
+    the European Climate Assessment". Data and metadata are at www.ecad.eu, free to use if this source is acknowledged.
+    """
+    days, columns = np.arange(FIRST, LAST), []
+    for name in TEMPERATURES.files:
+        lines = TEMPERATURES.content(name).decode("latin-1").partition("SOUID,    DATE")[2].splitlines()[1:]
+        rows = np.array([line.split(",") for line in lines if line.strip()])
+        dates = rows[:, 2].astype(int)
+        day = np.array([f"{date // 10000}-{date // 100 % 100:02}-{date % 100:02}" for date in dates], "datetime64[D]")
+        kept = (day >= FIRST) & (day < LAST) & (rows[:, 4].astype(int) != MISSING)
+        at = np.zeros(len(days), int)
+        at[(day[kept] - FIRST).astype(int)] = np.flatnonzero(kept)
+        columns.append(rows[np.maximum.accumulate(at), 3].astype(float) / 10)
+    return (days - FIRST).astype(int), np.stack(columns, axis=1)
