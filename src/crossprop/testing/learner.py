@@ -29,9 +29,10 @@ from crossprop.variables import drift
 
 STEPS, CUT, EVERY = 12, 8, 4
 """Examples of a run, where it is interrupted or a segment ends, and the length of its windows."""
+LEARNER_CHECKS: dict[str, Check] = {}
 
 
-@promise
+@promise(LEARNER_CHECKS, "fields")
 def _fields(learner: Learner) -> None:
     """A learner has a `network` with sizes and a loss; its numbers are leaves, its other fields are static."""
     network = learner.network
@@ -49,7 +50,7 @@ def _fields(learner: Learner) -> None:
         require(number and np.shape(leaf) == (), f"the leaf {name}={leaf!r}, which needs eqx.field(static=True)")
 
 
-@promise
+@promise(LEARNER_CHECKS, "init")
 def _init(learner: Learner) -> None:
     """`init(key)` is a pure function of its key and returns a pytree of arrays."""
     state = _state(learner)
@@ -58,7 +59,7 @@ def _init(learner: Learner) -> None:
     require_same(state, _state(learner), "two calls with the same key")
 
 
-@promise
+@promise(LEARNER_CHECKS, "pure")
 def _pure(learner: Learner) -> None:
     """`update(state, x, y)` is a pure function: it changes nothing, and gives the same result when called again."""
     (x, y), state = _examples(learner, 1), _state(learner)
@@ -68,7 +69,7 @@ def _pure(learner: Learner) -> None:
     require_same(learner.update(state, x[0], y[0]), first, "two calls with the same arguments")
 
 
-@promise
+@promise(LEARNER_CHECKS, "state")
 def _kept(learner: Learner) -> None:
     """`update` returns a state with the structure, shapes and types of the one that it was given."""
     (x, y), state = _examples(learner, 1), _state(learner)
@@ -80,7 +81,7 @@ def _kept(learner: Learner) -> None:
         require(kinds[0] == kinds[1], f"{name} is {kinds[1]} after {kinds[0]}")
 
 
-@promise
+@promise(LEARNER_CHECKS, "outcome")
 def _outcome(learner: Learner) -> None:
     """`update` returns a `crossprop.Outcome` with a scalar loss and the outputs from before learning."""
     (x, y), state = _examples(learner, 2), _state(learner)
@@ -93,7 +94,7 @@ def _outcome(learner: Learner) -> None:
         state = new
 
 
-@promise
+@promise(LEARNER_CHECKS, "predict")
 def _predict(learner: Learner) -> None:
     """`predict(state, x)` returns the linear outputs, `(outputs,)`, and so does `crossprop.predict`."""
     (x, _), state = _examples(learner, 2), _state(learner)
@@ -102,7 +103,7 @@ def _predict(learner: Learner) -> None:
     require_close(predict(learner, state, x), np.stack(outputs), "crossprop.predict and predict")
 
 
-@promise
+@promise(LEARNER_CHECKS, "weights")
 def _weights(learner: Learner) -> None:
     """`weights(state)` is a dict of float arrays by name; their shapes never change, the names are identifiers."""
     (x, y), state = _examples(learner, 1), _state(learner)
@@ -116,7 +117,7 @@ def _weights(learner: Learner) -> None:
     require(shapes[0] == shapes[1], f"{shapes[1]} after {shapes[0]}")
 
 
-@promise
+@promise(LEARNER_CHECKS, "features")
 def _features(learner: Learner) -> None:
     """`features(state, x)`, if the learner has it, returns `(units,)`, or a tuple of these by layer."""
     (x, _), state = _examples(learner, 1), _state(learner)
@@ -125,7 +126,7 @@ def _features(learner: Learner) -> None:
         require_floats(f"layer {at}", layer, np.shape(layer)[:1] or (1,))
 
 
-@promise
+@promise(LEARNER_CHECKS, "compiled")
 def _compiled(learner: Learner) -> None:
     """`init`, `update` and `predict` can be compiled by `jax.jit`, with the learner as an argument."""
     (x, y), state = _examples(learner, 1), _state(learner)
@@ -137,7 +138,7 @@ def _compiled(learner: Learner) -> None:
     require_close(outputs, learner.predict(state, x[0]), "predict compiled and not")
 
 
-@promise
+@promise(LEARNER_CHECKS, "mapped")
 def _mapped(learner: Learner) -> None:
     """`jax.vmap` can map `init` and `update` over seeds, examples and the learner's numbers."""
     (x, y), chosen = _examples(learner, 2), jax.random.split(jax.random.key(0), 2)
@@ -155,7 +156,7 @@ def _mapped(learner: Learner) -> None:
         require_close(jax.tree.map(lambda leaf, i=i: leaf[i], mapped), alone, "update mapped and not")
 
 
-@promise
+@promise(LEARNER_CHECKS, "run")
 def _run(learner: Learner) -> None:
     """`crossprop.run` gives what a loop of `update` gives: losses, drift of the weights, and the last state."""
     records, states = _records(learner, [0])
@@ -163,7 +164,7 @@ def _run(learner: Learner) -> None:
     _require_loop(learner, "the run", found, states["learner"][0])
 
 
-@promise
+@promise(LEARNER_CHECKS, "engines")
 def _engines(learner: Learner) -> None:
     """Every engine that supports a learner gives what a loop of `update` gives, over several windows and segments."""
     platform = devices()[0].platform
@@ -195,7 +196,7 @@ def _require_loop(learner: Learner, what: str, records: Any, last: Any) -> None:
     require_close(last, state, f"last states of {what} and of the loop")
 
 
-@promise
+@promise(LEARNER_CHECKS, "seeds")
 def _seeds(learner: Learner) -> None:
     """A seed gives the same numbers alone and among others, bit for bit."""
     alone, among = _records(learner, [1]), _records(learner, [0, 1, 2])
@@ -204,7 +205,7 @@ def _seeds(learner: Learner) -> None:
     require_same(alone[1]["learner"][1], among[1]["learner"][1], "last states alone and among three seeds")
 
 
-@promise
+@promise(LEARNER_CHECKS, "continued")
 def _continued(learner: Learner) -> None:
     """A run that goes on from `return_states` gives what an uninterrupted one gives."""
     whole, states = _records(learner, [0])
@@ -216,7 +217,7 @@ def _continued(learner: Learner) -> None:
     require_close(last["learner"][0], states["learner"][0], "last states continued and whole")
 
 
-@promise
+@promise(LEARNER_CHECKS, "saved")
 def _saved(learner: Learner) -> None:
     """`crossprop.save` and `crossprop.load` give back the same learner and state."""
     parts = [learner, *(value for _, value in _all_fields(learner) if dataclasses.is_dataclass(value))]
@@ -237,32 +238,13 @@ def _saved(learner: Learner) -> None:
     require_same(loaded_state, state, "states loaded and saved")
 
 
-@promise
-def learns_repeated_example(learner: Learner) -> None:
+@promise(LEARNER_CHECKS, "learns")
+def _learns(learner: Learner) -> None:
     """300 updates with the same example at least halve its loss."""
     x, y = _examples(learner, 1)
     _, outcomes = live(learner, _state(learner), np.repeat(x, 300, axis=0), np.repeat(y, 300, axis=0))
     first, last = float(outcomes.loss[0]), float(outcomes.loss[-1])
     require(last <= first / 2, f"the loss {last:g} at the last update, {first:g} at the first")
-
-
-LEARNER_CHECKS: dict[str, Check] = {
-    "fields": _fields,
-    "init": _init,
-    "pure": _pure,
-    "state": _kept,
-    "outcome": _outcome,
-    "predict": _predict,
-    "weights": _weights,
-    "features": _features,
-    "compiled": _compiled,
-    "mapped": _mapped,
-    "run": _run,
-    "seeds": _seeds,
-    "continued": _continued,
-    "saved": _saved,
-    "engines": _engines,
-}
 
 
 def _state(learner: Learner) -> Any:
@@ -292,11 +274,11 @@ def _stream(learner: Learner) -> Arrays:
     return Arrays(x, numbers.normal(size=(STEPS, network.outputs)))
 
 
-def _records(learner: Learner, seeds: list[int], engine: str = "scan", **options: Any) -> Any:
+def _records(learner: Learner, seeds: list[int], **options: Any) -> Any:
     stream, quiet = _stream(learner), {"progress": False, "return_states": True}
     if isinstance(start := options.get("start"), dict):
         stream = start.stream  # pyright: ignore[reportAttributeAccessIssue]
-    return run({"learner": learner}, stream, seeds, EVERY, engine, **quiet, **options)
+    return run({"learner": learner}, stream, seeds, EVERY, "scan", **quiet, **options)
 
 
 def _all_fields(thing: Any) -> Iterator[tuple[dataclasses.Field[Any], Any]]:

@@ -22,20 +22,24 @@ def require(condition: Any, found: str) -> None:
         raise _Found(found)
 
 
-def promise(check: Check) -> Check:
-    """A check whose docstring is the promise that it tests."""
+def promise(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
+    """Decorator for a check, one of `checks` under this name, whose docstring is the promise that it tests."""
 
-    @wraps(check)
-    def checked(thing: Any) -> None:
-        try:
-            check(thing)
-        except Exception as problem:
-            lines = str(problem).strip().splitlines() or [""]
-            found = str(problem) if isinstance(problem, _Found) else f"{type(problem).__name__}: {lines[0]}"
-            cause = None if isinstance(problem, _Found) else problem
-            raise AssertionError(f"{type(thing).__name__}: {check.__doc__} Found: {found}") from cause
+    def kept(check: Check) -> Check:
+        @wraps(check)
+        def checked(thing: Any) -> None:
+            try:
+                check(thing)
+            except _Found as found:
+                raise AssertionError(f"{type(thing).__name__}: {check.__doc__} Found: {found}") from None
+            except Exception as problem:
+                found = f"{type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
+                raise AssertionError(f"{type(thing).__name__}: {check.__doc__} Found: {found}") from problem
 
-    return checked
+        checks[name] = checked
+        return checked
+
+    return kept
 
 
 def named(tree: Any) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from crossprop.testing.promises import Check, promise, require, require_close, r
 
 LARGEST = 10**7
 """The most numbers of a stream that are sampled whole."""
+STREAM_CHECKS: dict[str, Check] = {}
 
 
-@promise
+@promise(STREAM_CHECKS, "attributes")
 def _attributes(stream: Stream) -> None:
     """A stream has whole numbers `inputs` and `outputs`, a bool `one_hot`, and `steps`, a whole number or None."""
     for name in ("inputs", "outputs"):
@@ -29,7 +30,7 @@ def _attributes(stream: Stream) -> None:
     require(isinstance(one_hot, bool), f"one_hot is {one_hot!r}")
 
 
-@promise
+@promise(STREAM_CHECKS, "deal")
 def _dealt(stream: Stream) -> None:
     """`deal(place, count)` returns the next place, `x (count, inputs)` and `y (count, outputs)`, of finite numbers."""
     place, count = stream.begin(jax.random.key(0)), _count(stream)
@@ -41,15 +42,12 @@ def _dealt(stream: Stream) -> None:
         require(array.shape == (count, size), f"{name} of shape {array.shape}, not {(count, size)}")
         array = check.with_returns(array) if name == "y" and stream.predicts else array
         require(np.isfinite(array).all(), f"{name} has numbers that are not finite")
-    _require_form(dealt[0], place)
-
-
-def _require_form(place: Any, before: Any) -> None:
-    forms = [(jax.tree.structure(each), [np.shape(leaf) for leaf in jax.tree.leaves(each)]) for each in (before, place)]
+    places = (place, dealt[0])
+    forms = [(jax.tree.structure(each), [np.shape(leaf) for leaf in jax.tree.leaves(each)]) for each in places]
     require(forms[0] == forms[1], f"a place of another form: {forms[1]} after {forms[0]}")
 
 
-@promise
+@promise(STREAM_CHECKS, "one_hot")
 def _one_hot(stream: Stream) -> None:
     """If `one_hot` is True, every row of `y` has one 1 and is 0 elsewhere."""
     _, _, y = _deal(stream, _count(stream))
@@ -58,7 +56,7 @@ def _one_hot(stream: Stream) -> None:
     require(len(wrong) == 0, f"y[{wrong[0]}] is {y[wrong[0]]}" if len(wrong) else "")
 
 
-@promise
+@promise(STREAM_CHECKS, "pure")
 def _deal_is_pure(stream: Stream) -> None:
     """`begin` and `deal` are pure functions: they change nothing, and give the same when called again."""
     key, count = jax.random.key(0), _count(stream)
@@ -70,7 +68,7 @@ def _deal_is_pure(stream: Stream) -> None:
     require_same(stream.deal(place, count), first, "two calls of deal from the same place")
 
 
-@promise
+@promise(STREAM_CHECKS, "parts")
 def _parts(stream: Stream) -> None:
     """Dealing 3 examples and then 4 gives the same ones as dealing 7."""
     count = _count(stream)
@@ -84,7 +82,7 @@ def _parts(stream: Stream) -> None:
         require_same(np.asarray(one), np.asarray(other), f"{name} dealt in parts and at once")
 
 
-@promise
+@promise(STREAM_CHECKS, "task")
 def _task(stream: Stream) -> None:
     """`task(steps)` gives the number of the task at each step, from 0, whatever other steps are asked for."""
     steps = np.arange(stream.steps or 1000)[:1000]
@@ -94,7 +92,7 @@ def _task(stream: Stream) -> None:
     require_same(np.asarray(stream.task(steps[::-1])), tasks[::-1], "the tasks of the steps backwards and forwards")
 
 
-@promise
+@promise(STREAM_CHECKS, "sample")
 def _sample(stream: Stream) -> None:
     """`sample(key)` of a finite stream gives all that is dealt, and the same tasks for every key."""
     if stream.steps is None or stream.steps * (stream.inputs + stream.outputs) > LARGEST:
@@ -107,7 +105,7 @@ def _sample(stream: Stream) -> None:
         require_same(np.asarray(stream.sample(jax.random.key(key)).task), tasks, "tasks of sample and stream")
 
 
-@promise
+@promise(STREAM_CHECKS, "run")
 def _run_on(stream: Stream) -> None:
     """`crossprop.run` learns from the examples that are dealt."""
     loss, count = "softmax" if stream.one_hot else "squared", _count(stream)
@@ -120,18 +118,6 @@ def _run_on(stream: Stream) -> None:
     _, outcomes = live(learner, learner.init(initial_key), np.asarray(x), np.asarray(y, float_type()))
     require_close(records.loss.values[0, 0], outcomes.loss, "losses of a run and of the examples that are dealt")
     require_same(records.task.values, np.asarray(stream.task(np.arange(count))), "tasks of a run and of the stream")
-
-
-STREAM_CHECKS: dict[str, Check] = {
-    "attributes": _attributes,
-    "deal": _dealt,
-    "one_hot": _one_hot,
-    "pure": _deal_is_pure,
-    "parts": _parts,
-    "task": _task,
-    "sample": _sample,
-    "run": _run_on,
-}
 
 
 def _count(stream: Stream) -> int:
