@@ -26,7 +26,7 @@ from crossprop._support import files
 from crossprop._support.array_files import DamagedFile, read_arrays, write_arrays
 from crossprop.engines.protocol import RunResult
 from crossprop.experiments.netcdf import read_block, read_records
-from crossprop.experiments.status import status
+from crossprop.experiments.results import status
 from crossprop.experiments.store import Store, read_store
 from same import assert_same_sweeps, files_in
 
@@ -386,7 +386,7 @@ def test_a_block_that_holds_anything_else_is_named_and_the_rest_is_read(copied, 
     store, blocks, _ = copied
     damage(blocks[0])
     with pytest.warns(UserWarning, match=f"left out, .*: {blocks[0]} is ") as told:
-        assert status(store).learners[0].missing == 2
+        assert status(store)[0][0].missing == 2
     assert len(told) == 1 and len(str(told[0].message)) < 1000
 
 
@@ -395,7 +395,7 @@ def test_a_pipe_in_the_place_of_a_block_is_not_waited_for(copied):
     blocks[0].unlink()
     os.mkfifo(blocks[0])
     with pytest.warns(UserWarning, match=f"left out, .*: {blocks[0]} is no plain file"):
-        assert status(store).learners[0].missing == 2
+        assert status(store)[0][0].missing == 2
     with pytest.warns(UserWarning, match="files were put aside"):
         assert_same_sweeps(sweep(store), records)
     assert (store / "damaged" / blocks[0].name).is_fifo()
@@ -509,7 +509,7 @@ def test_status_tells_what_is_done_missing_and_diverged_and_the_time_left(tmp_pa
     assert new[:4] == ("new", 0, 4, 0) and new.seconds_left == pytest.approx(4 * seconds) and writer is None
     for path in (tmp_path / "blocks").iterdir():
         path.unlink()
-    assert status(tmp_path).learners[1] == ("new", 0, 4, 0, None)
+    assert status(tmp_path)[0][1] == ("new", 0, 4, 0, None)
 
 
 def test_status_counts_the_fresh_seeds_of_the_best_setting(tmp_path):
@@ -518,7 +518,7 @@ def test_status_counts_the_fresh_seeds_of_the_best_setting(tmp_path):
     assert status(tmp_path) == ([("backprop", 7, 0, 0, 0)], None)
     (evaluation,) = (tmp_path / "blocks").glob("*-2.nc")
     evaluation.unlink()
-    assert status(tmp_path).learners[0][:3] == ("backprop", 4, 3)
+    assert status(tmp_path)[0][0][:3] == ("backprop", 4, 3)
 
 
 # Whatever ends the process.
@@ -535,7 +535,7 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_to_go_on(tmp_path, filled,
         patched.setattr(SWEEP, "run_blocks", interrupted)
         with pytest.raises(KeyboardInterrupt, match=f"what is in {tmp_path} is kept, and the same sweep goes on"):
             sweep(tmp_path)
-    assert len(list((tmp_path / "blocks").iterdir())) == 2 and status(tmp_path).learners[0].missing == 4
+    assert len(list((tmp_path / "blocks").iterdir())) == 2 and status(tmp_path)[0][0].missing == 4
     monkeypatch.setattr("crossprop.cli.sweep.fill", lambda *_, **__: interrupted_by("kept"))
     with pytest.raises(SystemExit):
         cp.cli.main(["sweep", "--stream", "geoff", "--learners", "frozen", "--store", "kept"])
@@ -637,7 +637,7 @@ def test_a_second_process_is_told_and_spoils_nothing(tmp_path, capsys):
     assert any(name.endswith(".part") for name in before)
     with pytest.raises(BlockingIOError, match=f"{tmp_path} is being written to by process {first.pid} on "):
         sweep(tmp_path)
-    assert status(tmp_path).learners == [("backprop", 0, 2, 0, None)]
+    assert status(tmp_path)[0] == [("backprop", 0, 2, 0, None)]
     cp.cli.main(["status", str(tmp_path)])
     assert f"Running now: process {first.pid} on " in capsys.readouterr().out
     assert files_in(tmp_path) == before

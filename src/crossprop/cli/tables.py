@@ -16,8 +16,7 @@ from crossprop import records as schema
 from crossprop._support.formats import about, interval, listed, plural
 from crossprop.experiments.charts import FEW, band
 from crossprop.experiments.grid import value_label
-from crossprop.experiments.results import SweepResults, TunedLearner, read_results
-from crossprop.experiments.status import status
+from crossprop.experiments.results import SweepResults, TunedLearner, read_results, status
 from crossprop.running import ProgressEvent
 from crossprop.statistics import finite_mean_interval
 

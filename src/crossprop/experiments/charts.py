@@ -277,9 +277,7 @@ def score_limits(lines: Iterable[Line]) -> tuple[float, float] | None:
 # Intervals of comparisons, and classes.
 
 
-def forest(
-    title: str, axis: str, rows: "Iterable[tuple[Finding, str, Look]]", unit: str = "%", seeds: int = 0
-) -> Chart:
+def forest(title: str, axis: str, rows: "Iterable[tuple[Finding, str, Look]]", seeds: int = 0) -> Chart:
     """Differences to a reference in percent, a row for each learner, from comparisons, their groups and looks.
 
     A learner that diverged has no number; one that cannot be compared for another reason has no row.
@@ -291,9 +289,8 @@ def forest(
             mean, low, high = np.full((3, 1), np.nan) if gone else np.array(finding.percent)[:, None]
             name = finding.learner
             lines.append(Line(name, style, (name,), mean, low, high, (0,) if gone else (), group=group))
-    return Chart(
-        "forest", title, Axis(), Axis(axis, limits=_forest_limits(lines), unit=unit), tuple(lines), seeds=seeds
-    )
+    y = Axis(axis, limits=_forest_limits(lines), unit="%")
+    return Chart("forest", title, Axis(), y, tuple(lines), seeds=seeds)
 
 
 def _forest_limits(lines: Sequence[Line]) -> tuple[float, float]:

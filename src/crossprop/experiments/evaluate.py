@@ -11,7 +11,7 @@ from crossprop.descriptions import facts
 from crossprop.experiments.blocks import Block, BlockResult
 from crossprop.experiments.findings import phase_mean
 from crossprop.experiments.grid import Grid, value_labels
-from crossprop.experiments.labelled import NOT_RUN, labelled_at
+from crossprop.experiments.labelled import NOT_RUN, labelled_at, placed
 from crossprop.experiments.store import read_store
 
 if TYPE_CHECKING:
@@ -121,17 +121,11 @@ def scores(grid: Grid, stored: Sequence[BlockResult]) -> "xarray.DataArray":
     diverged, NaN where it is not there."""
     import xarray
 
-    places = {identity: place for place, identity in enumerate(grid.points)}
-    seeds = {seed: place for place, seed in enumerate(grid.seeds)}
-    values = np.full((len(places), len(seeds)), np.nan)
-    variable = "loss"
-    for block in stored:
-        if block.identity not in places or not seeds.keys() & set(block.seeds.tolist()):
-            continue
-        variable, means = block.scores
-        for seed, mean in zip(block.seeds.tolist(), means, strict=True):
-            if seed in seeds:
-                values[places[block.identity], seeds[seed]] = mean
+    values, variable = np.full((len(grid.points), len(grid.seeds)), np.nan), "loss"
+    for block, place, rows, whose in placed(grid, stored):
+        if rows:
+            variable, means = block.scores
+            values[place, whose] = means[rows]
     sizes = [len(each) for each in grid.over.values()]
     coords = {axis: value_labels(values) for axis, values in grid.over.items()}
     dims = (*grid.over, "seed")

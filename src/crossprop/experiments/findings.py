@@ -180,7 +180,11 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
     from xarray import Dataset
 
     if isinstance(values, Dataset):
-        values = _by_learner(values)
+        dims = ("learner", "seed", "step")
+        if not {*dims} <= {*values.dims}:
+            found = ", ".join(map(str, values.dims))
+            raise ValueError(f"values must be records with the dims {', '.join(dims)}, got {found}")
+        values = {str(name): _run_mean(values.sel(learner=name)) for name in values.learner.values}
     for name, given, what in (("values", values, "the records of a run, or "), ("against", against, "")):
         if not isinstance(given, Mapping):
             raise TypeError(f"{name} must be {what}a dict by learner, got {check.shown(given)}")
@@ -188,7 +192,9 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
     for learner, reference in against.items():
         check.choice("a learner in against", learner, values)
         check.choice("a reference in against", reference, values)
-        a, b = paired_values(*(_by_seed(name, values[name]) for name in (learner, reference)))
+        both = [_by_seed(name, values[name]) for name in (learner, reference)]
+        common = sorted(set.intersection(*({*each.seed.values.tolist()} for each in both)))
+        a, b = (each.sel(seed=common).values for each in both)
         difference, p = Estimate(np.nan, np.nan, np.nan), 1.0
         if len(a) and np.isfinite(a).all() and np.isfinite(b).all():
             difference, p = paired_difference(a, b), paired_p(a, b)
@@ -196,16 +202,6 @@ def compare(values: "Mapping[str, xarray.DataArray] | xarray.Dataset", against: 
         found.append(Finding("", learner, reference, *difference, len(a), won, tied, p, learner_mean=mean))
     corrected = holm(np.array([each.p for each in found]))
     return [replace(each, p=float(p), together=len(found)) for each, p in zip(found, corrected, strict=True)]
-
-
-def _by_learner(records: "xarray.Dataset") -> "dict[str, xarray.DataArray]":
-    """One value per seed for every learner of the records of a run."""
-    dims = ("learner", "seed", "step")
-    if not {*dims} <= {*records.dims}:
-        raise ValueError(
-            f"values must be records with the dims {', '.join(dims)}, got {', '.join(map(str, records.dims))}"
-        )
-    return {str(name): _run_mean(records.sel(learner=name)) for name in records.learner.values}
 
 
 def _run_mean(records: "xarray.Dataset") -> "xarray.DataArray":
@@ -228,9 +224,3 @@ def _by_seed(name: str, values: Any) -> "xarray.DataArray":
             '.sel(step_size=0.01), or let a sweep do so: sweep(..., store="folder", evaluate=30)'
         )
     return values
-
-
-def paired_values(a: "xarray.DataArray", b: "xarray.DataArray") -> tuple[np.ndarray, np.ndarray]:
-    """The values of the seeds that both have."""
-    common = sorted(set(a.seed.values.tolist()) & set(b.seed.values.tolist()))
-    return a.sel(seed=common).values, b.sel(seed=common).values

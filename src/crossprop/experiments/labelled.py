@@ -1,7 +1,7 @@
 """Blocks joined to a labelled Dataset for every learner, with its axes as dims."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -71,15 +71,11 @@ def _gathered(
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
     """The records by variable `(points, seeds, steps)`, `diverged_at (points, seeds)`, and `window` and `task`,
     `(points, steps)`; a point has a window of length 0 where others go on for longer."""
-    places = {identity: place for place, identity in enumerate(grid.points)}
-    seeds = {seed: place for place, seed in enumerate(grid.seeds)}
     records: dict[str, np.ndarray] = {}
-    diverged_at = np.full((len(places), len(seeds)), NOT_RUN)
-    window, task = np.zeros((len(places), len(step)), int), np.full((len(places), len(step)), -1)
-    for block in stored:
-        place, when = places[block.identity], np.searchsorted(step, block.step)
-        rows = [row for row, seed in enumerate(block.seeds.tolist()) if seed in seeds]
-        whose = np.array([seeds[seed] for seed in block.seeds[rows].tolist()], int)
+    diverged_at = np.full((len(grid.points), len(grid.seeds)), NOT_RUN)
+    window, task = np.zeros((len(grid.points), len(step)), int), np.full((len(grid.points), len(step)), -1)
+    for block, place, rows, whose in placed(grid, stored):
+        when = np.searchsorted(step, block.step)
         for name, values in block.records().items():
             if name not in records:
                 records[name] = np.full((*diverged_at.shape, len(step), *values.shape[2:]), np.nan, values.dtype)
@@ -87,6 +83,16 @@ def _gathered(
         diverged_at[place, whose] = block.diverged_at[rows]
         window[place, when], task[place, when] = block.window, block.task
     return records, diverged_at, window, task
+
+
+def placed(grid: Grid, stored: Sequence[BlockResult]) -> Iterator[tuple[BlockResult, int, list[int], np.ndarray]]:
+    """The blocks of a grid, with the place of their setting in it, the rows whose seeds it has, and their places."""
+    places = {identity: place for place, identity in enumerate(grid.points)}
+    seeds = {seed: place for place, seed in enumerate(grid.seeds)}
+    for block in stored:
+        if block.identity in places:
+            rows = [row for row, seed in enumerate(block.seeds.tolist()) if seed in seeds]
+            yield block, places[block.identity], rows, np.array([seeds[int(seed)] for seed in block.seeds[rows]], int)
 
 
 def _common(values: list[Any]) -> Any:

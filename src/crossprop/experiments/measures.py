@@ -1,6 +1,5 @@
 """What questions measure in records: phases of runs, samples that pair learners, and findings about them."""
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop.experiments.findings import EQUAL, Bounds, Finding
-from crossprop.experiments.words import percent, ratio, stated
+from crossprop.experiments.words import ratio, stated
 from crossprop.records import phase_windows, visits, window_lengths
 from crossprop.statistics import Estimate, paired_difference, paired_ratio
 
@@ -45,16 +44,8 @@ class Runs:
     them, which are paired as well because all learners see the same examples. Intervals of findings are at `level`.
     """
 
-    level = 0.95
-
-    def __init__(self, records: "xarray.Dataset"):
-        self.records = records
-
-    def at_level(self, level: float) -> "Runs":
-        """The same, with intervals at this level."""
-        changed = copy.copy(self)
-        changed.level = level
-        return changed
+    def __init__(self, records: "xarray.Dataset", level: float = 0.95):
+        self.records, self.level = records, level
 
     @cached_property
     def curves(self) -> dict[str, np.ndarray]:
@@ -81,10 +72,6 @@ class Runs:
     def phase(self, name: str) -> Phase:
         """A phase by its name in `records.PHASES`."""
         return phase_windows(self.records["task"].values, name)
-
-    @cached_property
-    def _lengths(self) -> np.ndarray:
-        return window_lengths(self.records)
 
     def need(self, variables: Sequence[str], learners: Sequence[str]) -> None:
         """Raises `CannotDecide` if a variable or a learner is missing, or if a learner diverged."""
@@ -121,14 +108,13 @@ class Runs:
 
     def sample(self, curve: np.ndarray, phase: Phase) -> np.ndarray:
         """The mean of a curve over a phase: one for each seed, or with a single seed one for each block of windows."""
+        lengths = window_lengths(self.records)
+        mean = lambda windows: np.average(curve[:, windows], axis=1, weights=lengths[windows])
         if self.seeds > 1:
-            return np.mean([self._mean(curve, stretch) for stretch in phase], axis=0)
+            return np.mean([mean(stretch) for stretch in phase], axis=0)
         each = max(1, BLOCKS // len(phase))
         blocks = [block for stretch in phase for block in np.array_split(stretch, min(each, len(stretch)))]
-        return np.array([self._mean(curve, block)[0] for block in blocks])
-
-    def _mean(self, curve: np.ndarray, windows: np.ndarray) -> np.ndarray:
-        return np.average(curve[:, windows], axis=1, weights=self._lengths[windows])
+        return np.array([mean(block)[0] for block in blocks])
 
     def over(self, phase: Phase, variable: str, learner: str) -> np.ndarray:
         """The mean of a variable over a phase."""
@@ -164,7 +150,7 @@ class Runs:
         one, other = (of.values(self, name) for name in (a, b))
         estimate = Estimate(*(of.scale * each for each in paired_difference(one, other, self.level)))
         count = self.count(one > other if estimate.mean >= 0 else one < other)
-        said = stated(says, estimate if of.unit else percent(estimate), f"{{}} points {words}", count)
+        said = stated(says, estimate, f"{{}} points {words}", count, times=1 if of.unit else 100)
         return Finding(of.name, a, b, *estimate, len(one), unit=of.unit, sign="-", bounds=bounds, part=part, said=said)
 
     def mean(
@@ -181,7 +167,7 @@ class Runs:
     ) -> Finding:
         """The mean of paired values, in the place of the `{}` of `says`; `about` are other fields of the finding."""
         estimate = paired_difference(values, 0.0, self.level)
-        said = stated(says, percent(estimate) if "%" in form else estimate, form, end)
+        said = stated(says, estimate, form, end, times=100 if "%" in form else 1)
         return Finding(name, learner, "", *estimate, len(values), bounds=bounds, said=said, **about)
 
     def near(self, what: str, values: np.ndarray, published: float, within: float, **about: Any) -> Finding:

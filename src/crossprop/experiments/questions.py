@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossprop._support.files import atomic_write
-from crossprop._support.formats import listed, plural
+from crossprop._support.formats import listed, plural, upper_first
 from crossprop.experiments.findings import EQUAL, Finding
 from crossprop.experiments.measures import CannotDecide, Runs
-from crossprop.experiments.words import sentence_list
 
 if TYPE_CHECKING:
     import xarray
@@ -90,11 +89,6 @@ class Headline:
     notes: Mapping[str, str]
 
 
-def joint_level(comparisons: int) -> float:
-    """The level of each of several intervals for all of them to hold together at 95% (Bonferroni)."""
-    return 1 - 0.05 / comparisons
-
-
 def answers_on(questions: Iterable[Question], records: "Mapping[str, xarray.Dataset]") -> list[Answer]:
     """The answers to all questions about an experiment whose records are given."""
     return [answer(question, records[question.of]) for question in questions if question.of in records]
@@ -103,11 +97,10 @@ def answers_on(questions: Iterable[Question], records: "Mapping[str, xarray.Data
 def answer(question: Question, records: "xarray.Dataset") -> Answer:
     """The answer to one question, from the records of its experiment."""
     about: dict[str, Any] = {"id": question.id, "question": question.asks, "of": question.of, "rule": question.rule}
-    runs = Runs(records)
     try:
-        found = question.find(runs)
+        found = question.find(Runs(records))
         together = {each.id for each in found if each.part or question.all_together}
-        found = question.find(runs.at_level(joint_level(len(together))))
+        found = question.find(Runs(records, level=1 - 0.05 / len(together)))  # Bonferroni
     except CannotDecide as problem:
         over = "nothing: the records lack what the claim needs"
         return Answer(**about, verdict=CANNOT, why=f"{problem}.", quote=f"{problem}.", over=over)
@@ -125,7 +118,7 @@ def answer(question: Question, records: "xarray.Dataset") -> Answer:
         quote=quote,
         parts=told,
         findings=tuple({each.id: each for each in found}.values()),
-        over=_over(records, found[0].pairs),
+        over=f"paired over {_pairs(records, found[0].pairs)}",
     )
 
 
@@ -185,12 +178,12 @@ def _sentence(part: Sequence[Finding]) -> str:
     return several * (all_inside(part) is True and len(part) > 1) + decisive(part).sentence()
 
 
-def _over(records: "xarray.Dataset", pairs: int) -> str:
+def _pairs(records: "xarray.Dataset", pairs: int) -> str:
     if "seed" not in records.sizes:
-        return f"paired over {plural(pairs, 'example')} of one run"
+        return f"{plural(pairs, 'example')} of one run"
     if records.sizes["seed"] > 1:
-        return f"paired over {plural(pairs, 'seed')}"
-    return f"paired over {plural(pairs, 'disjoint window')} of one run, which is not the same as independent runs"
+        return plural(pairs, "seed")
+    return f"{plural(pairs, 'disjoint window')} of one run, which is not the same as independent runs"
 
 
 def tally(answers: Sequence[Answer]) -> list[str]:
@@ -234,17 +227,11 @@ def claims_json(answers: Iterable[Answer]) -> list[dict[str, Any]]:
     ]
 
 
-def common_verdict(findings: Sequence[Finding]) -> str:
-    """The answer of several comparisons in words: their common one; if they disagree, `no` unless one is yes."""
-    verdicts = {each.verdict for each in findings}
-    if len(verdicts) == 1:
-        return verdicts.pop()
-    return "it depends" if "yes" in verdicts else "no"
-
-
 def compared(id: str, question: str, findings: Sequence[Finding], noun: str, of: str = "") -> Answer:
-    """The answer that comparisons of `noun` have in common."""
-    return Answer(id, question, common_verdict(findings), sentence_list(findings, noun), of=of)
+    """The answer that comparisons of `noun` have in common; if they disagree, `no` unless one is yes."""
+    verdicts = {each.verdict for each in findings}
+    verdict = verdicts.pop() if len(verdicts) == 1 else "it depends" if "yes" in verdicts else "no"
+    return Answer(id, question, verdict, upper_first("; ".join(each.sentence(noun) for each in findings)) + ".", of=of)
 
 
 def write_answers(path: Path, answers: Sequence[Answer], **about: Any) -> None:

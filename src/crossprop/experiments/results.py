@@ -17,7 +17,7 @@ from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, build, value_label
 from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.spec import SweepSpec
-from crossprop.experiments.store import read_header, read_store
+from crossprop.experiments.store import read_header, read_store, writer
 from crossprop.learners import Learner
 from crossprop.records import NONE, PHASES, LearnerInfo
 from crossprop.variables import VARIABLES
@@ -253,3 +253,33 @@ def _joined(records: "list[xarray.Dataset]") -> "xarray.Dataset":
     joined = xarray.concat(bare, "learner", join="inner", combine_attrs="drop")
     first = records[0].sel(step=joined.step.values)
     return joined.assign_coords({name: ("step", first[name].values) for name in ("window", "task")})
+
+
+class LearnerStatus(NamedTuple):
+    """The runs of one learner; the time left is None while it is unknown."""
+
+    learner: str
+    done: int
+    missing: int
+    diverged: int
+    seconds_left: float | None
+
+
+def status(store: str | Path) -> tuple[list[LearnerStatus], str | None]:
+    """How much of the last call's sweep is done, how much is missing, and how long that may take; and the process that
+    writes to the store now, if any. If the sweep had an evaluation, the fresh seeds of the best settings count too."""
+    grids, stored = read_store(Path(store))
+    learners = []
+    for grid in grids:
+        tuning, fresh = {*grid.seeds}, {*grid.evaluation}
+        mine = [block for block in stored if block.name == grid.name]
+        ours = [block for block in mine if block.identity in grid.points]
+        runs = [run for each in ours for run in zip(each.seeds.tolist(), each.diverged_at.tolist(), strict=True)]
+        of_fresh = [at for seed, at in runs if seed in fresh][: len(fresh)]
+        diverged_at = [at for seed, at in runs if seed in tuning] + of_fresh
+        missing = len(grid.points) * len(tuning) + len(fresh) - len(diverged_at)
+        known = mine or stored
+        seconds = sum(block.seconds for block in known) / sum(len(block.seeds) for block in known) if known else None
+        left = 0.0 if not missing else seconds and missing * seconds
+        learners.append(LearnerStatus(grid.name, len(diverged_at), missing, sum(at >= 0 for at in diverged_at), left))
+    return learners, writer(Path(store))

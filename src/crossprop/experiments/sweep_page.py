@@ -196,16 +196,12 @@ def _along(title: str, sweep: SweepResults, along: str, lines: Sequence[Line]) -
     x = Axis(along)
     if all(isinstance(line.x, np.ndarray) for line in lines):
         values = sorted({float(value) for line in lines for value in line.x})
-        x = Axis(along, is_log(values), ticks=thinned(values))
+        is_log = values[0] > 0 and values[-1] / values[0] > 3
+        x = Axis(along, is_log, ticks=thinned(values))
     else:
         lines = [replace(line, x=tuple(map(value_text, line.x))) for line in lines]
     seeds = max(len(swept.grid.seeds) for swept in sweep.learners.values())
     return Chart("along", title, x, Axis(sweep.measure, limits=score_limits(lines)), tuple(lines), seeds=seeds)
-
-
-def is_log(values: Sequence[float]) -> bool:
-    """Whether numbers are better shown on a logarithmic axis."""
-    return min(values) > 0 and max(values) / min(values) > 3
 
 
 def thinned(values: Sequence[float]) -> tuple[tuple[float, str], ...]:
@@ -228,7 +224,9 @@ def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
         for name, swept in sweep.learners.items()
         for across, down in combinations(swept.axes, 2)
     }
-    limits = color_limits([mean for _, (mean, *_) in profiles.values()])
+    scores = np.concatenate([np.ones(0), *(mean.ravel() for _, (mean, *_) in profiles.values())])
+    scores = scores[np.isfinite(scores)]  # colours end at the 90th percentile: most of what is worse diverges
+    limits = (float(scores.min()), float(np.quantile(scores, 0.9))) if len(scores) else (0.0, 1.0)
     maps: dict[str, list[Chart]] = {}
     for (name, across, down), (swept, (means, *_, diverged)) in profiles.items():
         texts = {axis: _texts(swept.values(axis)) for axis in (across, down)}
@@ -243,9 +241,3 @@ def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
         chart = Chart("heat", name + edge, Axis(across), Axis(down, limits=limits), lines, (best,))
         maps.setdefault(name, []).append(chart)
     return maps
-
-
-def color_limits(means: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The range of the colours of heat maps: from the best score to the 90th percentile."""
-    finite = np.concatenate([np.ones(0), *(mean[np.isfinite(mean)] for mean in means)])
-    return (float(finite.min()), float(np.quantile(finite, 0.9))) if len(finite) else (0.0, 1.0)

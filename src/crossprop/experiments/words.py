@@ -1,10 +1,9 @@
 """Findings in words, such as "crossprop's error is 27% above backprop's [25, 29], in 30 of 30 seeds"."""
 
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from crossprop._support.formats import Interval, minus_signs, span, upper_first
+from crossprop._support.formats import Interval, minus_signs, span
 
 if TYPE_CHECKING:
     from crossprop.experiments.findings import Finding
@@ -48,26 +47,15 @@ def comparison(finding: "Finding", noun: str, with_p: bool = True) -> str:
     return ratio(noun, learner, reference, (mean, low, high), count) + f", {p_text(finding.p)}{corrected}" * with_p
 
 
-def sentence_list(findings: "Iterable[Finding]", noun: str) -> str:
-    """Findings of `compare` in a sentence."""
-    return upper_first("; ".join(each.sentence(noun) for each in findings)) + "."
-
-
-def stated(text: str, interval: Interval, unit: str = "{}", count: str = "") -> str:
-    """The text with the mean in the place of its `{}`, and then the interval. A unit such as `{} points more|less` says
-    it of a mean below 0 by the second word, without the minus sign."""
+def stated(text: str, interval: Interval, unit: str = "{}", count: str = "", times: float = 1) -> str:
+    """The text with so many `times` the mean in the place of its `{}`, and then the interval. A unit such as
+    `{} points more|less` says it of a mean below 0 by the second word, without the minus sign."""
+    mean, low, high = (times * each for each in interval)
     unit, _, opposite = unit.partition("|")
-    if opposite and interval[0] < 0:
-        mean, low, high = interval
-        unit, interval = unit.rpartition(" ")[0] + f" {opposite}", (-mean, -high, -low)
-    shown, between = span(interval)
+    if opposite and mean < 0:
+        unit, mean, low, high = unit.rpartition(" ")[0] + f" {opposite}", -mean, -high, -low
+    shown, between = span((mean, low, high))
     return text.format(unit.format(shown)) + between + count
-
-
-def percent(interval: Interval) -> Interval:
-    """Shares in percent."""
-    mean, low, high = interval
-    return 100 * mean, 100 * low, 100 * high
 
 
 def signed_percent(finding: "Finding", *, short: bool = False) -> str:

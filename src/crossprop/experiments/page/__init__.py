@@ -177,13 +177,6 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def questions(
-    head: Sequence[str], rows: Sequence[tuple[str, str, Cell, Cell]], caption: str, anchors: str = ""
-) -> Table:
-    """A table of questions or claims: what they are called, their text, the answer, and why."""
-    return Table(caption, ["", *head], rows, "words claims", anchors)
-
-
 def conclusion(sentences: Sequence[str], *elements: Any) -> Section:
     """The first section: what was found, and what shows it."""
     return Section("conclusion", "Conclusion", [Sentences(sentences), *elements])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from crossprop._support.formats import interval
 from crossprop.experiments.findings import Finding
-from crossprop.experiments.page import Cell, Section, Table, Text, questions
+from crossprop.experiments.page import Cell, Section, Table, Text
 from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, NOT_SHOWN, Answer
 from crossprop.experiments.words import p_text, signed_percent
 
@@ -22,14 +22,14 @@ QUICK = "quick version: tiny, it shows that everything works and nothing else"
 def answers_section(answers: Sequence[Answer], text: str = "", *elements: object) -> Section:
     """The table of the answers, below a text on how they were decided, and further elements."""
     rows = [(str(at), each.question, *_cells(each)) for at, each in enumerate(answers, start=1)]
-    table = questions(("Question", "Answer", "Why"), rows, "Questions")
+    table = Table("Questions", ["", "Question", "Answer", "Why"], rows, "words claims")
     return Section("answers", "The answers", [*([Text(text)] if text else []), table, *elements])
 
 
 def claims_table(answers: Sequence[Answer]) -> Table:
     """The table of claims with their verdicts; rules and numbers are folded."""
     rows = [(each.id, each.question, *_cells(each)) for each in answers]
-    return questions(("Claim", "Verdict", "Why"), rows, "Claims", "claim")
+    return Table("Claims", ["", "Claim", "Verdict", "Why"], rows, "words claims", "claim")
 
 
 def _cells(answer: Answer) -> tuple[Cell, Cell]:
