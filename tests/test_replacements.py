@@ -444,10 +444,6 @@ def test_learners_with_a_delay_replace_units_too(build):
 class Slow(cp.optimizers.Optimizer):
     """An optimizer of one's own, whose base has one step size for all weights."""
 
-    @property
-    def needs(self):
-        return ()
-
     def __call__(self, step_size):
         return cp.Backprop(cp.Network.paper(1, 1), 1.0, optimizer="adam").optimizer(0.05)
 

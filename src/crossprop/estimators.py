@@ -212,7 +212,7 @@ class Weighted(Learner):
     learner: Any
 
     @property
-    def network(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def network(self) -> Any:
         network = self.learner.network
         return SimpleNamespace(inputs=network.inputs + 1, outputs=network.outputs, loss=network.loss)
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,7 +34,7 @@ class Optimizer(Checked):
 
     Its hyperparameters are leaves of its pytree. The step size is a number, or a tree of numbers that begins like the
     tree of parameters, so that every matrix can have its own. The class attributes say what it does, for engines that
-    need to know.
+    need to know. One around another optimizer has that in its field `base`.
     """
 
     elementwise = False
@@ -43,10 +43,12 @@ class Optimizer(Checked):
     """If the step of a gradient is minus the step size times it, and this share of a step follows again at the next
     example, that share: 0 for plain descent."""
 
-    @property
-    @abstractmethod
-    def needs(self) -> tuple[str, ...]:
-        """The keyword arguments that `update` needs besides gradients and parameters: keys of `EXTRA_ARGUMENTS`."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The keyword arguments that `update` needs besides gradients and parameters: keys of `EXTRA_ARGUMENTS`."""
+
+    def __check_init__(self):
+        if (base := getattr(self, "base", None)) is not None:
+            check_optimizer(base, "base")
 
     @abstractmethod
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
@@ -74,11 +76,6 @@ class Optax(Optimizer):
     name: str | None = eqx.field(static=True, default=None)
     elementwise: bool = eqx.field(static=True, default=False)
     momentum: float | None = eqx.field(static=True, default=None)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
 
     @property
     def __given__(self) -> Any:

@@ -9,7 +9,6 @@ import optax
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
     Optimizer,
-    check_optimizer,
     check_params,
     full_like,
     optimizer_field,
@@ -46,9 +45,6 @@ class clip_weights(Optimizer):
 
     kappa: Hyperparameter = hyperparameter(default=1.0, above=0)
     base: Any = optimizer_field("base")
-
-    def __check_init__(self):
-        check_optimizer(self.base, "base")
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -97,9 +93,6 @@ class l2_init(Optimizer):
 
     strength: Hyperparameter = hyperparameter(default=0.01, low=0)
     base: Any = optimizer_field("base")
-
-    def __check_init__(self):
-        check_optimizer(self.base, "base")
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -151,10 +144,7 @@ class obgd(Optimizer):
 
     kappa: Hyperparameter = hyperparameter(default=2.0, above=0)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return ("delta",)
+    needs = ("delta",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
-from crossprop.optimizers.base import Optimizer, check_optimizer, optimizer_field, with_extra_arguments
+from crossprop.optimizers.base import Optimizer, optimizer_field, with_extra_arguments
 
 
 class FadingState(NamedTuple):
@@ -40,9 +40,6 @@ class fading(Optimizer):
     over: Hyperparameter = hyperparameter(default=1024.0, above=0)
     weights: str = hyperparameter(default="incoming", choices=("incoming", "outgoing", "all"))
     base: Any = optimizer_field("base")
-
-    def __check_init__(self):
-        check_optimizer(self.base, "base")
 
     @property
     def needs(self) -> tuple[str, ...]:

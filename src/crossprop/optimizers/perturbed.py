@@ -9,7 +9,6 @@ import optax
 from crossprop.hyperparameters import LONGEST, Hyperparameter, hyperparameter
 from crossprop.optimizers.base import (
     Optimizer,
-    check_optimizer,
     check_params,
     full_like,
     optimizer_field,
@@ -64,10 +63,7 @@ class upgd(Optimizer):
     protecting: bool = hyperparameter(default=True)
     as_run: bool = hyperparameter(default=False)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return ("key",)
+    needs = ("key",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size."""
@@ -133,9 +129,6 @@ class shrink_perturb(Optimizer):
     sigma: Hyperparameter = hyperparameter(default=1e-5, low=0)
     base: Any = optimizer_field("base")
     by_fan_in: bool = hyperparameter(default=False)
-
-    def __check_init__(self):
-        check_optimizer(self.base, "base")
 
     @property
     def needs(self) -> tuple[str, ...]:

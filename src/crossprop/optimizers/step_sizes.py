@@ -46,10 +46,7 @@ class delta_bar_delta(Optimizer):
     decrease: Hyperparameter = hyperparameter(default=0.1, low=0, high=1)
     decay: Hyperparameter = hyperparameter(default=0.7, low=0, high=1, scale="decay")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Nothing."""
-        return ()
+    needs = ()
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size at the start."""
@@ -105,10 +102,7 @@ class nlms(Optimizer):
 
     decay: Hyperparameter = hyperparameter(default=1.0, low=0, high=1, scale="linear")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return ("curvature",)
+    needs = ("curvature",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size, before it is divided."""
@@ -167,10 +161,7 @@ class idbd(Optimizer):
     meta_step_size: Hyperparameter = hyperparameter(default=0.01, low=0)
     bounded: bool = hyperparameter(default=False)
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return ("curvature",)
+    needs = ("curvature",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size at the start."""
@@ -320,10 +311,7 @@ class smd(Optimizer):
     decay: Hyperparameter = hyperparameter(default=0.99, low=0, high=1, scale="decay")
     floor: Hyperparameter = hyperparameter(default=0.5, low=0, high=1, scale="linear")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return ("hessian_product",)
+    needs = ("hessian_product",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
         """The transformation with this step size at the start."""

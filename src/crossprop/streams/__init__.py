@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from crossprop.streams.base import Pool as Pool
 from crossprop.streams.base import PoolStream as PoolStream
 from crossprop.streams.base import Sample as Sample
 from crossprop.streams.base import Stream as Stream
-from crossprop.streams.base import Tasks
 from crossprop.streams.class_pairs import ClassPairs as ClassPairs
 from crossprop.streams.geoff import Geoff as Geoff
 from crossprop.streams.iterator import Iterator as Iterator
@@ -33,46 +32,10 @@ from crossprop.streams.traces import Traced as Traced
 from crossprop.streams.traces import TracePatterning as TracePatterning
 from crossprop.streams.tracking import Tracking as Tracking
 
-if TYPE_CHECKING:
-    ByName = str
-else:
-    ByName = Literal[tuple(datasets.DATA_SETS)]
-
-
-def _named(data: str) -> datasets.DataSet:
-    check.choice("data", data, datasets.DATA_SETS)
-    return datasets.DATA_SETS[data]()
-
-
-def _label_shift(data: str, tasks: Tasks = "ABC", examples: int | None = None, shuffle: bool = True) -> LabelShift:
-    """A labelled data set, one pass per task: task A has its labels, B each label c as c + 1, C as c + 2 ..."""
-    return LabelShift(_named(data), tasks, examples, shuffle)
-
-
-def _permuted_inputs(
-    data: ByName = "mnist5k", tasks: Tasks | int | None = 800, examples: int | None = None
-) -> PermutedInputs:
-    """A labelled data set whose inputs are in another random order in every task; labels stay as they are."""
-    return PermutedInputs(_named(data), tasks, examples)
-
-
-def _random_labels(
-    data: ByName = "mnist5k", tasks: Tasks | int | None = 50, images: int | None = 1200, passes: int = 400
-) -> RandomLabels:
-    """Some images of a data set, drawn once per run, with labels drawn anew for every task."""
-    return RandomLabels(_named(data), tasks, images, passes)
-
-
-def _class_pairs(
-    data: ByName = "digits", tasks: Tasks | int | None = 100, train: int | None = None, passes: int = 1
-) -> ClassPairs:
-    """Two classes of a labelled data set, drawn anew for every task, to be told apart."""
-    return ClassPairs(_named(data), tasks, train, passes)
-
 
 def _in_order(data: str, examples: int | None = None) -> Arrays:
     """A table in the order in which it was recorded, one pass, the same for every seed."""
-    table = _named(data)
+    table = datasets.DATA_SETS[data]()
     if examples is not None:
         examples = check.integer("examples", examples, low=1, high=len(table.y))
     return Arrays(table.x[:examples], table.y[:examples], classes=table.classes)
@@ -108,13 +71,12 @@ STREAMS: Registry[Stream] = Registry(
         "geoff": Geoff,
         "tracking": Tracking,
         "slowly-changing": SlowlyChanging,
-        "permuted-inputs": _permuted_inputs,
-        "random-labels": _random_labels,
-        "class-pairs": _class_pairs,
+        "permuted-inputs": PermutedInputs,
+        "random-labels": RandomLabels,
+        "class-pairs": ClassPairs,
         **PREDICTIONS,
-        **{
-            name: partial(_in_order if name in datasets.RECORDED else _label_shift, name) for name in datasets.DATA_SETS
-        },
+        **{name: partial(LabelShift, name, shuffle=True) for name in datasets.DATA_SETS},
+        **{name: partial(_in_order, name) for name in datasets.RECORDED},
     },
 )
 """Every stream by name, as `STREAMS[name](tasks="AB")`: the command line and TOML files take streams from here, with

@@ -1,8 +1,5 @@
 """A user's own data as a stream."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any

@@ -1,8 +1,5 @@
 """Predictions of the rewards of Atari games."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,8 +1,5 @@
 """Class pairs: one problem of two classes after another, and how many held-out images of each are right at its end."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,10 +11,10 @@ from jaxtyping import Array, Int, Key
 
 from crossprop._support import checks as check
 from crossprop._support.transfers import to_device
-from crossprop.datasets import DataSet
 from crossprop.network import float_type
 from crossprop.seeds import keys
 from crossprop.streams.base import Tasks, set_fields
+from crossprop.streams.over_data import Data
 from crossprop.streams.visits import InPasses, Passes, PassesPlace, on_device
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ class ClassPairs(InPasses):
 
     **Arguments:**
 
-    - `data`: a `DataSet`, such as `datasets.digits()`.
+    - `data`: a `DataSet`, such as `datasets.digits()`, or its name.
     - `tasks`: how many tasks; or the tasks in the order of visits, as letters or a sequence of numbers from 0, where a
       task visited again has its classes again; None is endless.
     - `train`: how many images of every class to learn from; None is six in seven of the smallest class. The others are
@@ -56,7 +53,7 @@ class ClassPairs(InPasses):
     class in 250 passes. There the outgoing weights are set to 0 when a task begins; here they stay.
     """
 
-    data: DataSet
+    data: Data = "digits"
     tasks: Tasks | int | None = 100
     train: int | None = None
     passes: int = 1

@@ -1,8 +1,5 @@
 """GEOFF, the generic online feature finding test bed."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -1,8 +1,5 @@
 """A Python iterable as a stream."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 import queue
 import threading
 from collections.abc import Iterable, Mapping

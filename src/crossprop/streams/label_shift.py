@@ -1,8 +1,5 @@
 """Label-shifted classification: the same images, other labels with every task."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +8,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
-from crossprop.datasets import DataSet
 from crossprop.hyperparameters import parameter
 from crossprop.streams.arrays import one_hot_table
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
-from crossprop.streams.over_data import OverData
+from crossprop.streams.over_data import Data, OverData
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +20,7 @@ class LabelShift(OverData, PoolStream):
 
     **Arguments:**
 
-    - `data`: a `DataSet`, such as `datasets.mnist()`.
+    - `data`: a `DataSet`, such as `datasets.mnist()`, or its name.
     - `tasks`: the tasks in the order of visits: letters, or a sequence of numbers from 0.
     - `examples`: examples per task; None is all of them.
     - `shuffle`: False deals them in the data set's order; True in an order drawn by the stream's key. Either way every
@@ -37,7 +33,7 @@ class LabelShift(OverData, PoolStream):
     Veeriah, Zhang and Sutton (2017), "MNIST tasks".
     """
 
-    data: DataSet
+    data: Data
     tasks: Tasks = "ABC"
     examples: int | None = parameter(None, whole=True, low=1)
     shuffle: bool = parameter(False)

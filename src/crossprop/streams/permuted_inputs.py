@@ -1,8 +1,5 @@
 """Classification with permuted inputs: the same images, with their pixels in another order in every task."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass
 
 import jax
@@ -11,10 +8,10 @@ import numpy as np
 from jaxtyping import Array, Int, Key
 
 from crossprop._support.transfers import to_device
-from crossprop.datasets import DataSet
 from crossprop.hyperparameters import parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Tasks
+from crossprop.streams.over_data import Data
 from crossprop.streams.visits import InPasses, Passes, PassesPlace, on_device
 
 
@@ -27,7 +24,7 @@ class PermutedInputs(InPasses):
 
     **Arguments:**
 
-    - `data`: a `DataSet`, such as `datasets.mnist()`.
+    - `data`: a `DataSet`, such as `datasets.mnist()`, or its name.
     - `tasks`: how many tasks; or the tasks in the order of visits, as letters or a sequence of numbers from 0, where a
       task visited again has its permutation again; None is endless.
     - `examples`: examples per task; None is one pass. If they are more than the data set has, passes follow each other,
@@ -42,7 +39,7 @@ class PermutedInputs(InPasses):
     Permuted MNIST", one pass per task; Elsayed and Mahmood (2024), "Input-permuted MNIST", 5,000 examples per task.
     """
 
-    data: DataSet
+    data: Data = "mnist5k"
     tasks: Tasks | int | None = 800
     examples: int | None = parameter(None, whole=True, low=1)
 

@@ -1,8 +1,5 @@
 """Memorising random labels: the same few images, with new random labels in every task."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass
 
 import jax
@@ -11,10 +8,10 @@ from jaxtyping import Array, Int, Key
 
 from crossprop._support import checks as check
 from crossprop._support.transfers import to_device
-from crossprop.datasets import DataSet
 from crossprop.hyperparameters import parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Tasks, set_fields
+from crossprop.streams.over_data import Data
 from crossprop.streams.visits import InPasses, Passes, PassesPlace
 
 
@@ -28,7 +25,7 @@ class RandomLabels(InPasses):
 
     **Arguments:**
 
-    - `data`: a `DataSet`, such as `datasets.mnist()`; its labels are not used.
+    - `data`: a `DataSet`, such as `datasets.mnist()`, or its name; its labels are not used.
     - `tasks`: how many tasks; or the tasks in the order of visits, as letters or a sequence of numbers from 0, where a
       task visited again has its labels again; None is endless.
     - `images`: how many images; None is all of them.
@@ -42,7 +39,7 @@ class RandomLabels(InPasses):
     with 400 passes in batches of 16.
     """
 
-    data: DataSet
+    data: Data = "mnist5k"
     tasks: Tasks | int | None = 50
     images: int | None = 1200
     passes: int = parameter(400, whole=True, low=1)

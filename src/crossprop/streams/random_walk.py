@@ -58,7 +58,7 @@ class RandomWalk(Stream):
         )
 
     @property
-    def inputs(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def inputs(self) -> int:
         """One per state."""
         return self.states
 

@@ -1,8 +1,5 @@
 """Predictions of what follows a cue some time later: trace conditioning and trace patterning; and traces of inputs."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 import itertools
 import math
 from collections.abc import Sequence

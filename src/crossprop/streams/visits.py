@@ -1,8 +1,5 @@
 """What streams share that go through a data set again and again, in a fresh order each time, one task after another."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 import threading
 import weakref
 from abc import abstractmethod
