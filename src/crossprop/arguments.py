@@ -14,7 +14,7 @@ from crossprop._support.memory import check_memory
 from crossprop.configuration import class_name
 from crossprop.descriptions import name_of
 from crossprop.engines import ENGINES
-from crossprop.engines.protocol import Metric, Probe, RunOptions
+from crossprop.engines.protocol import Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, devices
 from crossprop.hyperparameters import by_structure
@@ -258,43 +258,30 @@ def checked_variables(probes: Any, metrics: Any, learners: dict[str, Learner]) -
 
 def _shape(variable: Variable, learner: Learner) -> tuple[int, ...]:
     """The shape of a probe's or a metric's values; an error if they are no numbers."""
-    if variable.reads == "state":
-        return _probe_shape(variable.name, variable.of, learner)
+    is_probe = variable.reads == "state"
+    what = f"{'probes' if is_probe else 'metrics'}[{variable.name!r}]"
+    wanted = "a number or an array" if is_probe else "a number"
     if variable.after and learner.predicts:
-        raise ValueError(f"metrics[{variable.name!r}] sees the outcome after learning, which a prediction has not yet")
-    _check_metric(variable.name, variable.of, learner)
-    return ()
-
-
-def _check_metric(name: str, metric: Metric, learner: Learner) -> None:
-    outputs, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.outputs, learner.targets))
-    outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), outputs)  # pyright: ignore[reportArgumentType]
+        raise ValueError(f"{what} sees the outcome after learning, which a prediction has not yet")
     try:
-        found = jax.eval_shape(metric, outcome, y, *([outcome] if sees_after(metric) else []))
+        if is_probe:
+            leaves, structure = jax.tree.flatten(learner)
+            found = _probed(variable.of, structure, tuple(map(np.shape, leaves)), float_type())
+        else:
+            sizes = learner.network.outputs, learner.targets
+            outputs, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in sizes)
+            outcome = Outcome(jax.ShapeDtypeStruct((), float_type()), outputs)  # pyright: ignore[reportArgumentType]
+            found = jax.eval_shape(variable.of, outcome, y, *([outcome] if variable.after else []))
     except TypeError as problem:
-        raise TypeError(f"metrics[{name!r}] must return a number: {problem}") from problem
+        raise TypeError(f"{what} must return {wanted}: {problem}") from problem
     if not hasattr(found, "shape"):
-        raise TypeError(f"what metrics[{name!r}] returns must be a number, got {check.shown(found)}")
-    _check_real(f"what metrics[{name!r}] returns", found)
-    check.shape(f"what metrics[{name!r}] returns", found, ())
-
-
-def _probe_shape(name: str, probe: Probe, learner: Learner) -> tuple[int, ...]:
-    leaves, structure = jax.tree.flatten(learner)
-    try:
-        found = _probed(probe, structure, tuple(map(np.shape, leaves)), float_type())
-    except TypeError as problem:
-        raise TypeError(f"probes[{name!r}] must return a number or an array: {problem}") from problem
-    if not hasattr(found, "shape"):
-        raise TypeError(f"what probes[{name!r}] returns must be a number or an array, got {check.shown(found)}")
-    _check_real(f"what probes[{name!r}] returns", found)
-    return found.shape
-
-
-def _check_real(what: str, found: Any) -> None:
-    """Records are of one float type, to which real numbers and truth values are converted."""
+        raise TypeError(f"what {what} returns must be {wanted}, got {check.shown(found)}")
+    # Records are of one float type, to which real numbers and truth values are converted.
     if not any(jnp.issubdtype(found.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_)):
-        raise TypeError(f"{what} must be real, got {found.dtype}")
+        raise TypeError(f"what {what} returns must be real, got {found.dtype}")
+    if not is_probe:
+        check.shape(f"what {what} returns", found, ())
+    return found.shape
 
 
 @lru_cache(1024)

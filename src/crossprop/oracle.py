@@ -36,7 +36,6 @@ from crossprop._support import checks as check
 from crossprop._support.programs import program
 from crossprop.arguments import check_fit, checked_learners, checked_seeds, checked_steps
 from crossprop.configuration import configuration
-from crossprop.descriptions import learner_info
 from crossprop.engines.feed import Feed
 from crossprop.engines.protocol import Run
 from crossprop.learners.base import CreditRule, State
@@ -45,12 +44,11 @@ from crossprop.learners.states import check_state
 from crossprop.learners.update import hidden_directions
 from crossprop.network import Network, float_type
 from crossprop.passes import checked_examples
-from crossprop.records import info_coordinates
-from crossprop.running import experiment, provenance
+from crossprop.running import coordinates, experiment, provenance
 from crossprop.seeds import keys
 from crossprop.streams.base import Stream
 from crossprop.streams.iterator import Iterator as IteratorStream
-from crossprop.variables import window_ends, window_lengths
+from crossprop.variables import window_ends
 
 if TYPE_CHECKING:
     import xarray
@@ -153,6 +151,8 @@ def follow(
     found.cosine.sel(part="memory", layer="all")
     ```
     """
+    import xarray
+
     named: dict[str, Any] = checked_learners(learners)
     chosen = checked_seeds(seeds)
     check.integer("record_every", record_every, low=1, high=2**31 - 1)
@@ -180,8 +180,15 @@ def follow(
         else:
             each = [_run(one, {name: one}, stream, seed, count, record_every) for name, one in named.items()]
             rows.append({variable: np.concatenate([row[variable] for row in each]) for variable in each[0]})
-    found = _dataset(rows, named, stream, chosen, count, record_every)
-    return found.assign_attrs(steps=json.dumps(count), along=json.dumps(along and configuration(along)))
+    dims = ("learner", "seed", "step", "layer", "part")
+    data = {
+        name: (dims[: one.ndim + 1], np.stack([row[name] for row in rows], axis=1)) for name, one in rows[0].items()
+    }
+    layers = ["all", *(str(at + 1) for at in range(next(iter(depths.values()))))]
+    coords = coordinates(named, stream, chosen, window_ends(count, record_every)) | {"layer": layers, "part": [*PARTS]}
+    attributes = experiment(named, stream, chosen, record_every) | provenance(dict.fromkeys(named, "oracle"))
+    attributes |= {"steps": json.dumps(count), "along": json.dumps(along and configuration(along))}
+    return xarray.Dataset(data, coords, attributes)
 
 
 def _run(
@@ -338,39 +345,6 @@ def _added(direction: Array, direct: Array) -> Array:
     """What a learner adds to backprop; a difference by rounding is none."""
     added = direction - direct
     return jnp.where(jnp.vdot(added, added) > 1e-10 * jnp.vdot(direct, direct), added, 0)
-
-
-def _dataset(
-    rows: list[dict[str, np.ndarray]],
-    learners: dict[str, Any],
-    stream: Stream,
-    seeds: list[int],
-    steps: int,
-    record_every: int,
-) -> "xarray.Dataset":
-    import xarray
-
-    ends = window_ends(steps, record_every)
-    layers = rows[0]["cosine"].shape[2] - 1
-    dims = ("learner", "seed", "step", "layer", "part")
-    data = {
-        variable: (dims[: first.ndim + 1], np.stack([row[variable] for row in rows], axis=1))
-        for variable, first in rows[0].items()
-    }
-    return xarray.Dataset(
-        data,
-        coords={
-            "learner": list(learners),
-            "seed": seeds,
-            "step": ends,
-            "window": ("step", window_lengths(ends)),
-            "layer": ["all", *(str(at + 1) for at in range(layers))],
-            "part": list(PARTS),
-            "task": ("step", np.asarray(stream.task(ends - 1))),
-        }
-        | info_coordinates({name: learner_info(configuration(learner)) for name, learner in learners.items()}),
-        attrs=experiment(learners, stream, seeds, record_every) | provenance(dict.fromkeys(learners, "oracle")),
-    )
 
 
 def _check_learner(name: str, learner: Any) -> None:

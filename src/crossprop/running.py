@@ -274,13 +274,19 @@ def _records(
         data[variable] = (("learner", "seed", "step", *further_dims(variable, len(shape) - 1)), np.array(rows))
     diverged_at = np.array([[results[name, seed].diverged_at for seed in seeds] for name in learners])
     data["diverged_at"] = (("learner", "seed"), diverged_at)
-    task = np.asarray(stream.task(ends - 1))
-    return xarray.Dataset(
-        data,
-        coords={"learner": list(learners), "seed": seeds, "step": ends, "task": ("step", task)}
-        | {"window": ("step", window_lengths(ends, options.first))}
-        | info_coordinates({name: learner_info(configuration(learner)) for name, learner in learners.items()}),
-        attrs=attributes,
+    return xarray.Dataset(data, coordinates(learners, stream, seeds, ends, options.first), attributes)
+
+
+def coordinates(
+    learners: Mapping[str, Learner], stream: Stream, seeds: list[int], ends: np.ndarray, first: int = 0
+) -> dict[str, Any]:
+    """The coordinates of records whose windows end at these steps."""
+    infos = {name: learner_info(configuration(learner)) for name, learner in learners.items()}
+    by_step = {"task": np.asarray(stream.task(ends - 1)), "window": window_lengths(ends, first)}
+    return (
+        {"learner": list(learners), "seed": seeds, "step": ends}
+        | {name: ("step", values) for name, values in by_step.items()}
+        | info_coordinates(infos)
     )
 
 

@@ -25,7 +25,8 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
     path = check.path("path", path, "a file to write")
     check_state(learner, state)
     leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}
-    keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if _is_key(leaf)}
+    is_key = lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    keys = {name: str(jax.random.key_impl(leaf)) for name, leaf in leaves.items() if is_key(leaf)}
     header = {"schema": SCHEMA, "learner": json.dumps(configuration(learner)), "keys": json.dumps(keys)}
     arrays = {name: np.asarray(jax.random.key_data(leaf) if name in keys else leaf) for name, leaf in leaves.items()}
     write_arrays(path, {name: (None, values) for name, values in arrays.items()}, header)
@@ -63,10 +64,6 @@ def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
 def _named_leaves(state: Any) -> dict[str, Any]:
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {f"state{jax.tree_util.keystr(path)}": leaf for path, leaf in leaves}
-
-
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _restored(array: np.ndarray, impl: str | None) -> jax.Array:

@@ -182,8 +182,8 @@ def read_arrays(path: Path) -> Contents:
             raise DamagedFile(f"{path} is no plain file")
         with path.open("rb") as file:
             with _named(path):
-                index, size = _index(file), os.fstat(file.fileno()).st_size
-            check_memory(str(path), 3 * size)
+                first, arrays, attributes = _index(file)
+            check_memory(str(path), 3 * os.fstat(file.fileno()).st_size)
             file.seek(0)
             data = file.read()
     except FileNotFoundError:
@@ -193,9 +193,9 @@ def read_arrays(path: Path) -> Contents:
     with _named(path):
         if zlib.crc32(memoryview(data)[:-4]) != int.from_bytes(data[-4:], "big"):
             raise ValueError("its checksum differs")
-        begins = accumulate((each.bytes for each in index.arrays.values()), initial=index.begin)
-        both = zip(index.arrays.items(), begins, strict=False)
-        return Contents({name: _read(each, data, begin) for (name, each), begin in both}, index.attributes)
+        begins = accumulate((each.bytes for each in arrays.values()), initial=first)
+        both = zip(arrays.items(), begins, strict=False)
+        return Contents({name: _read(each, data, begin) for (name, each), begin in both}, attributes)
 
 
 @contextmanager
@@ -206,14 +206,9 @@ def _named(path: Path) -> Iterator[None]:
         raise DamagedFile(f"{path} is damaged, or crossprop did not write it: {problem}") from None
 
 
-class _Index(NamedTuple):
-    begin: int
-    arrays: dict[str, _Array]
-    attributes: dict[str, Any]
-
-
-def _index(file: IO[bytes]) -> _Index:
-    """The index of a file. Any of the errors in `HOSTILE` if it does not describe all of the file."""
+def _index(file: IO[bytes]) -> tuple[int, dict[str, _Array], dict[str, Any]]:
+    """The index of a file: where its arrays begin, the arrays and the attributes. Any of the errors in `HOSTILE` if it
+    does not describe all of the file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - LENGTHS, 0))
     length = int.from_bytes(file.read(8), "big")
@@ -222,14 +217,13 @@ def _index(file: IO[bytes]) -> _Index:
     file.seek(size - LENGTHS - length)
     stored = json.loads(file.read(length))
     arrays = {name: _Array(*each) for name, each in stored["arrays"].items()}
-    index = _Index(stored["begin"], arrays, stored["attributes"])
     for name, each in arrays.items():
         if each.stored not in TYPES or not all(type(size) is int and size > 0 for size in each.sizes):
             raise ValueError(f"{name} is no array that crossprop writes")
-    whole = index.begin + sum(each.bytes for each in arrays.values()) + length + LENGTHS
+    whole = stored["begin"] + sum(each.bytes for each in arrays.values()) + length + LENGTHS
     if size != whole:
         raise ValueError(f"it has {size:,} bytes, and its index describes {whole:,}")
-    return index
+    return stored["begin"], arrays, stored["attributes"]
 
 
 def _read(array: _Array, data: bytes, begin: int) -> tuple[tuple[str, ...], np.ndarray]:

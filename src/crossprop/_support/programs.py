@@ -53,15 +53,9 @@ def make_room() -> bool:
         for each in list(_own):
             xla.free(each)
         gc.collect()
-        _trim()
+        # Memory that is free goes back to the operating system; the C library would keep it. Only GNU's has this.
+        if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+            trim(0)
         return True
     finally:
         _lock.release()
-
-
-def _trim() -> None:
-    """Gives memory that is free back to the operating system, which the C library would keep."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # only in the GNU library
-        if trim is not None:
-            trim(0)

@@ -8,7 +8,7 @@ from crossprop._support.formats import duration, listed, plural
 from crossprop.experiments.charts import Chart, examples_per_point, headline
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, rerun
 from crossprop.experiments.page.answers import claims_table
-from crossprop.experiments.papers import Drawing, Paper, Plan, Setting
+from crossprop.experiments.papers import Drawing, Paper, Plan
 from crossprop.experiments.questions import Answer, Headline, tally
 
 if TYPE_CHECKING:
@@ -35,18 +35,11 @@ def write_report(
     facts: Mapping[str, str],
     banner: str = "",
 ) -> None:
-    """Writes the report of a reproduction to `path`, one self-contained file.
+    """Writes the report of a reproduction to `path`, one self-contained file: what was `concluded`, in sentences to
+    quote, the claims with the answers on them, and every experiment, whose records say in `seconds` how long they took.
 
-    **Arguments:**
-
-    - `concluded`: what was found, in sentences to quote.
-    - `experiments`: plans, their records and figures, in the page's order; the attribute `seconds` of the records says
-      how long they took.
-    - `answers`: the answers on the claims, in the order of their table.
-    - `command`: the command that writes this report.
-    - `quick`: whether this is the small version; every figure and table then says so.
-    - `banner`: what the reader should know first, if anything; a quick version says that it is one.
-    - `facts`: versions, machine, engine, data: whatever else a reader needs to judge the numbers.
+    With `quick` every figure and table says that this is the small version; else `banner` is what the reader should
+    know first.
     """
     top: list[Any] = _headline(paper.headline(answers), experiments)
     top += [Terms(paper.terms)] if paper.terms else []
@@ -89,15 +82,18 @@ def _experiment(experiment: "Experiment") -> Section:
     elements: list[Any] = [Text(plan.about, muted=False)] if plan.about else []
     elements += [Text(_how_run(records, [figure.first for figure in figures])), *figures]
     if plan.settings:
-        rows = [[each.name, each.value, *_paper(each)] for each in plan.settings]
+        rows = [
+            [
+                each.name,
+                each.value,
+                Cell(note="not given") if each.paper is None else Cell(each.paper),
+                Cell(each.why or "–", tags=["differs"] if each.differs else []),
+            ]
+            for each in plan.settings
+        ]
         head = ["Setting", "Here", "In the paper", "Why"]
         elements.append(Table(f"Settings of {plan.title}", head, rows, "words"))
     return Section(plan.name, plan.title, elements)
-
-
-def _paper(setting: Setting) -> list[Cell]:
-    paper = Cell(note="not given") if setting.paper is None else Cell(setting.paper)
-    return [paper, Cell(setting.why or "–", tags=["differs"] if setting.differs else [])]
 
 
 def _how_run(records: "xarray.Dataset", charts: Sequence[Chart]) -> str:

@@ -154,7 +154,7 @@ class Page:
             page=self,
             number=count().__next__,
             data={"figures": to_json(figures), "quick": self.quick},
-            policy=Markup(" ".join(_source(script) for script in scripts)),
+            policy=Markup(" ".join(map(_source, scripts))),
             style=Markup(_resource("page.css")),
             scripts=[Markup(script) for script in scripts],
         )
