@@ -55,13 +55,10 @@ class Version:
         """The value for this size."""
         return {"quick": quick, "small": small, "full": full}[self.size]
 
-    def why(self, small: str = "small version, for two cores") -> str:
-        """Why a setting differs from the paper's; nothing in the full version."""
-        return self.pick("quick version", small, "")
-
-    def why_not(self, paper: int, value: int) -> str:
-        """Why a number that the command line can give is not the paper's."""
-        return "" if value == paper else self.why() or "as given on the command line"
+    @property
+    def why(self) -> str:
+        """Why a setting differs from the paper's, unless it has a reason of its own."""
+        return self.pick("quick version", "small version, for two cores", "as given on the command line")
 
 
 class Setting(NamedTuple):
@@ -125,9 +122,11 @@ class Plan:
     seeds: int
     record_every: int
     settings: Sequence[Setting] = ()
+    """Those of the paper's file, with `numbers` in the place of their braces."""
     name: str = ""
     title: str = ""
     about: str = ""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
     steps: int | None = None
     """Steps of a run; unset, the whole stream."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
@@ -244,9 +243,25 @@ def read_paper(
         for id, each in claims.items()
     ]
     own = [id for id, each in claims.items() if each.get("own")]
-    named = {name: partial(_named, plans[name], name, words) for name, words in table.pop("experiments").items()}
+    rows = table.pop("settings", {})
+    named = {name: partial(_named, plans[name], name, words, rows) for name, words in table.pop("experiments").items()}
     return Paper(**table, claims=questions, own=own, plans=named, headline=headline, **options)
 
 
-def _named(plan: Callable[[Version], Plan], name: str, words: Mapping[str, str], version: Version) -> Plan:
-    return replace(plan(version), name=name, **words)
+def _named(
+    plan: Callable[[Version], Plan], name: str, words: Mapping[str, Any], rows: Mapping[str, Any], version: Version
+) -> Plan:
+    """A plan with the words and the settings of the paper's file."""
+    made = plan(version)
+    settings = [
+        _setting({key: text.format_map(made.numbers) for key, text in row.items()}, version.why)
+        for group in words.get("settings", ())
+        for row in rows[group]
+    ]
+    return replace(made, name=name, **{**words, "settings": settings})
+
+
+def _setting(row: Mapping[str, str], why: str) -> Setting:
+    """A row of the table of settings: `here`, and what the `paper` has, with the reason `why` if that is another."""
+    here, paper = row["here"], row.get("paper")
+    return Setting(row["name"], here, paper, "" if paper in (here, "the same") else row.get("why", why))

@@ -6,7 +6,7 @@ from functools import cache
 from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Runs
-from crossprop.experiments.papers import Plan, Setting, Version, read_paper
+from crossprop.experiments.papers import Plan, Version, read_paper
 from crossprop.experiments.questions import Answer, Headline
 from crossprop.learners import Backprop
 from crossprop.library import permuted
@@ -42,20 +42,13 @@ def mnist_plan(version: Version) -> Plan:
         ADAM: Backprop(network, step_size, optimizer="adam"),
         CLIPPED: Backprop(network, step_size, optimizer=clip_weights(1.0, base="adam")),
     }
-    small = version.why()
-    embedded = "the full set is not here" if full and not data.name.startswith("mnist,") else ""
-    settings = (
-        Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
-        Setting("tasks", str(tasks), str(TASKS), version.why_not(TASKS, tasks)),
-        Setting("examples a task", f"{examples:,}", f"{TASK:,}", small),
-        Setting("images", f"{len(data.y):,} of {data.x.shape[1]} pixels", "60,000 of 784 pixels", embedded or small),
-        Setting("hidden units", f"{width} and {width // 2}, leaky ReLU", "300 and 150, leaky ReLU", small),
-        Setting("step size of Adam", f"{step_size:g}", "0.0001", "" if full else "larger, as there are fewer examples"),
-        Setting("clipping", "kappa 1", "kappa 1"),
-        Setting("initial weights", "uniform up to one over the root of the fan-in, biases too", None, "PyTorch's"),
-    )
+    numbers = {
+        **{"seeds": seeds, "tasks": tasks, "examples": examples, "pixels": data.x.shape[1], "step_size": step_size},
+        **{"size": len(data.y), "images": "the full set is not here" if full else version.why},
+        **{"width": width, "half": width // 2},
+    }
     stream = PermutedInputs(data, tasks=tasks, examples=examples)
-    return permuted.plan(learners, stream, seeds, settings)
+    return permuted.plan(learners, stream, seeds, numbers)
 
 
 def _adam_falls(runs: Runs) -> list[Finding]:

@@ -11,11 +11,11 @@ from jaxtyping import Array, Key
 
 from crossprop.experiments.findings import LESS_TIMES, Finding
 from crossprop.experiments.measures import Quantity, Runs
-from crossprop.experiments.papers import Plan, Setting, Version, read_paper
+from crossprop.experiments.papers import Plan, Version, read_paper
 from crossprop.experiments.questions import Answer, Headline
 from crossprop.experiments.words import stated
 from crossprop.learners import Frozen
-from crossprop.network import BETA, Network, float_type
+from crossprop.network import Network, float_type
 from crossprop.optimizers import nlms
 from crossprop.replacements import GenerateAndTest
 from crossprop.statistics import paired_ratio
@@ -79,19 +79,8 @@ def _plan(version: Version) -> Plan:
     numbers = (*FIXED, *version.pick((), (), (10_000, 30_000)))
     learners = {fixed(features): _learner(features) for features in numbers}
     learners |= {searched(features): _learner(features, search) for features in SEARCHED}
-    settings = (
-        Setting("runs", str(seeds), None, "several runs, each with a target of its own, allow intervals"),
-        Setting("examples", f"{steps:,}", "1,000,000", version.why_not(1_000_000, steps)),
-        Setting("inputs", f"{INPUTS} bits", f"{INPUTS} bits"),
-        Setting("target", f"{TARGET_FEATURES} threshold units, weights and noise normal", "the same"),
-        Setting("features", f"threshold units, beta {BETA:g}, and a constant one", "the same"),
-        Setting("number of fixed features", f"100 to {max(numbers):,}", "100 to 1,000,000", "time"),
-        Setting("step size", f"{GAMMA:g} by the running mean of the squared norm of the features", "the same"),
-        Setting(
-            "search", f"of the features older than {MATURITY} examples 1 in 200 per example", "1 in 200 per example"
-        ),
-    )
-    return Plan(learners, Bits(), seeds, steps // WINDOWS, settings, steps=steps)
+    told = {"seeds": seeds, "steps": steps, "most": max(numbers)}
+    return Plan(learners, Bits(), seeds, steps // WINDOWS, numbers=told, steps=steps)
 
 
 # The claims.

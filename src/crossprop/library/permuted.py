@@ -1,15 +1,15 @@
 """What papers with permuted images share: smaller images, and how much is lost from the first tasks to the last."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, Setting, curves_of
+from crossprop.experiments.papers import Drawing, Plan, curves_of
 from crossprop.learners import Learner
 from crossprop.streams import PermutedInputs
 
@@ -36,11 +36,11 @@ def without_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
     return records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
 
 
-def plan(learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, settings: Sequence[Setting]) -> Plan:
+def plan(learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, numbers: Mapping[str, Any]) -> Plan:
     """An experiment with a record for every task."""
     assert stream.examples is not None
     drawings = (Drawing(charts=partial(curves_of, variables=("error",), of=without_tasks)),)
-    return Plan(learners, stream, seeds, stream.examples, settings, drawings=drawings)
+    return Plan(learners, stream, seeds, stream.examples, numbers=numbers, drawings=drawings)
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

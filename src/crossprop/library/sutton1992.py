@@ -15,7 +15,7 @@ import numpy as np
 from crossprop.experiments.charts import along
 from crossprop.experiments.findings import LESS_TIMES, Finding
 from crossprop.experiments.measures import Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, Setting, Version, curves_of, points_of, read_paper
+from crossprop.experiments.papers import Drawing, Plan, Version, curves_of, points_of, read_paper
 from crossprop.experiments.questions import Answer, Headline
 from crossprop.learners import Backprop
 from crossprop.network import Network
@@ -41,6 +41,7 @@ LMS_ERROR, IDBD_ERROR, WITHIN = 3.5, 1.5, 0.2
 STEP_SIZE, STEP_SIZE_WITHIN, SMALL_STEP_SIZE = 0.13, 0.015, 0.007
 LONG_META = 0.001
 LONG = 250_000
+LONGER = "the claims look at 250,000; step sizes go on falling"
 AFTER = 300_000
 """Examples of the run with a small meta-step size: as many as in the paper are `LONG`."""
 
@@ -48,16 +49,6 @@ AFTER = 300_000
 def _lms(inputs: int = INPUTS, optimizer: Any = "sgd") -> Backprop:
     """A linear unit."""
     return Backprop(Network.paper(inputs, hidden=(), outgoing_scale=0.0), START, optimizer=optimizer)
-
-
-def _settings(seeds: int, *further: Setting) -> tuple[Setting, ...]:
-    return (
-        Setting("runs", str(seeds), None, "the paper does not say; several runs allow intervals"),
-        Setting("inputs", "20, normal; 5 relevant, with weights +1 or −1", "20, normal; 5 relevant"),
-        Setting("change", "one relevant weight changes sign every 20 examples", "the same"),
-        Setting("learner", "a linear unit without bias, weights 0 at the start", "the same"),
-        *further,
-    )
 
 
 def _seeds(version: Version) -> int:
@@ -71,19 +62,12 @@ def _sizes(version: Version) -> tuple[int, int]:
 
 def _errors(version: Version) -> Plan:
     seeds, (burn_in, measured) = _seeds(version), _sizes(version)
-    settings = _settings(
-        seeds,
-        Setting(
-            "examples", f"{burn_in:,}, then {measured:,} measured", "20,000, then 10,000 measured", version.why("")
-        ),
-        Setting("IDBD's step sizes at the start", f"{START:g}", f"{START:g}"),
-    )
     return Plan(
         {LMS: _lms(), IDBD: _lms(optimizer=idbd())},
         Tracking(),
         seeds,
         measured,
-        settings,
+        numbers={"seeds": seeds, "burn_in": burn_in, "measured": measured},
         steps=burn_in + measured,
         over=ERRORS,
         drawings=_along(
@@ -94,13 +78,12 @@ def _errors(version: Version) -> Plan:
 
 def _fixed(version: Version) -> Plan:
     seeds, (burn_in, measured) = _seeds(version), _sizes(version)
-    left_out = Setting("irrelevant inputs", "left out", "step size 0", "the same thing, as their weights stay 0")
     return Plan(
         {ALONE: _lms(RELEVANT)},
         Tracking(inputs=RELEVANT, relevant=RELEVANT),
         seeds,
         measured,
-        _settings(seeds, left_out),
+        numbers={"seeds": seeds},
         steps=burn_in + measured,
         over=FIXED,
         drawings=_along(FIXED, "step size of the relevant inputs", {}),
@@ -121,20 +104,13 @@ def step_sizes(initial: Any, state: Any) -> Any:
 
 def _learned(version: Version) -> Plan:
     seeds, steps = _seeds(version), version.pick(480, AFTER, AFTER)
-    why = version.why("") or "the claims look at 250,000; step sizes go on falling"
-    settings = _settings(
-        seeds,
-        Setting("examples", f"{steps:,}", f"{LONG:,}", why),
-        Setting("meta-step size", f"{LONG_META:g}", f"{LONG_META:g}"),
-        Setting("step sizes at the start", f"{START:g}", f"{START:g}"),
-    )
     published = {MEAN: ((min(steps, LONG), STEP_SIZE),)}
     return Plan(
         {IDBD: _lms(optimizer=idbd(LONG_META))},
         Tracking(),
         seeds,
         steps // 120,
-        settings,
+        numbers={"seeds": seeds, "steps": steps, "why": version.pick(version.why, LONGER, LONGER)},
         steps=steps,
         probes={"step_sizes": step_sizes},
         drawings=(Drawing(charts=partial(curves_of, variables=("step_size",), of=_by_relevance, published=published)),),

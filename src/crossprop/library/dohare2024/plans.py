@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from crossprop.experiments.charts import Published
-from crossprop.experiments.papers import Drawing, Plan, Setting, Version, curves_of
+from crossprop.experiments.papers import Drawing, Plan, Version, curves_of
 from crossprop.learners import Backprop
 from crossprop.library import permuted
 from crossprop.network import Network
@@ -53,21 +53,6 @@ def _sizes(version: Version) -> tuple[int, int, int]:
     return version.seeds or version.pick(2, 20, 100), steps, bin
 
 
-def _scr_settings(version: Version, seeds: int, steps: int) -> tuple[Setting, ...]:
-    return (
-        Setting("runs", str(seeds), "100", version.why_not(100, seeds)),
-        Setting("examples", f"{steps:,}", f"{STEPS:,}", version.why("")),
-        Setting("target", "100 threshold units, beta 0.7, thresholds as in the authors' code", "100 threshold units"),
-        Setting("learner", "5 hidden units with biases, Kaiming-uniform weights, biases 0", "the same"),
-        Setting(
-            "step sizes",
-            "twice the paper's",
-            "0.01, 0.003 and 0.001",
-            "the same steps: the authors descend the squared error, we half of it",
-        ),
-    )
-
-
 def regression_plan(version: Version) -> Plan:
     """Backprop with three step sizes, for several activations, and a linear unit."""
     seeds, steps, bin = _sizes(version)
@@ -77,8 +62,8 @@ def regression_plan(version: Version) -> Plan:
         several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
         learners |= several
         drawings += (_drawing(activation, [*several, LINEAR], _published(activation, steps, bin)),)
-    settings = _scr_settings(version, seeds, steps)
-    return Plan(learners, SlowlyChanging(), seeds, bin, settings, steps=steps, drawings=drawings)
+    numbers = {"seeds": seeds, "steps": steps}
+    return Plan(learners, SlowlyChanging(), seeds, bin, numbers=numbers, steps=steps, drawings=drawings)
 
 
 def _drawing(activation: str, learners: Sequence[str], published: Published) -> Drawing:
@@ -109,17 +94,8 @@ def continual_plan(version: Version) -> Plan:
             shown.append(continual_name(activation, rate))
             learners[shown[-1]] = _regression(activation, STEP_SIZES[0], replacement)
         drawings += (_drawing(activation, shown, {}),)
-    settings = (
-        *_scr_settings(version, seeds, steps),
-        Setting("replacement", "units older than 10 examples, decay 0.99", "older than 100", "10 in the authors' code"),
-        Setting(
-            "bias of the layer above",
-            "does not take up what a unit contributed",
-            "takes it up",
-            "as it comes out in the authors' code",
-        ),
-    )
-    return Plan(learners, SlowlyChanging(), seeds, bin, settings, steps=steps, drawings=drawings)
+    numbers = {"seeds": seeds, "steps": steps}
+    return Plan(learners, SlowlyChanging(), seeds, bin, numbers=numbers, steps=steps, drawings=drawings)
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -135,26 +111,11 @@ def mnist_plan(version: Version) -> Plan:
     learners = {name_of("backprop", each): Backprop(network, each) for each in step_sizes}
     replacement = ContinualReplacement(rate=1e-4, as_run=True)
     learners[name_of("continual", step_sizes[1])] = Backprop(network, step_sizes[1], replacement=replacement)
-    small = version.why()
-    embedded = "the full set is not here" if full and data.name != "mnist" else ""
-    settings = (
-        Setting("runs", str(seeds), "10", version.why_not(10, seeds)),
-        Setting("tasks", str(tasks), f"{TASKS}", version.why_not(TASKS, tasks)),
-        Setting("examples a task", f"{examples:,}", f"{TASK:,}", embedded or small),
-        Setting("pixels", str(data.x.shape[1]), "784", small),
-        Setting("hidden units", f"3 layers of {width:,}, ReLU", f"3 layers of {WIDTH:,}, ReLU", small),
-        Setting(
-            "step sizes",
-            ", ".join(f"{each:g}" for each in step_sizes),
-            "0.01, 0.003, 0.001",
-            "" if full else "larger, as there are fewer examples",
-        ),
-        Setting(
-            "continual backprop",
-            f"step size {step_sizes[1]:g}, rate 0.0001",
-            "step size 0.003, rate 0.0001",
-            "" if full else "the middle step size",
-        ),
-    )
+    numbers = {
+        **{"seeds": seeds, "tasks": tasks, "examples": examples, "pixels": data.x.shape[1], "width": width},
+        "images": "the full set is not here" if full else version.why,
+        "step_sizes": ", ".join(f"{each:g}" for each in step_sizes),
+        "middle": step_sizes[1],
+    }
     stream = PermutedInputs(data, tasks=tasks, examples=examples)
-    return permuted.plan(learners, stream, seeds, settings)
+    return permuted.plan(learners, stream, seeds, numbers)

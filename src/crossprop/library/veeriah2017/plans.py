@@ -1,11 +1,12 @@
 """The experiments of the paper: learners, stream, seeds, and every deviation from the paper with its reason."""
 
 from functools import partial
+from typing import Any
 
 import jax
 
 from crossprop.datasets import DataSet
-from crossprop.experiments.papers import Drawing, Plan, Setting, Version, curves_of
+from crossprop.experiments.papers import Drawing, Plan, Version, curves_of
 from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
 from crossprop.network import Network
 from crossprop.streams import Geoff, LabelShift
@@ -17,11 +18,6 @@ GEOFF_LEARNERS = (
     *("crossprop", "crossprop-0.5", "crossprop-approx", "crossprop-approx-0.5"),
     *("backprop", "momentum", "rmsprop", "adam", "frozen"),
 )
-TARGETS = {
-    False: "20 inputs, 1,000 features",
-    True: "21 inputs and 1,001 features, the last of each always 1",
-}
-"""The target network of GEOFF in the paper, and in its authors' scripts."""
 EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
 
 
@@ -30,17 +26,10 @@ def geoff_plan(version: Version) -> Plan:
     scripts, seeds = version.preset == "scripts", version.seeds or version.pick(QUICK_SEEDS, 30, 30)
     stream = Geoff(tasks=_tasks(scripts), examples=version.pick(1000, 5000, 5000), constant=scripts)
     network = Network.paper(inputs=20, hidden=version.pick(100, 500, 500), bias=scripts)
-    small, target = version.why(""), TARGETS[scripts]
-    settings = (
-        Setting("runs", str(seeds), "30", version.why_not(30, seeds)),
-        Setting("tasks", _tasks(scripts), "A B C", "what the authors' scripts run, replayed on a revisit" * scripts),
-        Setting("examples a task", f"{stream.examples:,}", "5,000", small),
-        Setting("target network", target, TARGETS[False], "as in the authors' scripts" * scripts),
-        Setting("hidden units", str(network.units), "500 tanh", small),
-        *_shared_settings(scripts),
-    )
+    target = "21 inputs and 1,001 features, the last of each always 1" if scripts else "20 inputs, 1,000 features"
+    numbers = {"examples": stream.examples, "target": target, **_numbers(seeds, network, scripts)}
     learners = _learners(network, GEOFF_LEARNERS, scripts)
-    return Plan(learners, stream, seeds, 50, settings, drawings=_figures("a"))
+    return Plan(learners, stream, seeds, 50, numbers=numbers, drawings=_figures("a"))
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -49,18 +38,15 @@ def mnist_plan(version: Version) -> Plan:
     exact = jax.default_backend() != "cpu" if version.exact_mnist is None else version.exact_mnist
     network, stream = mnist_network(version), mnist_stream(version, _tasks(scripts))
     names = [name for name in GEOFF_LEARNERS if name not in EXACT_MNIST] + [*EXACT_MNIST] * exact
-    small, examples = version.why(""), f"{stream.examples or len(stream.data.y):,}"
-    embedded = "" if _is_full(stream.data) else f"the embedded 5,000 images: {small or 'the full set is not here'}"
-    settings = (
-        Setting("runs", str(seeds), "1", "several runs allow intervals" * (seeds != 1)),
-        Setting("tasks", _tasks(scripts), "A B C", "what the authors' scripts run" * scripts),
-        Setting("examples a task", examples, "60,000", embedded or "as in scripts" * scripts),
-        Setting("hidden units", str(network.units), "1,024 tanh", small),
-        Setting("exact crossprop", "with ten outputs, and projected" if exact else "no", "no", "new here" * exact),
-        *_shared_settings(scripts),
-    )
+    embedded = "the full set is not here" if version.size == "full" else version.why
+    numbers = {
+        "examples": stream.examples or len(stream.data.y),
+        "images": "as in scripts" if _is_full(stream.data) else f"the embedded 5,000 images: {embedded}",
+        "exact": "with ten outputs, and projected" if exact else "no",
+        **_numbers(seeds, network, scripts),
+    }
     learners, every = _learners(network, names, scripts), version.pick(50, 500, 500)
-    return Plan(learners, stream, seeds, every, settings, drawings=_figures("b"))
+    return Plan(learners, stream, seeds, every, numbers=numbers, drawings=_figures("b"))
 
 
 def _figures(letter: str) -> tuple[Drawing, ...]:
@@ -106,15 +92,16 @@ def feature_learners(network: Network) -> dict[str, Learner]:
     }
 
 
-def _shared_settings(scripts: bool) -> tuple[Setting, ...]:
-    in_memory = ("0", "eta", "as in scripts") if scripts else ("eta", "eta")
-    return (
-        Setting("biases", "on" if scripts else "off", "off", "as in the authors' scripts" * scripts),
-        Setting("initial weights", "normal, scale 1", None, "as in the authors' scripts"),
-        Setting("step size", f"{STEP_SIZE} for all", f"{STEP_SIZE} for all"),
-        Setting("eta in the memory of crossprop-approx", *in_memory),
-        Setting("control", "frozen", "none", "shows what not moving the features gives"),
-    )
+def _numbers(seeds: int, network: Network, scripts: bool) -> dict[str, Any]:
+    """What both tables of settings have in braces."""
+    return {
+        "seeds": seeds,
+        "tasks": " ".join(_tasks(scripts)),
+        "units": network.units,
+        "biases": "on" if scripts else "off",
+        "step_size": STEP_SIZE,
+        "in_memory": "0" if scripts else "eta",
+    }
 
 
 def _tasks(scripts: bool) -> str:
