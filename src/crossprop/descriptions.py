@@ -31,8 +31,10 @@ def find_class(name: Any) -> Any:
         # Not getattr, which may run code of a module: `__getattr__`, or a property.
         attribute = lambda owner, part: getattr(owner, "__dict__", {}).get(part)
         found: Any = reduce(attribute, path.split("."), sys.modules.get(module))
-        if _is_part(found) and class_name(found) == name:
-            return found
+        if isinstance(found, type) and dataclasses.is_dataclass(found) and class_name(found) == name:
+            names = {*dir(found), *found.__dataclass_fields__}
+            if issubclass(found, PARTS) or names.issuperset(NETWORK):  # a network is anything with these
+                return found
     builders = (
         *LEARNERS.values(),
         *PREDICTORS.values(),
@@ -42,14 +44,6 @@ def find_class(name: Any) -> Any:
     )
     classes = (*(build.func for build in builders), *WRAPPERS.values(), Scheduled, Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
-
-
-def _is_part(cls: Any) -> bool:
-    """Whether a class is that of a learner, an optimizer, a replacement or a network, which is anything with `inputs`,
-    `outputs` and `loss`."""
-    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-        return False
-    return issubclass(cls, PARTS) or all(name in {*dir(cls), *cls.__dataclass_fields__} for name in NETWORK)
 
 
 def built(description: Any, given: Mapping[str, Any], name: str = "learner") -> Any:

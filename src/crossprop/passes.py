@@ -16,7 +16,7 @@ from crossprop._support.transfers import this_device, to_device
 from crossprop.engines.protocol import Rows
 from crossprop.engines.scan import ExampleLoop
 from crossprop.engines.segments import compiled
-from crossprop.learners.base import Learner, Outcome
+from crossprop.learners.base import Learner, Outcome, checked_learner
 from crossprop.learners.calling import as_targets
 from crossprop.learners.states import check_state
 from crossprop.network import float_type
@@ -65,7 +65,7 @@ def learn_from(learner: Learner, state: Any, x: np.ndarray, y: np.ndarray) -> tu
 
 def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outputs"]:
     """The linear outputs, before any softmax, for many examples `x (examples, inputs)`."""
-    _check_learner(learner)
+    checked_learner(learner)
     x = _rows("x", x, learner.network.inputs)
     forks.check()
     drop_outdated_programs(learner)
@@ -106,7 +106,7 @@ def _pass(learner: Learner, state: Any, x: Array, y: Array, count: Any, whole: b
 
 def checked_examples(learner: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """`x (examples, inputs)` and `y (examples, outputs)` as finite arrays of JAX's float type."""
-    _check_learner(learner)
+    checked_learner(learner)
     x, y = _rows("x", x, learner.network.inputs), as_targets("y", y, learner, ndim=1)
     if isinstance(y, jax.Array) and not check.is_traced(y):
         y = np.asarray(y)
@@ -121,8 +121,3 @@ def _rows(name: str, values: Any, size: int, returns: bool = False) -> Any:
         check.rows_shape(name, values, size)
         return values.astype(float_type())
     return check.rows(name, values, size, returns=returns).astype(float_type(), copy=False)
-
-
-def _check_learner(learner: Any) -> None:
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a crossprop learner, got {check.shown(learner)}")

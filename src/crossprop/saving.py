@@ -13,6 +13,7 @@ from crossprop._support.array_files import DamagedFile, read_arrays, write_array
 from crossprop.configuration import configuration
 from crossprop.descriptions import built
 from crossprop.learners import Learner
+from crossprop.learners.base import checked_learner
 from crossprop.learners.states import check_state
 
 SCHEMA = 3
@@ -20,8 +21,7 @@ SCHEMA = 3
 
 def save(path: str | Path, learner: Learner, state: Any) -> None:
     """Writes a learner and its state to one file, completely or not at all."""
-    if not isinstance(learner, Learner):
-        raise TypeError(f"learner must be a crossprop learner, got {check.shown(learner)}")
+    checked_learner(learner)
     path = check.path("path", path, "a file to write")
     check_state(learner, state)
     leaves = {name: jnp.asarray(leaf) for name, leaf in _named_leaves(state).items()}

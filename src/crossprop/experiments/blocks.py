@@ -183,31 +183,24 @@ def run_blocks(
             if len(of_block) == len(blocks[number].seeds):
                 together = [of_block[run] for run in sorted(waiting.pop(number))]
                 records = {name: np.stack([each.records[name] for each in together]) for name in result.records}
-                diverged_at = np.array([each.diverged_at for each in together])
-                yield number, _result(blocks[number], records, diverged_at, options, made_with[engines[number]])
-
-
-def _result(
-    block: Block,
-    records: dict[str, np.ndarray],
-    diverged_at: np.ndarray,
-    options: RunOptions,
-    made_with: dict[str, Any],
-) -> BlockResult:
-    step = window_ends(steps_of(block, options), options.record_every)
-    window, task = window_lengths(step), np.asarray(block.stream.task(step - 1))
-    return BlockResult(
-        identity=block.identity,
-        about=block.about,
-        seeds=np.array(block.seeds),
-        diverged_at=diverged_at,
-        step=step,
-        window=window,
-        task=task,
-        made_with=made_with,
-        records=partial(dict, records),
-        scores=scores_of(records, window, task, diverged_at),
-    )
+                diverged_at, block = np.array([each.diverged_at for each in together]), blocks[number]
+                step = window_ends(steps_of(block, options), options.record_every)
+                window, task = window_lengths(step), np.asarray(block.stream.task(step - 1))
+                yield (
+                    number,
+                    BlockResult(
+                        identity=block.identity,
+                        about=block.about,
+                        seeds=np.array(block.seeds),
+                        diverged_at=diverged_at,
+                        step=step,
+                        window=window,
+                        task=task,
+                        made_with=made_with[engines[number]],
+                        records=partial(dict, records),
+                        scores=scores_of(records, window, task, diverged_at),
+                    ),
+                )
 
 
 def engines_of(blocks: Sequence[Block], engine: str, observed: tuple[Variable, ...]) -> list[str]:

@@ -128,11 +128,6 @@ def value_labels(values: Sequence[Any]) -> list[Any]:
     return [str(label) for label in labels] if any(isinstance(value, tuple) for value in values) else labels
 
 
-def keep_judged_seeds(grid: Grid, earlier: Grid) -> Grid:
-    """The grid, with the seeds that an earlier call set aside for evaluation and that it does not tune on."""
-    return replace(grid, evaluation=sorted({*grid.evaluation, *earlier.evaluation}.difference(grid.seeds)))
-
-
 def identity(about: dict[str, Any]) -> str:
     """A hash of all that records depend on: the same in every process, for a setting of 1 and of 1.0, and for one
     hidden layer given as 5 and as (5,)."""
@@ -214,14 +209,8 @@ def build(
     """The learner and the stream with the values of a point, checked. They are kept in `made`, and so are networks and
     streams, so that points with the same values share them."""
     which = (id(learner), id(stream), *point.items())
-    if which not in made:
-        made[which] = _built(point, name, learner, stream, made)
-    return made[which]
-
-
-def _built(
-    point: dict[str, Any], name: str, learner: Learner, stream: Stream, made: dict[Any, Any]
-) -> tuple[Learner, Stream]:
+    if which in made:
+        return made[which]
     own = {axis: value for axis, value in point.items() if not axis.startswith((NETWORK, STREAM))}
 
     def shared(thing: Any, prefix: str) -> Any:
@@ -240,6 +229,7 @@ def _built(
             raise
         values = ", ".join(f"{axis}={check.shown(value)}" for axis, value in point.items())
         raise type(problem)(f"over has {values} for learners[{name!r}]: {problem}") from None
+    made[which] = learner, stream
     return learner, stream
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from crossprop import records as schema
+from crossprop._support.locks import lock_holder
 from crossprop.descriptions import backprop_at, learner_info
 from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.charts import Chart, band, curves
@@ -17,7 +18,7 @@ from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, build, value_label
 from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.spec import SweepSpec
-from crossprop.experiments.store import read_header, read_store, writer
+from crossprop.experiments.store import read_header, read_store
 from crossprop.learners import Learner
 from crossprop.records import NONE, PHASES, LearnerInfo
 from crossprop.variables import VARIABLES
@@ -282,4 +283,4 @@ def status(store: str | Path) -> tuple[list[LearnerStatus], str | None]:
         seconds = sum(block.seconds for block in known) / sum(len(block.seeds) for block in known) if known else None
         left = 0.0 if not missing else seconds and missing * seconds
         learners.append(LearnerStatus(grid.name, len(diverged_at), missing, sum(at >= 0 for at in diverged_at), left))
-    return learners, writer(Path(store))
+    return learners, lock_holder(Path(store) / "lock")

@@ -84,12 +84,6 @@ class SweepSpec:
         """What all runs have in common."""
         return RunOptions(self.record_every, self.steps, observed=self.observed)
 
-    @property
-    def fresh_seeds(self) -> list[int]:
-        """The seeds that are set aside to evaluate the best settings."""
-        first = max(self.seeds) + 1
-        return list(range(first, first + (self.evaluate or 0)))
-
     @cached_property
     def grids(self) -> list[Grid]:
         """A grid for every learner."""
@@ -102,7 +96,9 @@ class SweepSpec:
             "probes": configuration(dict(self.probes or {})),
             "metrics": configuration(dict(self.metrics or {})),
         }
-        return [replace(grid, evaluation=self.fresh_seeds, common=common, code=self._code(grid.name)) for grid in grids]
+        first = max(self.seeds) + 1
+        aside = {"evaluation": list(range(first, first + (self.evaluate or 0))), "common": common}
+        return [replace(grid, code=self._code(grid.name), **aside) for grid in grids]
 
     @cached_property
     def sources(self) -> dict[str, CodeIdentity]:

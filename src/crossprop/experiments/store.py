@@ -26,13 +26,13 @@ from crossprop._support.files import (
     to_disk,
     write_json,
 )
-from crossprop._support.locks import lock_holder, locked
+from crossprop._support.locks import locked
 from crossprop._support.warning import warn
 from crossprop._version import __version__
 from crossprop.arguments import check_count
 from crossprop.descriptions import learner_info
 from crossprop.experiments.blocks import Block, BlockResult
-from crossprop.experiments.grid import SCHEMA, STREAM, Grid, keep_judged_seeds
+from crossprop.experiments.grid import SCHEMA, STREAM, Grid
 from crossprop.experiments.netcdf import file_name, read_block, read_records, write_block
 
 MOST_NAMED = 5
@@ -66,7 +66,9 @@ class Store:
             return
         _check_same(self.path, self.grids, grids)
         earlier = {grid.name: grid for grid in self.grids}
-        grown = earlier | {grid.name: keep_judged_seeds(grid, earlier.get(grid.name, grid)) for grid in grids}
+        judged = {grid.name: {*grid.evaluation, *earlier.get(grid.name, grid).evaluation} for grid in grids}
+        judged = {grid.name: sorted(judged[grid.name].difference(grid.seeds)) for grid in grids}
+        grown = earlier | {grid.name: replace(grid, evaluation=judged[grid.name]) for grid in grids}
         _warn_of_edits(self.path, earlier, grids)
         common = grids[0].common
         self.grids = [replace(grid, common=common) for grid in grown.values()]
@@ -83,7 +85,10 @@ def open_for_writing(path: Path, grids: Sequence[Grid]) -> Iterator[Store]:
     with locked(path / "lock"):
         number, before = read_header(path) if (path / "store.json").exists() else (None, [])
         number, blocks, damaged = _read_blocks(path, number)
-        store = Store(path, number, before or _first_grids(grids, blocks), blocks)
+        if not before:  # if there are blocks, `store.json` was lost, and they say what they have in common
+            about = blocks[0].about if blocks else grids[0].common
+            before = [replace(grid, common={name: about.get(name) for name in grid.common}) for grid in grids]
+        store = Store(path, number, before, blocks)
         store.take_up(grids)
         for stray in (*path.glob(f".*{PART}"), *path.glob(f"blocks/.*{PART}")):
             stray.unlink()
@@ -145,12 +150,6 @@ def _check_grid(grid: Grid) -> None:
     list(grid.points)
 
 
-def _first_grids(grids: Sequence[Grid], blocks: list[BlockResult]) -> list[Grid]:
-    """The grids of a new store. If there are blocks, `store.json` was lost, and they say what they have in common."""
-    about = blocks[0].about if blocks else grids[0].common
-    return [replace(grid, common={name: about.get(name) for name in grid.common}) for grid in grids]
-
-
 def _read_blocks(path: Path, store: str | None) -> tuple[str, list[BlockResult], dict[Path, str]]:
     """The store's number, its blocks, and what is wrong with files that are none of them. If `store` is None, it is the
     number that most blocks have."""
@@ -175,11 +174,6 @@ def _warn(done: str, damaged: dict[Path, str], then: str) -> None:
         named = list(damaged.values())[:MOST_NAMED]
         named += [f"and {len(damaged) - MOST_NAMED} more"] * (len(damaged) > MOST_NAMED)
         warn(f"{done}, because they are not whole or not of this store: {'; '.join(named)}. {then}")
-
-
-def writer(path: Path) -> str | None:
-    """The process that writes to the store now, if there is one."""
-    return lock_holder(path / "lock")
 
 
 @contextmanager

@@ -85,7 +85,8 @@ class Learner(Checked):
         del state, x
 
 
-def _as_learner(given: Any) -> Learner:
+def checked_learner(given: Any) -> Learner:
+    """A TypeError unless it is a learner."""
     if not isinstance(given, Learner):
         raise TypeError(f"learner must be a crossprop learner, got {check.shown(given)}")
     return given
@@ -94,7 +95,7 @@ def _as_learner(given: Any) -> Learner:
 class Wrapper(Learner):
     """A learner around a learner, whose state has that of the learner as `inner`."""
 
-    learner: Any = eqx.field(converter=_as_learner)
+    learner: Any = eqx.field(converter=checked_learner)
 
     if TYPE_CHECKING:  # to type checkers, a property over a field is still an argument
         network: Any = eqx.field(init=False)

@@ -38,10 +38,9 @@ def visits(tasks: Tasks | int | None) -> int | None:
 
 def visited(tasks: Tasks | int | None, which: Any) -> Any:
     """The numbers of the tasks that are visited first, second ...: `which` counts visits from 0."""
-    return which if tasks is None or isinstance(tasks, int) else _take(task_numbers(tasks), which)
-
-
-def _take(numbers: np.ndarray, which: Any) -> Any:
+    if tasks is None or isinstance(tasks, int):
+        return which
+    numbers = task_numbers(tasks)
     if isinstance(which, jax.Array):
         return jnp.asarray(numbers)[jnp.minimum(which, len(numbers) - 1)]
     return numbers[which]
