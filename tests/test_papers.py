@@ -273,7 +273,7 @@ def regression(changed=None, **options):
 
 def continual(changed=None, **options):
     values = {"ReLU 0.01": curve(0.62, 1.25), "tanh 0.01": curve(0.43, 0.9)}
-    values |= {dohare2024.plans.continual_name("relu", rate): curve(0.6, 0.6) for rate in dohare2024.plans.RATES}
+    values |= {dohare2024.continual_name("relu", rate): curve(0.6, 0.6) for rate in dohare2024.RATES}
     values |= {"continual tanh 1e-4": curve(0.4, 0.41)}
     return made_records(values | (changed or {}), BINS, **options)
 
@@ -298,19 +298,19 @@ def published(end, tasks=800):
     [
         ("D1", {"regression": regression()}, HOLDS),
         ("D1", {"regression": regression({"ReLU 0.01": curve(0.62, 1.5), "tanh 0.01": curve(0.4, 2)})}, IN_PART),
-        ("D1", {"regression": regression({name: curve(0.6, 3) for name in dohare2024.plans.ENDS})}, DOES_NOT),
+        ("D1", {"regression": regression({name: curve(0.6, 3) for name in dohare2024.ENDS})}, DOES_NOT),
         ("D1", {"regression": regression(noise=0.3)}, NOT_SHOWN),
         ("D1", {"regression": regression(without=("linear 0.01",))}, CANNOT),
         ("D2", {"regression": regression()}, HOLDS),
         ("D2", {"regression": regression({"ReLU 0.003": curve(0.61, 1.08), "tanh 0.01": curve(0.37, 0.9)})}, HOLDS),
-        ("D2", {"regression": regression({name: curve(1, 1) for name in dohare2024.plans.LOWEST})}, DOES_NOT),
+        ("D2", {"regression": regression({name: curve(1, 1) for name in dohare2024.LOWEST})}, DOES_NOT),
         ("D3", {"regression": regression()}, HOLDS),
         ("D3", {"regression": regression({"ReLU 0.001": curve(0.9, 2)})}, IN_PART),
         ("D3", {"regression": regression({"ReLU 0.01": curve(3, 0.1)})}, IN_PART),
         ("D3", {"regression": regression({"ReLU 0.01": curve(3, 0.1), "ReLU 0.001": curve(0.1, 3)})}, DOES_NOT),
         ("D4", {"regression": regression()}, HOLDS),
         ("D4", {"regression": regression({"ReLU 0.001": curve(0.7, 0.7)})}, IN_PART),
-        ("D4", {"regression": regression({name: curve(1, 0.5) for name in dohare2024.plans.LOWEST})}, DOES_NOT),
+        ("D4", {"regression": regression({name: curve(1, 0.5) for name in dohare2024.LOWEST})}, DOES_NOT),
         ("D5", {"regression": regression()}, HOLDS),
         ("D5", {"regression": regression({"linear 0.01": curve(2, 2)})}, DOES_NOT),
         ("D6", {"continual": continual()}, HOLDS),

@@ -11,20 +11,11 @@ import numpy as np
 
 from crossprop._support.extras import require
 from crossprop._support.files import atomic_write, cache_folder
-from crossprop.datasets.fetching import HASHES, Archive, mirror, sha256
+from crossprop.datasets.fetching import archive, sha256
 from crossprop.progress import bar
 
-COMMIT = "25395d07e821fd55d09e557f30ddfe3938dcdc5b"
 ENDING = "NoFrameskip-v4.txt"
-ATARI = Archive(
-    "atari",
-    "Recorded actions of Atari games",
-    HASHES["atari"],
-    250_000,
-    (mirror(f"https://raw.githubusercontent.com/khurramjaved96/swiftd-atari-prediction-benchmark/{COMMIT}/policies/"),),
-    examples="58 x 250,000",
-    inputs=275,
-)
+ATARI = archive("atari")
 GAMES = {re.sub(r"(?<=.)([A-Z])", r"_\1", name.removesuffix(ENDING)).lower(): name for name in ATARI.files}
 """The file of recorded actions by the name of its game."""
 SEED = 1731038949

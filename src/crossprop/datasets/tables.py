@@ -6,48 +6,15 @@ from functools import cache
 import numpy as np
 
 from crossprop.datasets.base import DataSet
-from crossprop.datasets.fetching import HASHES, Archive, mirror, wheel
+from crossprop.datasets.fetching import Archive, archive
 
-MIRROR = "https://raw.githubusercontent.com/scikit-multiflow/streaming-datasets/master/"
-WHEEL = wheel(
-    "scikit-multiflow==0.4.1",
-    *("--python-version", "3.7", "--implementation", "cp", "--abi", "cp37m", "--platform", "manylinux1_x86_64"),
-)
 MEASURED = 10
 """Columns of Covertype that are measurements; the others say which soil and wilderness it is, by 0 and 1."""
 FIRST, LAST = np.datetime64("1931-01-01"), np.datetime64("2023-12-01")
 """The first day on which all stations measured, and the first that the files do not have."""
 MISSING = 9
 
-ELEC2 = Archive(
-    "elec2",
-    "Elec2",
-    HASHES["elec2"],
-    4_000_000,
-    (mirror(MIRROR), WHEEL),
-    examples="45,312",
-    inputs=6,
-    has_header=True,
-)
-COVERTYPE = Archive(
-    "covertype",
-    "Covertype",
-    HASHES["covertype"],
-    80_000_000,
-    (mirror(MIRROR), WHEEL),
-    examples="581,012",
-    inputs=54,
-    has_header=True,
-)
-TEMPERATURES = Archive(
-    "temperatures",
-    "Daily temperatures",
-    HASHES["temperatures"],
-    2_500_000,
-    (wheel("continual-foragax==0.58.0"),),
-    examples="33,937",
-    inputs=5,
-)
+ELEC2, COVERTYPE, TEMPERATURES = archive("elec2"), archive("covertype"), archive("temperatures")
 
 
 @cache

@@ -170,6 +170,13 @@ class Runs:
         said = stated(says, estimate, form, end, times=100 if "%" in form else 1)
         return Finding(name, learner, "", *estimate, len(values), bounds=bounds, said=said, **about)
 
+    def change(
+        self, name: str, learner: str, now: np.ndarray, before: np.ndarray, bounds: Bounds, says: str, **about: Any
+    ) -> Finding:
+        """The ratio of the mean of `now` to that of `before`, of one learner, in the place of the `{}` of `says`."""
+        ratio = paired_ratio(now, before, self.level)
+        return Finding(name, learner, "", *ratio, len(now), bounds=bounds, said=stated(says, ratio), **about)
+
     def near(self, what: str, values: np.ndarray, published: float, within: float, **about: Any) -> Finding:
         """Whether a mean lies within some distance of a published value."""
         bounds, end = Bounds(published - within, published + within), f", published {published:g}"

@@ -13,12 +13,10 @@ from crossprop.experiments.findings import LESS_TIMES, Finding
 from crossprop.experiments.measures import Quantity, Runs
 from crossprop.experiments.papers import Plan, Version, read_paper
 from crossprop.experiments.questions import Answer, Headline
-from crossprop.experiments.words import stated
 from crossprop.learners import Frozen
 from crossprop.network import Network, float_type
 from crossprop.optimizers import nlms
 from crossprop.replacements import GenerateAndTest
-from crossprop.statistics import paired_ratio
 from crossprop.streams import Stream
 
 INPUTS, TARGET_FEATURES = 20, 20
@@ -110,9 +108,9 @@ def _change(runs: Runs, name: str, part: str = "") -> Finding:
     """The ratio of the error at the end to the error before the middle."""
     curve = runs.curve("loss", name)
     middle = curve.shape[1] // 2
-    ratio = paired_ratio(curve[:, -END:].mean(axis=1), curve[:, middle - END : middle].mean(axis=1), runs.level)
-    said = stated(f"the error with {name} features at the end is {{}} times that before the middle", ratio)
-    return Finding("error at the end / before", name, "", *ratio, len(curve), bounds=LESS_TIMES, part=part, said=said)
+    end, before = curve[:, -END:].mean(axis=1), curve[:, middle - END : middle].mean(axis=1)
+    says = f"the error with {name} features at the end is {{}} times that before the middle"
+    return runs.change("error at the end / before", name, end, before, LESS_TIMES, says, part=part)
 
 
 def _headline(answers: Sequence[Answer]) -> Headline:
