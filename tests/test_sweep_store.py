@@ -331,7 +331,7 @@ def test_what_is_no_block_of_the_store_is_left_out_put_aside_and_run_again(copie
         with pytest.warns(UserWarning, match="left out, because they are not whole or not of this store") as told:
             there = read(store)
         assert len(told) == 1 and str(told[0].message).count(str(store / "blocks")) == files
-    assert there.learners[0].missing == lost
+    assert there[0][0].missing == lost
     with pytest.warns(UserWarning, match=f"files were put aside in {store / 'damaged'}") as told:
         assert_same_sweeps(sweep(store), records)
     assert len(told) == 1 and len(ran) == lost
