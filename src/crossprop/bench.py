@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import jax
 import numpy as np
@@ -29,20 +29,15 @@ MAX_STEPS = 200_000
 """Examples of MNIST's size that fit into a gigabyte."""
 
 
-class Workload(NamedTuple):
-    network: Network
-    learners: tuple[str, ...]
-    runs: int
-
-
 WORKLOADS = {
-    "geoff": Workload(Network.paper(20, 500), ("crossprop", "backprop"), runs=30),
-    "mnist": Workload(
+    "geoff": (Network.paper(20, 500), ("crossprop", "backprop"), 30),
+    "mnist": (
         Network.paper(784, 1024, 10, loss="softmax", incoming_scale=0.1, outgoing_scale=0.1),
         ("crossprop-approx", "backprop"),
-        runs=1,
+        1,
     ),
 }
+"""The network, the learners and the number of runs, by name."""
 
 
 @dataclass(frozen=True)

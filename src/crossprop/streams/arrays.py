@@ -93,29 +93,9 @@ class Arrays(PoolStream):
                 raise ValueError(f"tasks must be a number from 0 for each of {len(x)} steps, got {check.shown(tasks)}")
             set_fields(self, tasks=tasks)
         kind = "classification" if classes is not None else "prediction" if self.kind == "prediction" else "regression"
-        set_fields(self, x=x, y=y, classes=classes, kind=kind)
-
-    @property
-    def inputs(self) -> int:
-        return self.x.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        if self.classes is None:
-            return self.y.shape[1]
-        return self.classes if isinstance(self.classes, int) else len(self.classes)
-
-    @property
-    def one_hot(self) -> bool:
-        return self.classes is not None
-
-    @property
-    def predicts(self) -> bool:
-        return self.kind == "prediction"
-
-    @property
-    def steps(self) -> int:
-        return len(self.x)
+        outputs = y.shape[1] if classes is None else classes if isinstance(classes, int) else len(classes)
+        set_fields(self, x=x, y=y, classes=classes, kind=kind, inputs=x.shape[1], outputs=outputs, steps=len(x))
+        set_fields(self, one_hot=classes is not None, predicts=kind == "prediction")
 
     def task(self, steps: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(steps), int) if self.tasks is None else self.tasks[steps]

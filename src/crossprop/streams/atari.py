@@ -57,23 +57,15 @@ class Atari(Stream):
     def __post_init__(self):
         check.choice("game", self.game, GAMES)
         check.choice("sees", self.sees, INPUTS)
-        most = 250_000 if self.seed is None else None
+        frames = check.integer("frames", self.frames, low=2, high=250_000 if self.seed is None else None)
         set_fields(
             self,
-            frames=check.integer("frames", self.frames, low=2, high=most),
+            frames=frames,
+            steps=frames,
+            inputs=INPUTS[self.sees] + ACTIONS + 1,  # what is seen, the actions and the reward
             seed=None if self.seed is None else check.integer("seed", self.seed, low=0, high=2**31 - 1),
             discount=check.scalar("discount", self.discount, low=0, high=1),
         )
-
-    @property
-    def inputs(self) -> int:
-        """What is seen, the actions and the reward."""
-        return INPUTS[self.sees] + ACTIONS + 1
-
-    @property
-    def steps(self) -> int:
-        """The frames."""
-        return self.frames
 
     @cached_property
     def _table(self) -> tuple[Frames, np.ndarray]:

@@ -65,11 +65,7 @@ class ClassPairs(InPasses):
             raise ValueError(f"data must have images of every class, got {self.data} without some")
         train = max(1, smallest * 6 // 7) if self.train is None else self.train
         set_fields(self, train=check.integer("train", train, low=1, high=smallest))
-        set_fields(self, passes=check.integer("passes", self.passes, low=1))
-
-    @property
-    def outputs(self) -> int:
-        return 2
+        set_fields(self, passes=check.integer("passes", self.passes, low=1), outputs=2)
 
     @property
     def examples(self) -> int:

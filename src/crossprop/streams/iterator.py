@@ -56,13 +56,9 @@ class Iterator(Stream):
                 found = f"{check.shown(self.outputs)} and {check.shown(self.classes)}"
                 raise ValueError(f"outputs must be left out or equal classes, got {found}")
             set_fields(self, outputs=self.classes)
-        set_fields(self, outputs=check.integer("outputs", self.outputs, low=1))
+        set_fields(self, outputs=check.integer("outputs", self.outputs, low=1), one_hot=self.classes is not None)
         if self.steps is not None:
             set_fields(self, steps=check.integer("steps", self.steps, low=1))
-
-    @property
-    def one_hot(self) -> bool:
-        return self.classes is not None
 
     def begin(self, key: Any) -> NoReturn:
         raise TypeError("a crossprop.Iterator has one pass only and cannot be dealt by place: give it to crossprop.run")

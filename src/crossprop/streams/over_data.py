@@ -18,6 +18,7 @@ class OverData(Stream):
     """A stream whose inputs are those of `data`, and whose targets are its classes, one-hot."""
 
     data: Data
+    one_hot = True
 
     def __post_init__(self):
         if isinstance(self.data, str):
@@ -29,15 +30,4 @@ class OverData(Stream):
                 f"or a name such as 'digits', got {type(self.data)}"
             )
         check_parameters(self)
-
-    @property
-    def inputs(self) -> int:
-        return self.data.x.shape[1]
-
-    @property
-    def outputs(self) -> int:
-        return self.data.classes
-
-    @property
-    def one_hot(self) -> bool:
-        return True
+        set_fields(self, inputs=self.data.x.shape[1], outputs=self.data.classes)

@@ -51,16 +51,13 @@ class RandomWalk(Stream):
     predicts = True
 
     def __post_init__(self):
+        states = check.integer("states", self.states, low=1)
         set_fields(
             self,
-            states=check.integer("states", self.states, low=1),
+            states=states,
+            inputs=states,
             steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
         )
-
-    @property
-    def inputs(self) -> int:
-        """One per state."""
-        return self.states
 
     def begin(self, key: Key[Array, ""]) -> WalkPlace:
         return WalkPlace(jnp.zeros((), int), jnp.full((), self.states // 2), key)

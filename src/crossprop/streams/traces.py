@@ -97,11 +97,7 @@ class TracePatterning(Stream):
             discount=check.scalar("discount", self.discount, low=0, high=0.999),
             steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
         )
-
-    @property
-    def inputs(self) -> int:
-        """The cues, the outcome and the distractors."""
-        return self.cues + 1 + self.distractors
+        set_fields(self, inputs=self.cues + 1 + self.distractors)
 
     @property
     def _patterns(self) -> np.ndarray:
@@ -213,32 +209,8 @@ class Traced(Stream):
         if not isinstance(self.decays, list | tuple) or not self.decays:
             raise TypeError(f"decays must be numbers, at least one, got {check.shown(self.decays)}")
         decays = [check.scalar(f"decays[{at}]", decay, low=0, high=LONGEST) for at, decay in enumerate(self.decays)]
-        set_fields(self, decays=tuple(decays))
-
-    @property
-    def inputs(self) -> int:
-        """Those of the stream, and as many for each decay."""
-        return self.stream.inputs * (1 + len(self.decays))
-
-    @property
-    def outputs(self) -> int:
-        """As the stream."""
-        return self.stream.outputs
-
-    @property
-    def one_hot(self) -> bool:
-        """As the stream."""
-        return self.stream.one_hot
-
-    @property
-    def predicts(self) -> bool:
-        """As the stream."""
-        return self.stream.predicts
-
-    @property
-    def steps(self) -> int | None:
-        """As the stream."""
-        return self.stream.steps
+        same = {name: getattr(self.stream, name) for name in ("outputs", "one_hot", "predicts", "steps")}
+        set_fields(self, decays=tuple(decays), inputs=self.stream.inputs * (1 + len(decays)), **same)
 
     def task(self, steps: np.ndarray) -> np.ndarray:
         return self.stream.task(steps)
