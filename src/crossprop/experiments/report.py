@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from crossprop._support.formats import duration, listed, plural
 from crossprop.experiments.charts import Chart, examples_per_point, headline
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Terms, Text, conclusion, rerun
+from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
 from crossprop.experiments.page.answers import claims_table
 from crossprop.experiments.papers import Drawing, Paper, Plan
 from crossprop.experiments.questions import Answer, Headline, tally
@@ -42,7 +42,7 @@ def write_report(
     know first.
     """
     top: list[Any] = _headline(paper.headline(answers), experiments)
-    top += [Terms(paper.terms)] if paper.terms else []
+    top += [paper.terms] if paper.terms else []
     sections = [conclusion(concluded, *top), _claims(answers, paper.own), *map(_experiment, experiments)]
     sections.append(rerun(command, facts, "What it ran on"))
     Page(paper.title, paper.intro, sections, QUICK if quick else banner, quick).write(path)

@@ -43,22 +43,6 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Sentences:
-    """What was found, in sentences to quote; the first one stands out."""
-
-    kind: ClassVar = "sentences"
-    sentences: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Words and their meanings, folded."""
-
-    kind: ClassVar = "terms"
-    words: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Cell:
     """A cell of a table: words, in a pill of a class `yes`, `part`, `no` or `open` if one is given, then tags, a note,
     lines below, and more that is folded away: titles, and the lines below each."""
@@ -120,7 +104,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A section, which the contents name unless it has no title."""
+    """A section, which the contents name unless it has no title. A list among its elements is of sentences to quote,
+    of which the first stands out; a dict is of words and their meanings, folded."""
 
     anchor: str
     title: str
@@ -179,7 +164,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def conclusion(sentences: Sequence[str], *elements: Any) -> Section:
     """The first section: what was found, and what shows it."""
-    return Section("conclusion", "Conclusion", [Sentences(sentences), *elements])
+    return Section("conclusion", "Conclusion", [sentences, *elements])
 
 
 def rerun(command: str, facts: Mapping[str, str], caption: str, *, same: bool = True, before: str = "") -> Section:
