@@ -276,10 +276,17 @@ def test_a_task_that_is_no_number_from_zero_is_named(task):
             build(kind, tasks=[0, task], **given)
 
 
-@pytest.mark.parametrize("data", ["mnist", (NUMBERS, LABELS), None])
+@pytest.mark.parametrize("data", [(NUMBERS, LABELS), None])
 def test_label_shift_takes_nothing_but_a_data_set(data):
     with pytest.raises(TypeError, match=f"^data must be .* got .*{type(data).__name__}"):
         build(cp.LabelShift, data=data)
+
+
+def test_a_data_set_may_be_given_by_its_name():
+    by_name = cp.PermutedInputs("digits", tasks=2)
+    assert by_name.data is cp.datasets.digits() and by_name.inputs == 64
+    with pytest.raises(ValueError, match="^data must be one of .* got 'digit'; did you mean 'digits'"):
+        cp.LabelShift("digit")
 
 
 def spoilt(values, value):
