@@ -285,7 +285,7 @@ def test_label_shift_takes_nothing_but_a_data_set(data):
 def test_a_data_set_may_be_given_by_its_name():
     by_name = cp.PermutedInputs("digits", tasks=2)
     assert by_name.data is cp.datasets.digits() and by_name.inputs == 64
-    with pytest.raises(ValueError, match="^data must be one of .* got 'digit'; did you mean 'digits'"):
+    with pytest.raises(ValueError, match=r"^data must be one of .* got 'digit'; did you mean 'digits'"):
         cp.LabelShift("digit")
 
 
