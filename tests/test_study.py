@@ -5,6 +5,7 @@ import json
 import sys
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from crossprop import datasets
 from crossprop.cli import main
 from crossprop.cli.studies import Study, run_study
 from crossprop.datasets import DataSet
-from crossprop.experiments import SweepSpec, netcdf
+from crossprop.experiments import SweepSpec
 from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.experiment import read_experiment
 from crossprop.experiments.findings import Finding, compare
@@ -118,8 +119,9 @@ def test_a_grid_goes_on_beyond_its_edge(learner, axis, values, edge, expected):
 def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, monkeypatch):
     """Of steps of 1/64 and 1/128, the larger is better, and so are larger ones yet, up to a point. However often the
     grid grows, a block is read from the disk once, and one that was just written not at all."""
-    opened, real = [], netcdf.read_arrays
-    monkeypatch.setattr(netcdf, "read_arrays", lambda path: (opened.append(path.name), real(path))[1])
+    blocks = import_module("crossprop.experiments.labelled")
+    opened, real = [], blocks.read_arrays
+    monkeypatch.setattr(blocks, "read_arrays", lambda path: (opened.append(path.name), real(path))[1])
     stream = cp.Geoff(inputs=4, features=6, tasks="A", examples=200)
     spec = SweepSpec.of(
         {"it": cp.Frozen(cp.Network.paper(4, 5, outgoing_scale=0.0), 0.1)},

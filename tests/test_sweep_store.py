@@ -25,7 +25,7 @@ import crossprop.cli
 from crossprop._support import files
 from crossprop._support.array_files import DamagedFile, read_arrays, write_arrays
 from crossprop.engines.protocol import RunResult
-from crossprop.experiments.netcdf import read_block, read_records
+from crossprop.experiments.labelled import read_block, read_records
 from crossprop.experiments.results import status
 from crossprop.experiments.store import Store, read_store
 from same import assert_same_sweeps, files_in

@@ -33,7 +33,7 @@ from crossprop.arguments import check_count
 from crossprop.descriptions import learner_info
 from crossprop.experiments.blocks import Block, BlockResult
 from crossprop.experiments.grid import SCHEMA, STREAM, Grid
-from crossprop.experiments.netcdf import file_name, read_block, read_records, write_block
+from crossprop.experiments.labelled import file_name, read_block, read_records, write_block
 
 MOST_NAMED = 5
 """Most damaged files that one warning names."""
