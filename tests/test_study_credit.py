@@ -12,9 +12,8 @@ from browser import Opened
 from crossprop import oracle
 from crossprop.cli import main
 from crossprop.cli.studies import Study
-from crossprop.experiments.page import write_table
 from crossprop.library.credit import COSINES, Found, answers, cosines_of, settings, terms_of
-from crossprop.library.credit_page import write_credit
+from crossprop.library.credit_page import publish_credit
 
 RULES = ["backprop", "crossprop", "crossprop-sum", "foresight"]
 LAYERS = {"geoff": ["all", "1"], "digits-deep": ["all", "1", "2"]}
@@ -79,14 +78,13 @@ def test_answers_follow_the_numbers(found):
     assert [answer.verdict for answer in mixed][4:] == ["it depends"] * 2
 
 
-def test_the_page_and_the_table_have_every_rule(found, tmp_path):
-    rows, terms, told = cosines_of(found), terms_of(found), answers(found)
-    write_table(tmp_path / "table.csv", rows)
+def test_the_page_and_the_table_have_every_rule(found, tmp_path, monkeypatch):
+    rows = cosines_of(found)
+    monkeypatch.setattr("crossprop.library.credit_page.run_settings", lambda *_: found)
+    told = publish_credit(tmp_path, "quick", None, lambda text: None, "crossprop study credit")
     table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert len(table) == len(rows) and float(table[0]["whole mean"]) == rows[0]["whole mean"]
-    page = tmp_path / "study.html"
-    write_credit(page, found, rows, terms, told, command="crossprop study credit", facts={}, quick=True)
-    text = page.read_text()
+    text = (tmp_path / "study.html").read_text()
     assert "quick version" in text and all(answer.question in html.unescape(text) for answer in told)
     assert (
         text.count('class="chart curves"') == 3 * len(found)

@@ -172,28 +172,27 @@ def _by_seed(records: "xarray.Dataset", rule: str, layer: str, column: str) -> n
 def terms_of(found: Mapping[str, Found]) -> list[dict[str, Any]]:
     """The parts of the meta-gradient along backprop's run in every setting: their sizes, backprop's gradient being 1,
     and cosines. Own and cross are of the top layer, beside that layer's gradient and memory part."""
-    return [_terms(each) for each in found.values()]
-
-
-def _terms(found: Found) -> dict[str, Any]:
-    records = found.along.mean(("seed", "step"))
-    top = _top(found)
-    norm = lambda layer, part: float(records.norm.sel(learner=BACKPROP, layer=layer, part=part))
-    cosine = lambda layer, part: float(records.memory_cosine.sel(learner=BACKPROP, layer=layer, part=part))
-    memory, own, cross = (norm(top, part) for part in ("memory", "own", "cross"))
-    of_rule = lambda variable, rule: float(records[variable].sel(learner=rule, layer=top, part="own"))
-    return {
-        "setting": found.setting.title,
-        "memory": norm("all", "memory") / norm("all", "direct"),
-        "own": own / norm(top, "direct"),
-        "cross": cross / norm(top, "direct"),
-        "direct_memory": cosine("all", "direct"),
-        "own_memory": cosine(top, "own"),
-        "cross_memory": cosine(top, "cross"),
-        "own_cross": (memory**2 - own**2 - cross**2) / (2 * own * cross),
-        "crossprop_own": of_rule("cosine", "crossprop"),
-        "sum_own": of_rule("added_cosine", "crossprop-sum"),
-    }
+    rows = []
+    for each in found.values():
+        records, top = each.along.mean(("seed", "step")), _top(each)
+        of = lambda variable, rule, layer, part, records=records: float(
+            records[variable].sel(learner=rule, layer=layer, part=part)
+        )
+        memory, own, cross, direct = (of("norm", BACKPROP, top, part) for part in ("memory", "own", "cross", "direct"))
+        row = {
+            "setting": each.setting.title,
+            "memory": of("norm", BACKPROP, "all", "memory") / of("norm", BACKPROP, "all", "direct"),
+            "own": own / direct,
+            "cross": cross / direct,
+            "direct_memory": of("memory_cosine", BACKPROP, "all", "direct"),
+            "own_memory": of("memory_cosine", BACKPROP, top, "own"),
+            "cross_memory": of("memory_cosine", BACKPROP, top, "cross"),
+            "own_cross": (memory**2 - own**2 - cross**2) / (2 * own * cross),
+            "crossprop_own": of("cosine", "crossprop", top, "own"),
+            "sum_own": of("added_cosine", "crossprop-sum", top, "own"),
+        }
+        rows.append(row)
+    return rows
 
 
 def _top(found: Found) -> str:

@@ -37,30 +37,6 @@ PARTS = {
 }
 
 
-def write_credit(
-    path: Path,
-    found: Mapping[str, Found],
-    cosines: Sequence[Row],
-    terms: Sequence[Row],
-    answers: Sequence[Answer],
-    *,
-    command: str,
-    facts: Mapping[str, str],
-    quick: bool,
-) -> None:
-    """Writes the page of the study to `path`, one self-contained file."""
-    sizes = [[each["setting"], *(minus_signs(f"{each[name]:.2f}") for name in WORDS["terms"])] for each in terms]
-    parts = Table("Sizes and cosines of the parts", ["Setting", *WORDS["terms"].values()], sizes)
-    shown = Figure("Cosine of every rule's direction; rings: with the memory part", cosine_charts(cosines), "setting")
-    sections = [
-        answers_section(answers, "", shown),
-        Section("terms", "The parts of the meta-gradient", [Text(WORDS["of_terms"]), parts]),
-        *(_section(name, each, cosines) for name, each in found.items()),
-        rerun(command, facts, "What was run, and on what", same=False),
-    ]
-    Page(WORDS["title"], WORDS["intro"], sections, QUICK if quick else "", quick).write(path)
-
-
 def _section(name: str, found: Found, cosines: Sequence[Row]) -> Section:
     """The charts and the tables of a setting."""
     charts = [Figure.of(chart, linked=name) for chart in _cosines(found)]
@@ -138,16 +114,26 @@ def publish_credit(folder: Path, version: str, seeds: int | None, say: Say, comm
     began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
     found = run_settings(version, seeds, folder / "records", say)
     cosines, terms, told = cosines_of(found), terms_of(found), answers(found)
+    charts = cosine_charts(cosines)
     write_table(folder / "table.csv", cosines)
     write_table(folder / "terms.csv", terms)
     (folder / "figures").mkdir(exist_ok=True)
     words = "Cosine of each rule's direction of U with\nthe exact meta-gradient (blue) and its memory part (orange)"
-    charts = [*cosine_charts(cosines).values()]
-    figures.save(charts, folder / "figures" / "cosines", words + "  (quick version)" * quick)
+    figures.save([*charts.values()], folder / "figures" / "cosines", words + "  (quick version)" * quick)
     facts = {"version": version, "seeds": str(seeds)} | dict(map(_fact, found.values())) | machine()
-    write_credit(folder / "study.html", found, cosines, terms, told, command=command, facts=facts, quick=quick)
+    sizes = [[each["setting"], *(minus_signs(f"{each[name]:.2f}") for name in WORDS["terms"])] for each in terms]
+    parts = Table("Sizes and cosines of the parts", ["Setting", *WORDS["terms"].values()], sizes)
+    shown = Figure("Cosine of every rule's direction; rings: with the memory part", charts, "setting")
+    sections = [
+        answers_section(told, "", shown),
+        Section("terms", "The parts of the meta-gradient", [Text(WORDS["of_terms"]), parts]),
+        *(_section(name, each, cosines) for name, each in found.items()),
+        rerun(command, facts, "What was run, and on what", same=False),
+    ]
+    page = folder / "study.html"
+    Page(WORDS["title"], WORDS["intro"], sections, QUICK if quick else "", quick).write(page)
     write_answers(folder / "answers.json", told, command=command, facts=facts)
-    say(f"It took {duration(time.perf_counter() - began)}. The page is {folder / 'study.html'}.")
+    say(f"It took {duration(time.perf_counter() - began)}. The page is {page}.")
     return told
 
 
