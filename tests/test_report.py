@@ -20,7 +20,7 @@ from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
 from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
 from crossprop.experiments.questions import VERDICTS, Answer, Headline
-from crossprop.experiments.report import write_report
+from crossprop.experiments.rerun import write_report
 from crossprop.library.veeriah2017.features import _table as features_table
 from crossprop.library.veeriah2017.plans import geoff_plan
 from crossprop.streams import Geoff
