@@ -21,7 +21,7 @@ from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
 from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
 from crossprop.experiments.questions import VERDICTS, Answer, Headline
 from crossprop.experiments.rerun import write_report
-from crossprop.library.veeriah2017 import PAPER
+from crossprop.library import PAPERS
 from crossprop.library.veeriah2017.features import _table as features_table
 from crossprop.streams import Geoff
 
@@ -387,7 +387,9 @@ def test_the_engine_is_words(engine: str, words: str) -> None:
 
 
 def test_a_setting_that_the_paper_does_not_give_does_not_differ() -> None:
-    settings = {setting.name: setting for setting in PAPER.plans["geoff"](Version("full", mnist5k)).settings}
+    settings = {
+        setting.name: setting for setting in PAPERS["veeriah2017"].plans["geoff"](Version("full", mnist5k)).settings
+    }
     assert settings["initial weights"].paper is None and not settings["initial weights"].differs
     assert settings["control"].differs and not settings["step size"].differs
 
