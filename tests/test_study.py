@@ -254,7 +254,7 @@ def test_backprop_whose_step_fades_has_as_many_settings_as_foresight(name, size)
         assert {settings[each] for each in settings if each.endswith("fading")} == {settings["foresight-sgd"]}
 
 
-@pytest.mark.parametrize("size", [None, "quick"])
+@pytest.mark.parametrize("size", [pytest.param(None, marks=pytest.mark.long), "quick"])
 def test_all_learners_of_a_stage_of_the_study_why_have_one_budget_and_one_network(size):
     specs = stages_of("why", size)
     scales = {name: next(iter(spec.learners.values())).network.outgoing_scale for name, spec in specs.items()}
