@@ -79,6 +79,22 @@ def shot(page: Any, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
+def broken_intervals(page: Any) -> list[str]:
+    """Intervals such as [9, 13] on the page that a line break divides."""
+    return page.evaluate(r"""() => {
+        const broken = [], walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+        for (let text; (text = walk.nextNode());)
+            for (const found of text.data.matchAll(/\[[−\d][^\]]*, [^\]]*\]/g)) {
+                const range = new Range();
+                range.setStart(text, found.index);
+                range.setEnd(text, found.index + found[0].length);
+                const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+                if (lines.size > 1) broken.push(found[0]);
+            }
+        return broken;
+    }""")
+
+
 class Opened:
     """The report in a fresh page, with what went wrong in it."""
 

@@ -16,7 +16,7 @@ import xarray
 from matplotlib.figure import Figure
 
 import crossprop as cp
-from browser import Opened, data_of, violations
+from browser import Opened, broken_intervals, data_of, shot, violations
 from crossprop.cli import main
 from crossprop.cli.studies import Arena, run_arena
 from crossprop.costs import Cost, kept_costs
@@ -114,7 +114,7 @@ def test_the_page_shows_the_stream_and_the_learners_that_are_chosen(arena, chrom
         assert page.locator("table.ranks tbody tr").count() == 4
         assert page.locator(".chart.scatter").count() == 0, "runs of the quick version are too short to be timed"
         page.locator("figure.curves select").nth(0).select_option("Label-shifted digits")
-        page.locator("figure.curves select").nth(1).select_option("step: how far to go")
+        page.locator("figure.curves select").nth(1).select_option("optimizers")
         first = "document.querySelector('.chart.curves').layout.yaxis.title.text"
         page.wait_for_function(f"{first} === 'share misclassified'")
         page.wait_for_function("document.querySelectorAll('.chart.curves .legendtext').length === 12")
@@ -142,6 +142,23 @@ def test_a_learner_that_diverged_stays_in_the_chart_and_says_so(arena, chromium,
     with Opened(chromium, tmp_path / "arena.html") as opened:
         assert opened.page.locator(".forest .annotation-text").all_text_contents() == ["diverged"]
         assert opened.page.locator(".forest .points path").count() == 2 and opened.wrong == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "why"), [(1280, 500), (390, 250)])
+def test_answers_are_wide_enough_to_read_and_no_interval_is_broken(arena, chromium, width, why, scheme):
+    """Also where an answer is long, which took the space of its reasons, and with columns whose ends were cut."""
+    with Opened(chromium, arena / "arena.html", width, scheme) as opened:
+        page = opened.page
+        page.evaluate(
+            "document.querySelector('table.claims .pill').textContent = "
+            "'better on 1 of 3 streams, worse on 1 of 3 streams'"
+        )
+        assert page.locator("table.claims tbody tr:first-child td").last.bounding_box()["width"] >= why
+        assert broken_intervals(page) == []
+        ends = "document.querySelector('table.ranks').getBoundingClientRect().right"
+        assert width < 500 or page.evaluate(ends) <= width
+        shot(page, f"arena-{width}-{scheme}")
 
 
 @pytest.mark.long
