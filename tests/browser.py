@@ -84,7 +84,7 @@ def broken_intervals(page: Any) -> list[str]:
     return page.evaluate(r"""() => {
         const broken = [], walk = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
         for (let text; (text = walk.nextNode());)
-            for (const found of text.data.matchAll(/\[[−\d][^\]]*, [^\]]*\]/g)) {
+            for (const found of text.data.matchAll(/\[[−+\d., >]+\]/g)) {
                 const range = new Range();
                 range.setStart(text, found.index);
                 range.setEnd(text, found.index + found[0].length);
