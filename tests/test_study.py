@@ -454,9 +454,10 @@ def test_every_study_has_every_rule_with_every_optimizer(name, size, monkeypatch
     optimizers = ("sgd", "momentum", "rmsprop", "adam")
     if name == "deep":
         rules, optimizers = DEEP + CONTROLS, ("sgd", "adam")
-    assert set(asked.learners) == {f"{rule}-{optimizer}" for rule in rules for optimizer in optimizers}
+    tuned = {full: learner for full, learner in asked.learners.items() if not full.endswith("-fading")}
+    assert set(tuned) == {f"{rule}-{optimizer}" for rule in rules for optimizer in optimizers}
     assert asked.evaluate == {"mnist": 10, "geoff": 60, "deep": 20}[name]
-    for full, learner in asked.learners.items():
+    for full, learner in tuned.items():
         assert learner.optimizer == full.rpartition("-")[2]
     assert all(len(grid.points) > 1 for grid in asked.grids)
     if (name, size) == ("mnist", "full"):
