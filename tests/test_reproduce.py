@@ -17,7 +17,7 @@ from crossprop.engines import ENGINES
 from crossprop.experiments.papers import Version
 from crossprop.experiments.rerun import mnist_for
 from crossprop.library.veeriah2017 import PAPER, features
-from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS, PRESETS, geoff_plan, mnist_plan
+from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS, PRESETS
 from crossprop.running import States
 from same import files_in
 
@@ -220,7 +220,7 @@ def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(monk
     monkeypatch.setattr(ARCHIVES["mnist"], "fetch", unreachable)
     said = []
     version = Version("full", mnist_for("full", said.append))
-    plan = mnist_plan(version)
+    plan = PAPER.plans["mnist"](version)
     assert plan.stream.data is version.mnist() is cp.datasets.mnist5k()
     assert [text for text in said if "the embedded 5,000 images stand in" in text and "no mirror" in text] == said[1:]
     assert any("full set is not here" in setting.why for setting in plan.settings)
@@ -230,7 +230,7 @@ def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(monk
 
 
 def test_presets_are_the_papers_and_the_scripts():
-    paper, scripts = (geoff_plan(Version("full", cp.datasets.mnist5k, preset=each)) for each in PRESETS)
+    paper, scripts = (PAPER.plans["geoff"](Version("full", cp.datasets.mnist5k, preset=each)) for each in PRESETS)
     assert paper.stream == cp.Geoff() and scripts.stream == cp.Geoff(tasks="ABCABC", constant=True)
     for plan, bias in ((paper, False), (scripts, True)):
         assert {learner.network for learner in plan.learners.values()} == {cp.Network.paper(20, 500, bias=bias)}
