@@ -218,8 +218,10 @@ class Network(eqx.Module):
         """The outgoing weights without those of the constant feature."""
         return outgoing[:, : self.units]
 
-    def transposed(self, weights: Float[Array, "rows columns"]) -> Float[Array, "columns rows"]:
-        return weights.T
+    def transposed(self, above: Float[Array, "features hidden_above"]) -> Float[Array, "hidden_above hidden"]:
+        """The weights of the layer above, as outgoing ones without those of the constant feature. Cut before they are
+        turned: XLA copies them on a CPU otherwise."""
+        return above[: self.units].T
 
     def weigh(self, values: Float[Array, " rows"], weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
         """`sum_i values_i weights_ij`, at full precision on every device."""
