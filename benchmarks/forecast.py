@@ -96,7 +96,7 @@ def say_directions(network: cp.Network, stream: Any, records: Any) -> None:
 
 
 def converged(network: cp.Network, stream: Any, seeds: range) -> None:
-    first = STREAMS["mnist5k"](tasks="A" * 10, examples=stream.examples, shuffle=True)
+    first: Any = STREAMS["mnist5k"](tasks="A" * 10, examples=stream.examples, shuffle=True)
     still, tuning = cp.Backprop(network, 2**-4, incoming_step_size=1e-30), range(3)
     every = [*tuning, *seeds]
     _, states = cp.run({"still": still}, first, every, first.steps, return_states=True)
@@ -112,7 +112,7 @@ def converged(network: cp.Network, stream: Any, seeds: range) -> None:
     found = {}
     for name, (rule, options) in RULES.items():
         learners = {str(at): rule(network, **a, **b) for at, (a, b) in enumerate(itertools.product(options, STEPS))}
-        best = learners[str(errors(learners, tuning).mean("seed").idxmin("learner").values)]
+        best: Any = learners[str(errors(learners, tuning).mean("seed").idxmin("learner").values)]
         found[name] = errors({name: best}, seeds).values[0]
         sizes = f"2**{np.log2(best.step_size):g} and 2**{np.log2(best.incoming_step_size):g}"
         print(f"W has converged, {name}: error {found[name].mean():.4f} with step sizes {sizes}, {best.optimizer}")

@@ -34,7 +34,7 @@ def table(dataset: Any) -> cp.Stream:
 
 
 def shuffled(stream: cp.Arrays) -> cp.Stream:
-    order = np.random.default_rng(0).permutation(stream.steps)
+    order = np.random.default_rng(0).permutation(len(stream.x))
     return cp.Arrays(stream.x[order], stream.y[order], classes=stream.classes)
 
 
