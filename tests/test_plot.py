@@ -196,6 +196,7 @@ def test_figures_for_papers_are_axes_of_matplotlib(store):
 
 def test_plots_as_pdf_of_a_width(store, tmp_path):
     main(["plot", str(store), "--out", str(tmp_path), "--format", "pdf", "--width", "3.3"])
+    assert "learning-curves-change-of-incoming-weights.pdf" in {path.name for path in tmp_path.iterdir()}
     files = sorted(path.name for path in tmp_path.glob("*.pdf"))
     assert "learning-curves-squared-error.pdf" in files and "sensitivity-learners.pdf" in files
     box = re.search(rb"/MediaBox \[ ?([\d. ]+)\]", (tmp_path / "sensitivity-learners.pdf").read_bytes())

@@ -44,7 +44,8 @@ def save_alone(charts: Sequence[Chart], stem: Path, width: float, suffix: str) -
     for chart in charts:
         figure = Figure(figsize=(width, 0.75 * width), layout="constrained")
         alone(figure.subplots(), chart)
-        name = "-".join([stem.name, *re.findall(r"\w+", chart.title.lower())])
+        title = chart.title.partition(", |")[0]  # without the symbols of a movement
+        name = "-".join([stem.name, *re.findall(r"\w+", title.lower())])
         files.append(_saved(figure, stem.with_name(name + suffix)))
     return files
 
