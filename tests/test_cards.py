@@ -19,7 +19,7 @@ from crossprop._support import xla
 from crossprop._support.files import read_json, write_json
 from crossprop.configuration import configuration
 from crossprop.costs import measure_costs
-from crossprop.experiments.cards import check_card, experiment_of, make_card, of_seeds, read_card
+from crossprop.experiments.cards import check_card, experiment_of, make_card, of_records, of_seeds, read_card
 from crossprop.experiments.naming import named_experiment, named_stream
 from crossprop.learners import LEARNERS, PREDICTORS
 from crossprop.objectives import OBJECTIVES
@@ -75,7 +75,7 @@ def test_a_card_checks_as_other_after_one_constant_is_changed(folder, tmp_path, 
 
 def test_a_card_whose_means_are_the_same_but_for_rounding_says_by_how_much(folder, tmp_path, call):
     def round_off(ran):
-        ran["seeds"] = {seed: [mean * (1 + 1e-6), -1, "0" * 64] for seed, (mean, _, _) in ran["seeds"].items()}
+        ran["seeds"] = {seed: [mean * (1 + 1e-6), "0" * 64] for seed, (mean, _) in ran["seeds"].items()}
         ran["made_with"]["jax"] = "0.9.9"
 
     def lie(ran):
@@ -114,7 +114,7 @@ def test_a_run_that_diverges_has_no_mean(tmp_path):
     written(tmp_path, {"wild": cp.Backprop(NET, 1e6)})
     make_card(tmp_path, QUIET)
     (wild,) = read_card(tmp_path / "card.json")
-    assert {(mean, at > 0) for mean, at, _ in wild.seeds.values()} == {(None, True)}
+    assert {mean for mean, _ in wild.seeds.values()} == {None}
     assert check_card(tmp_path / "card.json", 1, QUIET) == "same bits"
 
 
@@ -211,11 +211,11 @@ DAMAGE = {
     "another precision": lambda ran: ran.update(float_type="float16"),
     "a name that commands the terminal": lambda ran: ran.update(stage="\x1b[2J"),
     "no seeds": lambda ran: ran.update(seeds={}),
-    "a seed below 0": lambda ran: ran["seeds"].update({"-1": [1.0, -1, ""]}),
-    "a seed that is no number": lambda ran: ran["seeds"].update({"a": [1.0, -1, ""]}),
-    "a mean that is a text": lambda ran: ran["seeds"].update({"3": ["1", -1, ""]}),
-    "more than a seed has": lambda ran: ran["seeds"].update({"3": [1.0, -1, "", 1]}),
-    "no hash": lambda ran: ran["seeds"].update({"3": [1.0, -1, None]}),
+    "a seed below 0": lambda ran: ran["seeds"].update({"-1": [1.0, ""]}),
+    "a seed that is no number": lambda ran: ran["seeds"].update({"a": [1.0, ""]}),
+    "a mean that is a text": lambda ran: ran["seeds"].update({"3": ["1", ""]}),
+    "more than a seed has": lambda ran: ran["seeds"].update({"3": [1.0, "", 1]}),
+    "no hash": lambda ran: ran["seeds"].update({"3": [1.0, None]}),
     "something else": lambda ran: ran.update(code="import os"),
     "something missing": lambda ran: ran.pop("cost"),
 }
@@ -292,3 +292,9 @@ class Unregistered(cp.Learner):
 def test_a_class_that_is_not_registered_is_named():
     with pytest.raises(ValueError, match="Unregistered is not registered"):
         named_experiment("it", Unregistered(NET), {"name": "geoff"})
+
+
+def test_runs_of_several_engines_are_left_out(folder):
+    records = read_records(folder / "records.nc")
+    (said, _) = of_records("it", records.assign_attrs(engine='["scan", "chunked"]'))
+    assert said.startswith("it, mine: the engine of all its runs must be one of")

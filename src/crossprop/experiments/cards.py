@@ -62,11 +62,10 @@ ALIKE = "Versions, engine and kind of device are those of the card: on the same 
 
 
 class OfSeed(NamedTuple):
-    """The mean loss, or share misclassified, of a run, None if it diverged; the step at which it did, or -1; and the
-    SHA-256 of its records."""
+    """The mean loss, or share misclassified, of a run, None if it diverged, and the SHA-256 of its records and of the
+    step at which it diverged."""
 
     mean: float | None
-    diverged_at: int
     sha256: str
 
 
@@ -101,13 +100,12 @@ def of_seeds(records: "xarray.Dataset") -> dict[int, OfSeed]:
     kept = {name: records[name].transpose("seed", "step").values for name in sorted(names)}
     found = {}
     for at, seed in enumerate(records.seed.values.tolist()):
-        diverged_at = int(records.diverged_at.values[at])
-        sha256 = hashlib.sha256(f"{diverged_at}".encode())
+        sha256 = hashlib.sha256(str(int(records.diverged_at.values[at])).encode())
         for name, values in kept.items():
             run = np.where(np.isnan(values[at]), np.nan, values[at]).astype(f"<f{values.dtype.itemsize}")
             sha256.update(f" {name} {run.dtype.str} {run.size} ".encode() + run.tobytes())
         mean = float(means[at])
-        found[seed] = OfSeed(mean if math.isfinite(mean) else None, diverged_at, sha256.hexdigest())
+        found[seed] = OfSeed(mean if math.isfinite(mean) else None, sha256.hexdigest())
     return found
 
 
@@ -194,7 +192,8 @@ def _ran(
     costs: Mapping[str, Cost] | None,
 ) -> Ran:
     """What a card says of a learner, whose records have the dims `seed` and `step`."""
-    attributes, steps = records.attrs, int(records.step[-1])
+    attributes, steps, float_type = records.attrs, int(records.step[-1]), records["loss"].dtype.newbyteorder("=").name
+    check.choice("the engine of all its runs", attributes["engine"], ENGINES)
     table = named_experiment(name, learner, named[0])
     lines = [f"record_every = {json.loads(attributes['record_every'])}", f"steps = {steps}"]
     for part in ("stream", "network"):
@@ -202,13 +201,14 @@ def _ran(
     lines += ["", f"[learners.{toml_key(name)}]", *toml_entries(table["learners"][name])]
     if costs is None:
         timed = {"steps": min(steps, STEPS), "repeats": REPEATS, "engine": attributes["engine"]}
-        costs = measure_costs({name: learner}, named[1], **timed)
+        with jax.enable_x64(float_type == "float64"):
+            costs = measure_costs({name: learner}, named[1], **timed)
     cost = costs.get(name) or Cost(math.nan, numbers_in_state(learner))
     ran = Ran(
         stage=stage,
         learner=name,
         experiment="\n".join([*lines, ""]),
-        float_type=str(records["loss"].dtype.newbyteorder("=")),
+        float_type=float_type,
         made_with={key: str(attributes[key]) for key in MADE_WITH if key in attributes},
         seeds=of_seeds(records),
         cost={key: value if math.isfinite(value or 0) else None for key, value in cost._asdict().items()},
@@ -242,9 +242,8 @@ def _read(contents: dict[str, Any]) -> Ran:
         raise TypeError("its runs must have seeds, and texts")
     if not f"{ran.name}{''.join(ran.made_with.values())}".isprintable():
         raise ValueError("its names must be printable")
-    for seed, (mean, diverged_at, sha256) in ran.seeds.items():
+    for seed, (mean, sha256) in ran.seeds.items():
         check.integer("a seed", seed, low=0, high=2**32 - 1)
-        check.integer("diverged_at", diverged_at, low=-1)
         check.number("a mean", mean, optional=True)
         if not isinstance(sha256, str):
             raise TypeError("sha256 must be a text")
@@ -266,7 +265,7 @@ def experiment_of(ran: Ran) -> tuple[Learner, Stream, int, int]:
 def check_card(path: Path, seeds: int, say: Say) -> str:
     """Runs the first `seeds` seeds of every learner of a card again: `"same bits"`, `"same within rounding"` or
     `"other"`, the worst that was found."""
-    verdicts, elsewhere = [SAME], dict[str, None]()
+    verdicts, elsewhere = list[str](), dict[str, None]()
     for ran in read_card(path):
         wanted = sorted(ran.seeds)[:seeds]
         try:
@@ -285,7 +284,7 @@ def check_card(path: Path, seeds: int, say: Say) -> str:
         far = "" if verdict == SAME else f", means differ by up to {most:.2g} of them"
         say(f"{ran.name}: {verdict}{far}, {plural(len(wanted), 'seed')}")
         verdicts.append(verdict)
-    if verdicts[1:] == []:
+    if not verdicts:
         raise ValueError(f"{path} is a card of no learners")
     worst = max(verdicts, key=(SAME, NEAR, OTHER).index)
     if worst != SAME:
@@ -296,7 +295,7 @@ def check_card(path: Path, seeds: int, say: Say) -> str:
 def _compared(ran: Ran, here: Mapping[int, OfSeed]) -> tuple[str, float]:
     """Whether runs are those of the card, and the largest difference of a mean, as a share of it."""
     most = 0.0
-    for seed, (mean, _, _) in here.items():
+    for seed, (mean, _) in here.items():
         there = ran.seeds[seed].mean
         if mean is None or there is None:
             most = max(most, 0.0 if mean is there else math.inf)

@@ -77,9 +77,9 @@ def observers_of(network: Network, stream: Stream, plasticity: bool) -> tuple[di
 
 def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, quick: bool) -> list[Answer]:
     """Tunes, judges, and writes the table and the page, which shows `command`."""
-    sweeps, costs = tuned(arena, say), {}
+    sweeps, costs = tuned(arena, say), {}  # without tuning nothing is timed: the tuned division has the costs
     for name, (_, spec) in arena.stages.items():
-        steps, repeats = min(STEPS, spec.steps or STEPS), 1 if quick else REPEATS
+        steps, repeats = 0 if arena.untuned else min(STEPS, spec.steps or STEPS), 1 if quick else REPEATS
         costs[name] = costs_of(folder / "costs" / f"{name}.json", spec, sweeps[name], steps, repeats)
     learners = next(iter(arena.stages.values())).spec.learners
     own = [name for name, each in learners.items() if type(each).__module__.partition(".")[0] != "crossprop"]
