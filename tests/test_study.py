@@ -27,7 +27,7 @@ from crossprop.experiments.evaluate import Choice
 from crossprop.experiments.experiment import read_experiment
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer
-from crossprop.experiments.results import read_results
+from crossprop.experiments.results import read_results, value_text
 from crossprop.experiments.widening import announcements, fill_widening, next_value, refined, widened
 from crossprop.hyperparameters import hyperparameters
 from crossprop.library import controls
@@ -64,9 +64,9 @@ def test_a_study_leaves_a_page_tables_figures_and_answers(study):
     assert {each["verdict"] for each in told["answers"]} <= {"yes", "no", "no difference shown", "it depends"}
 
 
-def table(study, column):
-    rows = list(csv.DictReader((study / "table.csv").read_text().splitlines()))
-    return [row for row in rows if row["column"] == column]
+def table(study, column=None):
+    rows = csv.DictReader((study / "table.csv").read_text().splitlines())
+    return [row for row in rows if row["column"] == column or column is None]
 
 
 def test_the_table_has_every_rule_against_backprop_and_frozen_on_fresh_seeds(study):
@@ -567,6 +567,93 @@ def test_what_is_wrong_in_a_file_is_named_before_any_run(old, new, message, tmp_
     (tmp_path / "my.toml").write_text(OWN.replace(old, new, 1))
     with pytest.raises((ValueError, TypeError), match=message):
         run_study(Study(name=str(tmp_path / "my.toml"), out=tmp_path / "out", quick="sizes" in message))
+
+
+ELSEWHERE = """
+seeds = 2
+evaluate = 3
+record_every = 20
+steps = 80
+widen = 1
+resolution = false
+reference = "mean-return"
+tune_on = ["walk", "cue"]
+network = { hidden = 3, outgoing_scale = 0.0 }
+
+[learners]
+mean-return = {}
+backprop = { trace = 0.9 }
+td = { rule = "backprop", network = { hidden = [] } }
+swift-td = {}
+
+[over]
+step_size = [0.001, 0.01]
+
+[stages]
+walk = { stream = "random-walk" }
+cue = { stream = { name = "trace-conditioning", wait = [2, 4], pause = [5, 6] } }
+short = { stream = { name = "random-walk", states = 5 } }
+other = { stream = { name = "trace-conditioning", wait = [1, 1], pause = [3, 6] } }
+
+[[questions]]
+learner = "backprop"
+against = ["td", "swift-td"]
+stage = "all"
+"""
+
+
+def test_settings_that_are_tuned_on_some_streams_are_judged_on_others(tmp_path, monkeypatch):
+    """The best by the mean over the streams, in units of the reference; a grid grows for all of them together."""
+    (tmp_path / "my.toml").write_text(ELSEWHERE)
+    study = Study(name=str(tmp_path / "my.toml"), out=tmp_path / "out")
+    run_study(study)
+    rows = {(row["column"], row["learner"]): row for row in table(tmp_path / "out")}
+    assert {column for column, _ in rows} == {"short", "other"}
+    tuned = [cp.open_sweep(tmp_path / f"out/sweep-{name}") for name in ("walk", "cue")]
+    for learner in ("backprop", "td", "swift-td"):
+        means = [each[learner].loss.mean(["seed", "step"]) / each["mean-return"].loss.mean().item() for each in tuned]
+        assert means[0].sizes["step_size"] == 3
+        best = float(sum(means).idxmin())
+        assert rows["short", learner]["setting"] == rows["other", learner]["setting"] == f"step_size={value_text(best)}"
+        judged = cp.open_sweep(tmp_path / "out/sweep-other")[learner]
+        assert judged.seed.values.tolist() == [2, 3, 4] and judged.step_size.values.tolist() == [best]
+        assert float(rows["other", learner]["all mean"]) == pytest.approx(judged.loss.mean().item())
+    (told,) = json.loads((tmp_path / "out/answers.json").read_text())["answers"]
+    assert [line.partition(":")[0] for line in told["why"].splitlines()] == ["short", "other", "Mean over all"]
+    page = (tmp_path / "out/study.html").read_text()
+    assert "in percent of mean-return" in page and "settings of every learner on walk and cue" in page
+    monkeypatch.setattr(sys.modules["crossprop.experiments.blocks"], "Executor", None)
+    run_study(study)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"walk", "cue"', '"wall"', "a stage in tune_on must be one of .* did you mean 'walk'"),
+        ('["walk", "cue"]', '"walk"', "tune_on must be a list of stages, got 'walk'"),
+        ('"cue"]', '"cue", "short", "other"]', "tune_on must leave a stage to judge the settings on"),
+        ("short = { ", 'short = { without = "td", ', "over, only and without must be the same for all stages"),
+        ('"mean-return"', '"mean-retrun"', "reference must be one of .* did you mean 'mean-return'"),
+        ("hidden = []", "hiden = []", "hiden"),
+    ],
+)
+def test_what_is_wrong_with_stages_to_tune_on_is_named(old, new, message, tmp_path):
+    (tmp_path / "my.toml").write_text(ELSEWHERE.replace(old, new, 1))
+    with pytest.raises((ValueError, TypeError), match=message):
+        read_experiment(tmp_path / "my.toml", Path)
+
+
+@pytest.mark.parametrize("size", [None, "quick", "full"])
+def test_the_studies_of_predictions_compare_learned_features_with_linear_ones(size, monkeypatch):
+    monkeypatch.setattr(datasets, "temperatures", lambda: (np.arange(34_000), np.zeros((34_000, 3))))
+    for name in ("prediction", "atari"):
+        for spec in stages_of(name, size).values():
+            budgets = {len(grid.points) for grid in spec.grids if grid.name != "mean-return"}
+            assert len(budgets) == 1 and {"swift-td", "frozen", "crossprop-sgd", "foresight-adam"} <= {*spec.learners}
+            linear = spec.learners["linear-td"]
+            assert linear.network.hidden == () and spec.learners["backprop-sgd"].network.hidden
+            assert all(each.predicts for each in spec.learners.values())
+    assert len(stages_of("atari", size)) == {None: 7, "quick": 3, "full": 53}[size]
 
 
 def test_the_study_of_the_docs_is_one(tmp_path):

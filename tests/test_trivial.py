@@ -42,8 +42,19 @@ def test_the_contract(answer):
     check_learner(cp.Trivial(cp.Network(3, 4, 3, loss="softmax"), answer))
 
 
+def test_the_mean_of_the_returns_so_far():
+    """What is known of them; where one is not, the loss is the squared TD error, as of learners."""
+    y = [[0, 0.5, 2], [1, 0.5, 4], [2, 0.5, np.nan], [0, 0.5, 0]]
+    learner = cp.Trivial(cp.Network(2, ()), "return")
+    records = cp.run(learner, cp.Arrays(X[:4], y, kind="prediction"), seeds=1, record_every=1)
+    assert records.loss.values.ravel().tolist() == pytest.approx([4, 4, (2 + 0.5 * 3 - 2) ** 2, 9])
+    assert records.known.values.ravel().tolist() == [1, 1, 0, 1]
+    with pytest.raises(ValueError, match="answer must be 'mean' or 'last' with classes, got 'return'"):
+        cp.Trivial(cp.Network(2, (), 2, loss="softmax"), "return")
+
+
 def test_another_answer_is_named():
-    with pytest.raises(ValueError, match="answer must be one of 'mean', 'last', got 'median'"):
+    with pytest.raises(ValueError, match="answer must be one of 'mean', 'last', 'return', got 'median'"):
         cp.Trivial(cp.Network(3, 4), "median")
 
 

@@ -7,7 +7,7 @@ An experiment is a table with the keys `import`, `stream`, `network` and `learne
 
 import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -177,6 +177,7 @@ def build_learner(
     own = {key: value for key, value in table.items() if key != "rule"}
     fixed = {part: builder.keywords[part] for part in ("objective",) if part in builder.keywords}
     given, accepted = fixed | own | dict(flags), arguments_of(builder)
+    network = replace(network, **as_table(f"learners.{name}.network", given.pop("network", {})))
     if TRACE in given and accepted is not None and TRACE not in accepted:
         given["td.trace"] = given.pop(TRACE)
     given = _with_parts(given)

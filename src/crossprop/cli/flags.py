@@ -87,6 +87,8 @@ class ExperimentFlags:
     """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
     examples: Unset[int] = None
     """Examples per task; default: 5000 for GEOFF and the whole data set otherwise."""
+    game: Unset[str] = None
+    """Game of Atari; default: pong. --set stream.seed=0 is for a random player, which needs no recorded actions."""
     target: Annotated[Unset[str], arg(help=TARGET_HELP)] = None
     missing: Unset[str] = None
     """mean fills in missing values of a file by the mean of their column so far; default: they are an error."""
@@ -107,7 +109,7 @@ class ExperimentFlags:
                 "learners": self._learners(),
                 "network": network | self._fields("network."),
                 "stream": _given(
-                    {"tasks": tasks, "examples": self.examples, "target": self.target, "missing": self.missing}
+                    {name: getattr(self, name) for name in ("examples", "game", "target", "missing")} | {"tasks": tasks}
                 )
                 | self._fields("stream."),
                 "record_every": self.record_every,

@@ -27,7 +27,6 @@ from crossprop.experiments import figures
 from crossprop.experiments.charts import band_words, curves
 from crossprop.experiments.findings import compare
 from crossprop.learners import Learner, Trivial
-from crossprop.learners.trivial import ANSWERS
 from crossprop.progress import bar
 from crossprop.record_files import check_replaceable, write_records
 from crossprop.running import ProgressEvent, experiment, run
@@ -111,7 +110,7 @@ def _baselines(learners: dict[str, Learner], stream: Stream, seeds: int, record_
         return None
     network = next(iter(learners.values())).network
     names = ("most frequent", "last label") if stream.one_hot else ("running mean", "last target")
-    baselines = {name: Trivial(network, answer) for name, answer in zip(names, ANSWERS, strict=True)}
+    baselines = {name: Trivial(network, answer) for name, answer in zip(names, ("mean", "last"), strict=True)}
     records = run(baselines, stream, seeds, record_every, progress=False, steps=steps)
     if isinstance(stream, Arrays) and stream.standardized:  # the units change with every row, and 0 is the running mean
         lengths, y = schema.window_lengths(records).astype(int), np.asarray(stream.y)

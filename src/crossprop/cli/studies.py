@@ -28,10 +28,11 @@ from crossprop.library.study import publish_study
 CREDIT = "credit"
 NAME_HELP = (
     "geoff: GEOFF with six tasks. mnist: label-shifted MNIST. deep: the same with two hidden layers. why: a fading "
-    "step size beside foresight. approaches: three ways to features. credit: the exact meta-gradient. Or a file of "
-    "your own with learners, stream, grids and questions."
+    "step size beside foresight. approaches: three ways to features. prediction, atari: predictions over time, on "
+    "small streams and on Atari. credit: the exact meta-gradient. Or a file of your own with learners, stream, grids "
+    "and questions."
 )
-STUDIES = ("geoff", "mnist", "deep", "why", "approaches", CREDIT)
+STUDIES = ("geoff", "mnist", "deep", "why", "approaches", "prediction", "atari", CREDIT)
 
 
 @dataclass(frozen=True, kw_only=True)

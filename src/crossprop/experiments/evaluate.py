@@ -86,11 +86,12 @@ def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Se
 
 
 def choose(grid: Grid, stored: Sequence[BlockResult]) -> Choice | None:
-    """The setting with the least mean over steps and seeds; one with a diverged seed comes after all without.
+    """The setting with the least mean over steps and seeds, None where no setting has been run."""
+    return best_of_scores(grid, scores(grid, stored))
 
-    None where no setting has been run.
-    """
-    found = scores(grid, stored)
+
+def best_of_scores(grid: Grid, found: "xarray.DataArray") -> Choice | None:
+    """The setting with the least mean score; one with a diverged seed comes after all without."""
     values = found.values.reshape(-1, found.sizes["seed"])
     ran = ~np.isnan(values).all(axis=1)
     if not ran.any():

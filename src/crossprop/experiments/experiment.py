@@ -15,6 +15,7 @@ from crossprop._support.formats import upper_first
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.toml import read_toml, spec_of_table
+from crossprop.hyperparameters import hyperparameters
 from crossprop.network import Network
 from crossprop.records import PHASES
 from crossprop.registry import import_modules
@@ -31,11 +32,24 @@ from crossprop.specification import (
 )
 from crossprop.streams import SUITED_TO, Stream
 
+ALL = "all"
+"""The stage of a question about all of them together."""
 MAIN = "main"
 """The stage of an experiment that names none."""
 OF_SWEEP = ("seeds", "evaluate", "record_every", "steps")
 OF_STAGE = ("title", "stream", "network", "over", "only", "without", *OF_SWEEP)
-OF_EXPERIMENT = ("import", "intro", "reference", "settings", "plasticity", "learners", "widen", "resolution", *OF_STAGE)
+OF_EXPERIMENT = (
+    "import",
+    "intro",
+    "reference",
+    "settings",
+    "plasticity",
+    "learners",
+    "widen",
+    "resolution",
+    "tune_on",
+    *OF_STAGE,
+)
 MERGED = ("stream", "network", "learners")
 """Tables of a size or a stage that are merged with those of the file, entry by entry; so are the stages of a size."""
 WIDEN, RESOLUTION = 3, 1.3
@@ -61,6 +75,7 @@ class Comparison(NamedTuple):
     learners: tuple[str, ...]
     against: tuple[str, ...]
     stage: str
+    """`all` are compared one by one, and together."""
     phase: str
 
 
@@ -84,6 +99,13 @@ class Experiment:
     questions: list[Comparison] = field(default_factory=list)
     untuned: bool = False
     """Whether every learner has its default settings."""
+    tune_on: tuple[str, ...] = ()
+    """The stages on which one setting of each learner is chosen for all others; without them each stage has its own."""
+
+    @property
+    def judged(self) -> dict[str, Stage]:
+        """The stages that have fresh seeds."""
+        return {name: stage for name, stage in self.stages.items() if name not in self.tune_on}
 
 
 def read_experiment(
@@ -152,9 +174,27 @@ def read_experiment(
     asked = table.get("questions", [])
     if not isinstance(asked, list):
         raise TypeError(f"questions in {path} must be tables [[questions]], got {check.shown(asked)}")
-    questions = [each for number, row in enumerate(asked, 1) for each in _questions(number, row, made)]
+    tune_on = _tune_on(table.get("tune_on", []), made, reference)
+    judged = {name: stage for name, stage in made.items() if name not in tune_on}
+    questions = [each for number, row in enumerate(asked, 1) for each in _questions(number, row, judged)]
     title, intro = (str(table.get(key, default)) for key, default in (("title", path.stem), ("intro", "")))
-    return Experiment(title, intro, reference, made, widen, resolution or None, questions, untuned)
+    return Experiment(title, intro, reference, made, widen, resolution or None, questions, untuned, tune_on)
+
+
+def _tune_on(names: Any, stages: Mapping[str, Stage], reference: str) -> tuple[str, ...]:
+    """The stages that choose the settings for all others, checked."""
+    if not isinstance(names, list):
+        raise TypeError(f"tune_on must be a list of stages, got {check.shown(names)}")
+    for name in names:
+        check.choice("a stage in tune_on", name, stages)
+    if len({*names}) == len(stages):
+        raise ValueError("tune_on must leave a stage to judge the settings on, got all of them")
+    axes = [stage.spec.over for stage in stages.values()]
+    if names and any(each != axes[0] for each in axes):
+        raise ValueError("over, only and without must be the same for all stages where there is a tune_on")
+    if names:
+        check.choice("reference", reference, axes[0])
+    return tuple(names)
 
 
 def _merged(table: Mapping[str, Any], changes: Mapping[str, Any], merged: Sequence[str]) -> dict[str, Any]:
@@ -217,7 +257,7 @@ def _check_settings(spec: SweepSpec, settings: Any) -> None:
         return
     check.integer("settings", settings, low=1)
     for grid in spec.grids:
-        if len(grid.points) != settings:
+        if hyperparameters(type(spec.learners[grid.name])) and len(grid.points) != settings:
             axes = ", ".join(f"{len(values)} of {axis}" for axis, values in grid.over.items()) or "no axis"
             raise ValueError(
                 f"settings is {settings}, but learners.{grid.name} has {len(grid.points)}: {axes}. Change over, or "
@@ -230,9 +270,10 @@ def _questions(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage])
     check_keys("questions", as_table("questions", row), ("id", "ask", "learner", "against", "stage", "phase"))
     given, against, phase = row.get("learner", []), row.get("against", "backprop"), row.get("phase", "all")
     check.choice("phase of a question", phase, PHASES)
-    chosen, found = _named("stage", row.get("stage", [*stages][:1]), stages), []
+    asked, found = row.get("stage", [*stages][:1]), []
+    chosen = (ALL,) if asked == ALL else _named("stage", asked, stages)
     for stage in chosen:
-        there, lenient = stages[stage].spec.learners, len(chosen) > 1
+        there, lenient = stages.get(stage, next(iter(stages.values()))).spec.learners, len(chosen) > 1
         learners = _named("learner", given, there, lenient)
         references = _named("against", against, there, lenient)
         if learners and references:

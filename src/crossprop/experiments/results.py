@@ -13,7 +13,7 @@ from crossprop._support.locks import lock_holder
 from crossprop.descriptions import backprop_at, learner_info
 from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.charts import Chart, band, curves
-from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
+from crossprop.experiments.evaluate import Choice, Evaluation, best_of_scores, choose, evaluated, scores
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, build, value_label
 from crossprop.experiments.labelled import labelled_at
@@ -31,6 +31,8 @@ BACKPROP, FROZEN = "backprop", "frozen"
 FIRST_AXES = ("step_size", "eta")
 """The axes that are shown before others."""
 RAISED = str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+Values = Mapping[str, "xarray.DataArray"]
 
 
 class TunedLearner(NamedTuple):
@@ -93,6 +95,16 @@ class TunedLearner(NamedTuple):
         diverged = np.asarray(np.isinf(best).any(axis=-1))
         mean, low, high = band(np.moveaxis(np.where(np.isfinite(best), best, np.nan), -1, 0))
         return mean, low, high, diverged
+
+
+def joined(grid: Grid, found: "Sequence[xarray.DataArray]") -> TunedLearner:
+    """A learner whose setting is chosen by its scores on several streams."""
+    import xarray
+
+    together = xarray.concat(found, "seed")
+    choice = best_of_scores(grid, together)
+    assert choice is not None
+    return TunedLearner(grid, together, choice)
 
 
 @dataclass(frozen=True)
@@ -229,6 +241,18 @@ def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
     alike = [each for each in same if infos[each].replacement == own.replacement]
     reference = next(iter([*alike, *same, *backprop, *infos]))
     return None if reference == name else reference
+
+
+def relative_mean(streams: Mapping[str, Values], reference: str) -> "dict[str, xarray.DataArray]":
+    """One number per seed for every learner: the mean over streams of its error, with the reference's mean there as the
+    unit. They are NaN if there is no such unit, as where the reference diverged."""
+    total: dict[str, xarray.DataArray] = {}
+    for values in streams.values():
+        mean = float(values[reference].mean())
+        unit = mean * len(streams) if 0 < mean < np.inf else np.nan
+        for name, own in values.items():
+            total[name] = total[name] + own / unit if name in total else own / unit
+    return total
 
 
 def value_text(value: Any, below: float = 0.2) -> str:

@@ -1,24 +1,30 @@
 """Runs an experiment: every stage is tuned and judged on fresh seeds."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from crossprop._support.formats import duration, plural
+from crossprop._support.formats import duration, listed, plural
 from crossprop.costs import Cost, kept_costs
-from crossprop.experiments import SweepSpec
+from crossprop.experiments import SweepSpec, fill
 from crossprop.experiments.cards import of_sweep, write_card
+from crossprop.experiments.evaluate import Evaluation
 from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.facts import machine
+from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.questions import Answer, write_answers
 from crossprop.experiments.results import SweepResults, read_results
-from crossprop.experiments.widening import announcements, fill_widening
+from crossprop.experiments.widening import announcements, fill_widening, tune_together
 from crossprop.progress import Say
 
 
 def tuned(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
     """Runs what is missing of an experiment. The results by stage."""
+    if experiment.tune_on:
+        return _tuned_elsewhere(experiment, say)
     results = {}
     for name, (title, spec) in experiment.stages.items():
         assert spec.store is not None
@@ -28,6 +34,33 @@ def tuned(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
             spec, announcements(title, say), rounds=experiment.widen, resolution=experiment.resolution
         )
         results[name] = read_results(spec.store, blocks, title)
+    return results
+
+
+def _tuned_elsewhere(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
+    """As `tuned`, with one setting of each learner for all stages, chosen on some and judged on the others."""
+    titles = listed([experiment.stages[name].title for name in experiment.tune_on])
+    specs = [experiment.stages[name].spec for name in experiment.tune_on]
+    say(f"{titles}: tuning {plural(len(specs[0].learners), 'learner')}")
+    learners, blocks = tune_together(
+        specs,
+        experiment.reference,
+        announcements("tuning", say),
+        rounds=experiment.widen,
+        resolution=experiment.resolution,
+    )
+    results, choices = {}, {name: each.choice for name, each in learners.items()}
+    over = {name: {axis: [value] for axis, value in choice.point.items()} for name, choice in choices.items()}
+    for name, (title, spec) in experiment.judged.items():
+        say(f"{title}: {spec.evaluate} fresh seeds of the settings that were best there")
+        judged = replace(spec, over=over, seeds=spec.grids[0].evaluation, evaluate=None)
+        own = fill(judged, on_start=partial(announcements(title, say), ", on fresh seeds"))
+        records = {grid.name: labelled_at(choices[grid.name].point, grid, own) for grid in judged.grids}
+        here = {
+            grid.name: learners[grid.name]._replace(grid=replace(grid, over=learners[grid.name].grid.over))
+            for grid in judged.grids
+        }
+        results[name] = SweepResults(here, Evaluation(choices, records), [*blocks, *own], title)
     return results
 
 
@@ -64,22 +97,25 @@ def conclude(
 def facts_of(experiment: Experiment, results: Mapping[str, SweepResults]) -> dict[str, str]:
     """What a reader needs to judge the numbers: the budget, the streams and networks, the time and the machine."""
     specs = [stage.spec for stage in experiment.stages.values()]
-    budgets = {len(grid.points) for spec in specs for grid in spec.grids}
+    budgets = {len(grid.points) for spec in specs for grid in spec.grids if grid.over} or {1}
     each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"
-    tried = [learner.tried for sweep in results.values() for learner in sweep.learners.values()]
+    learners = [learner for sweep in results.values() for learner in sweep.learners.values()]
+    tried = [learner.tried for learner in {id(each.scores): each for each in learners}.values()]
     widened = "; a grid whose best value was at its edge was widened"
     refined = f", and step sizes around the best were tried until at most a factor of {experiment.resolution} apart"
     grown = widened * bool(experiment.widen) + refined * bool(experiment.resolution)
     grown += f": {min(tried)} to {max(tried)} settings, {sum(tried):,} in all" * bool(grown)
     seeds = plural(len(specs[0].seeds), "seed")
+    on = listed([experiment.stages[name].title for name in experiment.tune_on]) or "every stream"
+    blocks = {id(block): block for sweep in results.values() for block in sweep.blocks}
     settings, which = f"{each} settings of every learner", "best"
     if experiment.untuned:
         settings, which = "the defaults of every learner", "only"
     return {
-        "budget": f"{settings} on every stream, {seeds} each{grown}",
+        "budget": f"{settings} on {on}, {seeds} each{grown}",
         "judged on": f"{specs[0].evaluate} fresh seeds of each learner's {which} setting",
         **{f"stream {name}": _in_words(stage.spec) for name, stage in experiment.stages.items()},
-        "time": duration(sum(sweep.seconds for sweep in results.values())),
+        "time": duration(sum(block.seconds for block in blocks.values())),
     } | machine()
 
 

@@ -1,6 +1,7 @@
 """A study written down: its table, its figures, and `study.html`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ from crossprop._support.formats import interval, upper_first
 from crossprop.costs import Cost
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, forest
-from crossprop.experiments.experiment import MAIN, Comparison
+from crossprop.experiments.experiment import ALL, MAIN, Comparison
+from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS, look
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer, compared
-from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
+from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults, relative_mean
 from crossprop.experiments.sweep_page import best_settings, draw, sweep_sections, write_sweep_page
 from crossprop.records import PHASES
-from crossprop.statistics import MEAN_BRACKETS, Estimate, finite_mean_interval
+from crossprop.statistics import MEAN_BRACKETS, Estimate, finite_mean_interval, mean_interval
 
 OTHER_RULE = look("#6a51a3")
 ANSWERS = """Differences are paired over seeds. In brackets are 95% intervals by Student's t, of each comparison alone;
@@ -34,6 +36,7 @@ def write_study(
     answers: list[Answer],
     concluded: Sequence[str],
     *,
+    reference: str,
     ran: str,
     command: str,
     facts: Mapping[str, str],
@@ -61,7 +64,7 @@ def write_study(
     forests = [Figure(words, charts, "phase of the run")] if charts else []
     sections = [
         conclusion([NOTHING] if quick else concluded, *forests),
-        answers_section(answers, ANSWERS),
+        answers_section(answers, ANSWERS, *_overview(columns, reference)),
         *(_column(name, results, {} if at else costs) for at, (name, results) in enumerate(columns.items())),
         *sweep_sections(first),
         rerun(command, facts, "What was run, and on what"),
@@ -164,12 +167,51 @@ def asked(questions: Sequence[Comparison], columns: Mapping[str, SweepResults]) 
     from fresh seeds."""
     found = []
     for question in questions:
-        results = columns[question.stage]
-        best, other = (
-            results.best_of(name for name in names if name in results.evaluation.records)
-            for names in (question.learners, question.against)
-        )
-        findings = [results.finding(best, other, question.phase)] if best and other else []
         noun = f"error {PHASES[question.phase]}"
+        if question.stage == ALL:
+            found.append(_on_all(question, columns, noun))
+            continue
+        results = columns[question.stage]
+        findings = [results.finding(*pair, question.phase) for pair in _pairs(question, results)]
         found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
     return found
+
+
+def _pairs(question: Comparison, results: SweepResults) -> list[tuple[str, str]]:
+    """The best of the question's learners with the best of those that it is compared with, if they are there."""
+    ran = results.evaluation.records
+    one, other = (
+        results.best_of(name for name in side if name in ran) for side in (question.learners, question.against)
+    )
+    return [(one, other)] if one and other else []
+
+
+def _on_all(question: Comparison, columns: Mapping[str, SweepResults], noun: str) -> Answer:
+    """The answer on all streams: on how many of them the learner is better, and the mean over all, where the error of
+    the other is the unit of each."""
+    pairs = {stage: pair for stage, results in columns.items() for pair in _pairs(question, results)}
+    found = {stage: columns[stage].finding(*pair, question.phase) for stage, pair in pairs.items()}
+    answer = compared(question.id, question.asks, [*found.values()], noun, of=ALL)
+    better = f"on {sum(each.inside is True for each in found.values())} of {len(found)}"
+    one, other = (" or ".join(dict.fromkeys(side)) for side in zip(*pairs.values(), strict=True))
+    judged = {stage: columns[stage].evaluation.values(question.phase) for stage in pairs}
+    values = {stage: {one: judged[stage][own], other: judged[stage][its]} for stage, (own, its) in pairs.items()}
+    (overall,) = compare(relative_mean(values, other), {one: other})
+    lines = [f"{columns[stage].title}: {each.sentence(noun)}." for stage, each in found.items()]
+    lines.append(f"Mean over all: {overall.sentence(noun)}.")
+    return replace(answer, verdict=better if answer.verdict == "it depends" else answer.verdict, why="\n".join(lines))
+
+
+def _overview(columns: Mapping[str, SweepResults], reference: str) -> list[Table]:
+    """The error of every learner on every stream in percent of that of the reference, if there are several streams."""
+    values = {results.title: results.evaluation.values() for results in columns.values()}
+    names = [name for name in next(iter(values.values())) if all(name in own for own in values.values())]
+    if len(values) == 1 or reference not in names:
+        return []
+    of_all = {"all": {title: {name: own[name] for name in names} for title, own in values.items()}}
+    of_each = {title: {title: own} for title, own in of_all["all"].items()}
+    shares = {title: relative_mean(own, reference) for title, own in (of_each | of_all).items()}
+    cell = lambda own: interval(*(100 * float(part) for part in mean_interval(own.values)))
+    rows = [[name, *(cell(own[name]) for own in shares.values())] for name in names]
+    caption = f"Error on fresh seeds in percent of {reference}’s: mean [95% bootstrap interval]"
+    return [Table(caption, ["Learner", *shares], rows)]

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossprop._support.formats import listed, plural
 from crossprop.configuration import configuration
@@ -13,11 +14,17 @@ from crossprop.descriptions import facts
 from crossprop.execution import expected_time
 from crossprop.experiments import SweepSpec, fill, opened
 from crossprop.experiments.blocks import BlockResult
-from crossprop.experiments.evaluate import Choice, choose
+from crossprop.experiments.evaluate import Choice, choose, scores
 from crossprop.experiments.grid import build
+from crossprop.experiments.results import TunedLearner, joined
 from crossprop.hyperparameters import Facts
 from crossprop.progress import Say
 
+if TYPE_CHECKING:
+    import xarray
+
+Best = Mapping[str, Choice | None]
+"""The best setting of every learner."""
 STEP_SIZES = ("step_size", "incoming_step_size")
 MOST_REFINEMENTS = 12
 """Ends a refinement in which the best step size keeps moving past the end of its axis."""
@@ -49,29 +56,73 @@ def fill_widening(
         def filled(spec: SweepSpec, which: str = "", **options: Any) -> list[BlockResult]:
             return fill(spec, on_start=partial(on_start, which), into=store, **options)
 
-        which = ""
-        for _ in range(rounds):
-            wider = widened(spec, _best(spec, filled, which))
-            if wider == spec.over:
-                break
-            which = f", beyond the edge where the best of {_grown(spec.over, wider)} is"
-            spec = replace(spec, over=wider)
-        narrow = spec.over if resolution is None else _refine(spec, filled, resolution)
-        union = {
-            name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()}
-            for name, axes in spec.over.items()
-        }
-        if union == spec.over:
-            filled(replace(spec, evaluate=None), which)
-        return filled(replace(spec, over=union), ", on fresh seeds", tune=False)
+        def best(spec: SweepSpec, which: str) -> Best:
+            tuning = replace(spec, evaluate=None)
+            blocks = filled(tuning, which)
+            return {grid.name: choose(grid, blocks) for grid in tuning.grids}
+
+        return filled(_explored(spec, best, rounds, resolution), ", on fresh seeds", tune=False)
 
 
-def _refine(spec: SweepSpec, filled: Callable[..., list[BlockResult]], resolution: float) -> Any:
+def tune_together(
+    specs: Sequence[SweepSpec],
+    reference: str,
+    on_start: Callable[[str, int, float], None] = lambda which, runs, seconds: None,
+    *,
+    rounds: int,
+    resolution: float | None = None,
+) -> tuple[dict[str, TunedLearner], list[BlockResult]]:
+    """As `fill_widening` for sweeps of the same learners and axes on several streams, which choose one setting of each
+    learner: that with the least mean error over all, where the best error of `reference` is the unit of each. The
+    learners, with their errors in these units, and all blocks."""
+    with ExitStack() as stack:
+        stores = [stack.enter_context(opened(spec)) for spec in specs]
+
+        def filled(first: SweepSpec, which: str = "", *, tune: bool = True) -> dict[str, TunedLearner]:
+            found: dict[str, list[xarray.DataArray]] = {}
+            for spec, store in zip(specs, stores, strict=True):
+                own = replace(spec, over=first.over, evaluate=None)
+                blocks = fill(own, on_start=partial(on_start, which), into=store, tune=tune)
+                of_stage = {grid.name: scores(grid, blocks) for grid in own.grids}
+                unit = float(of_stage[reference].mean("seed").min())
+                for name, each in of_stage.items():
+                    found.setdefault(name, []).append(each / unit)
+            return {grid.name: joined(grid, found[grid.name]) for grid in first.grids}
+
+        def best(spec: SweepSpec, which: str) -> Best:
+            return {name: each.choice for name, each in filled(spec, which).items()}
+
+        last = _explored(specs[0], best, rounds, resolution)
+        return filled(last, tune=False), [block for store in stores for block in store.blocks]
+
+
+def _explored(
+    spec: SweepSpec, best: Callable[[SweepSpec, str], Best], rounds: int, resolution: float | None
+) -> SweepSpec:
+    """The sweep with all values that were run. `best` runs a sweep, said to be of which settings, and returns the best
+    setting of every learner."""
+    which = ""
+    for _ in range(rounds):
+        wider = widened(spec, best(spec, which))
+        if wider == spec.over:
+            break
+        which = f", beyond the edge where the best of {_grown(spec.over, wider)} is"
+        spec = replace(spec, over=wider)
+    else:
+        best(spec, which)
+    narrow = spec.over if resolution is None else _refine(spec, best, resolution)
+    union = {
+        name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()} for name, axes in spec.over.items()
+    }
+    return replace(spec, over=union)
+
+
+def _refine(spec: SweepSpec, best: Callable[[SweepSpec, str], Best], resolution: float) -> Any:
     """The axes of every learner after refinement; all their values have been run."""
     narrow, finer, which = spec.over, spec.over, ""
     for _ in range(MOST_REFINEMENTS):
         narrow = finer
-        finer = refined(narrow, _best(replace(spec, over=narrow), filled, which), resolution)
+        finer = refined(narrow, best(replace(spec, over=narrow), which), resolution)
         if finer == narrow:
             break
         which = f", near the best step sizes of {_grown(narrow, finer)}"
@@ -82,13 +133,6 @@ def _grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """The learners whose grids have changed, in words."""
     names = [name for name in after if after[name] != before[name]]
     return listed(names) if len(names) < 4 else plural(len(names), "learner")
-
-
-def _best(spec: SweepSpec, filled: Callable[..., list[BlockResult]], which: str) -> dict[str, Choice | None]:
-    """The best setting of every learner, once all are run."""
-    tuning = replace(spec, evaluate=None)
-    blocks = filled(tuning, which)
-    return {grid.name: choose(grid, blocks) for grid in tuning.grids}
 
 
 def _union(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:

@@ -61,7 +61,13 @@ and `load` take learners from here. Register one with `LEARNERS["my-rule"] = MyR
 of the group `crossprop.learners`."""
 
 PREDICTORS: Registry[Learner] = Registry(
-    "crossprop.predictors", {"true-online-td": TrueOnlineTD, "tidbd": TIDBD, "swift-td": SwiftTD}
+    "crossprop.predictors",
+    {
+        "true-online-td": TrueOnlineTD,
+        "tidbd": TIDBD,
+        "swift-td": SwiftTD,
+        "mean-return": partial(Trivial, answer="return"),
+    },
 )
 """Learners of discounted sums alone, by name, for streams that predict."""
 

@@ -9,15 +9,18 @@ from jaxtyping import Array, Float, Key
 from crossprop._support import checks as check
 from crossprop.learners.base import Learner, Outcome
 from crossprop.learners.calling import compiled_method
+from crossprop.learners.td import loss_of
 from crossprop.network import error_of, float_type
 
-ANSWERS = ("mean", "last")
+RETURN = "return"
+ANSWERS = ("mean", "last", RETURN)
 SURE = 5.0
 """The output of the last label; those of the others are 0."""
 
 
 class Seen(NamedTuple):
-    """The state of `Trivial`: the number of examples, and the mean and the last of their targets."""
+    """The state of `Trivial`: the number of examples, and the mean and the last of their targets; of predictions, the
+    mean of the returns and the last answer."""
 
     count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: Float[Array, " outputs"]
@@ -31,7 +34,8 @@ class Trivial(Learner):
 
     - `network`: any with the sizes and the loss of the stream; nothing else of it is used.
     - `answer`: `"mean"`, the running mean of the targets, which for classes is the most frequent one so far; or
-      `"last"`, the last target or class. After 16.7 million examples in float32 the mean follows the later ones.
+      `"last"`, the last target or class; or `"return"`, on a stream that predicts, the running mean of the returns,
+      which no learner sees. After 16.7 million examples in float32 the mean follows the later ones.
 
     ```python
     baselines = {name: Trivial(Network(20, hidden=()), name) for name in ("mean", "last")}
@@ -43,6 +47,13 @@ class Trivial(Learner):
 
     def __check_init__(self):
         check.choice("answer", self.answer, ANSWERS)
+        if self.predicts and self.network.loss != "squared":
+            raise ValueError(f"answer must be 'mean' or 'last' with classes, got {self.answer!r}")
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it answers for returns."""
+        return self.answer == RETURN
 
     def init(self, key: Key[Array, ""]) -> Seen:
         """The state before the first example."""
@@ -63,6 +74,12 @@ class Trivial(Learner):
         """Learns from one example."""
         outputs, y = self.predict(state, x), y.astype(state.mean.dtype)
         count = state.count + 1
+        if self.predicts:
+            cumulant, discount, returns = y.reshape(-1, 3).T
+            error = jnp.where(count > 1, cumulant + discount * outputs - state.last, 0)
+            y = jnp.where(jnp.isnan(returns), outputs, returns)
+            mean = state.mean + (y - state.mean) / count
+            return Seen(count, mean, outputs), Outcome(loss_of(returns, outputs, error), outputs)
         outcome = Outcome(error_of(self.network.loss, outputs, y)[0], outputs)
         return Seen(count, state.mean + (y - state.mean) / count, y), outcome
 

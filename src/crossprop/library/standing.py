@@ -10,7 +10,7 @@ import numpy as np
 from crossprop.costs import Cost
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.looks import is_control
-from crossprop.experiments.results import SweepResults
+from crossprop.experiments.results import SweepResults, Values, relative_mean
 from crossprop.library.price import Prices
 from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
@@ -24,8 +24,6 @@ QUESTIONS = {CREDIT: "the credit", STEP: "the step", REPLACEMENT: "the replaceme
 CONTROLS = ("random",)
 """Replacements that others are compared with."""
 RESAMPLES = 2000
-
-Values = Mapping[str, "xarray.DataArray"]
 
 
 class Standing(NamedTuple):
@@ -148,18 +146,6 @@ def _common(values: Values) -> dict[str, np.ndarray]:
     """The values of the seeds that all learners have."""
     seeds = sorted(set.intersection(*({*own.seed.values.tolist()} for own in values.values())))
     return {name: own.sel(seed=seeds).values for name, own in values.items()}
-
-
-def relative_mean(streams: Mapping[str, Values], reference: str) -> "dict[str, xarray.DataArray]":
-    """One number per seed for every learner: the mean over streams of its error, with the reference's mean there as the
-    unit. They are NaN if there is no such unit, as where the reference diverged."""
-    total: dict[str, xarray.DataArray] = {}
-    for values in streams.values():
-        mean = float(values[reference].mean())
-        unit = mean * len(streams) if 0 < mean < np.inf else np.nan
-        for name, own in values.items():
-            total[name] = total[name] + own / unit if name in total else own / unit
-    return total
 
 
 def rank_estimates(samples: Sequence[np.ndarray]) -> list[Estimate]:

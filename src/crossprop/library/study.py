@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossprop._support.formats import listed, plural
+from crossprop._support.formats import listed, plural, upper_first
 from crossprop.costs import Cost
-from crossprop.experiments.experiment import Experiment
+from crossprop.experiments.experiment import ALL, Experiment
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
@@ -49,8 +49,11 @@ def publish_study(experiment: Experiment, folder: Path, say: Say, *, command: st
     learners = plural(len(spec.learners), "learner")
     ran = f"{experiment.intro} Here: {learners} on {facts[f'stream {main}']}; {facts['judged on']}.".strip()
     about = {"command": command, "facts": facts}
-    concluded = conclusions(columns, found)
+    concluded = [
+        f"{each.question} {upper_first(each.verdict)}. {each.why.splitlines()[-1]}" for each in found if each.of == ALL
+    ] or conclusions(columns, found)
     make_card_of(experiment, columns, {main: costs}, folder, say)
+    about |= {"reference": experiment.reference}
     page = write_study(folder, experiment.title, columns, costs, found, concluded, ran=ran, quick=quick, **about)
     return conclude(folder, page, found, say, **about)
 
