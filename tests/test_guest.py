@@ -153,6 +153,15 @@ def test_records_name_the_vectors_of_the_cpu(wide, monkeypatch):
     assert device == ("cpu with vectors of 512 bits" if wide else "cpu")
 
 
+def test_a_platform_without_a_device_is_named(monkeypatch):
+    def none():
+        raise AssertionError
+
+    monkeypatch.setattr(jax, "local_devices", none)
+    with pytest.raises(ValueError, match="JAX_PLATFORMS must name a platform that has a device, got "):
+        cp.run(cp.Backprop(NET, 0.01), Noise(steps=8), seeds=1)
+
+
 def test_options_for_a_gpu_are_for_a_gpu():
     wide = segments.compiler_options("cpu")
     assert wide in ({}, {"xla_cpu_prefer_vector_width": 512}) and xla.known_options(wide) == wide

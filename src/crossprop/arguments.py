@@ -243,8 +243,10 @@ def checked_variables(probes: Any, metrics: Any, learners: dict[str, Learner]) -
             if not callable(function):
                 call = "f(initial_state, state)" if kind == "probes" else "f(outcome, y)"
                 raise TypeError(f"{kind}[{name!r}] must be a function {call}, got {check.shown(function)}")
-            if getattr(function, "__hash__", None) is None:  # compiled programs are found by it
-                raise TypeError(f"{kind}[{name!r}] must be hashable, got {check.shown(function)}")
+            try:
+                hash(function)  # by which its compiled programs are found
+            except TypeError as problem:
+                raise TypeError(f"{kind}[{name!r}] must be hashable, got {check.shown(function)}: {problem}") from None
     if both := sorted({*(probes or {})} & {*(metrics or {})}):
         raise ValueError(f"probes and metrics must have different names, got {both[0]!r} in both")
     observed = [Variable(name, probe, "state") for name, probe in (probes or {}).items()]

@@ -221,7 +221,11 @@ def devices() -> list[Any]:
     forks.check()
     chosen = xla.setting("jax_default_device")
     if chosen is None:
-        return jax.local_devices()
+        try:
+            return jax.local_devices()
+        except (AssertionError, RuntimeError) as problem:
+            asked = xla.setting("jax_platforms")
+            raise ValueError(f"JAX_PLATFORMS must name a platform that has a device, got {asked!r}") from problem
     return [chosen] if isinstance(chosen, jax.Device) else jax.local_devices(backend=chosen)
 
 
