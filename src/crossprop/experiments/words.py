@@ -38,7 +38,7 @@ def comparison(finding: "Finding", noun: str, with_p: bool = True) -> str:
         return f"{learner} and {reference} have no seed in common, so they cannot be compared"
     if not math.isfinite(finding.mean):
         diverged = reference if math.isfinite(finding.learner_mean) else learner
-        return f"{diverged} diverged on a seed, so its mean cannot be compared"
+        return f"{diverged} diverged, so its mean cannot be compared"
     if finding.tied == finding.pairs:
         return f"{learner}'s {noun} equals {reference}'s in every seed"
     mean, low, high = (1 + part / 100 for part in finding.percent)

@@ -180,7 +180,7 @@ class CreditRule(NetworkLearner):
 
     @abstractmethod
     def credit(self, units: Units, delta: Float[Array, " outputs"]) -> Credit:
-        """Who gets the credit for the error `delta`: the coefficients for one example."""
+        """The credit of each hidden unit for the error `delta`: the coefficients for one example."""
 
     @abstractmethod
     def shapes(self) -> Shapes:
@@ -243,7 +243,7 @@ class CreditRule(NetworkLearner):
 
     @compiled_method
     def update(self, state: State, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[State, Outcome]:
-        """Learns from one example. Lists will do for arrays, and the number of a class for a one-hot `y`."""
+        """Learns from one example. Lists can be given for arrays, and the number of a class for a one-hot `y`."""
         dtype = state.outgoing.dtype
         return learn(Stack.of(self), state, self.network.with_constant(x.astype(dtype)), y.astype(dtype))
 

@@ -1,4 +1,4 @@
-"""A deep network as a stack of hidden layers: one example's pass up, and who gets the credit, from the top down.
+"""A deep network as a stack of hidden layers: one example's pass up, and the credit of units, from the top down.
 
 To its rule each layer is a network of its own, whose inputs are the layer below and whose outputs are the layer above.
 """
