@@ -40,6 +40,7 @@ def test_settings_and_programs_of_the_user_stay():
         return x + 1
 
     own(np.ones(3))
+    folder = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", None)
     before = settings()
     try:
@@ -53,7 +54,7 @@ def test_settings_and_programs_of_the_user_stay():
         own(np.ones(3))
         assert settings() == before
     finally:
-        jax.config.update("jax_compilation_cache_dir", before["jax_compilation_cache_dir"])
+        jax.config.update("jax_compilation_cache_dir", folder)
     assert len(traced) == 1
 
 
