@@ -7,7 +7,7 @@ from crossprop.engines import chunked, scan
 from crossprop.engines.gpu import kernel, parts, sliced
 from crossprop.engines.protocol import Batch
 from crossprop.engines.session import Session
-from crossprop.learners.base import Learner
+from crossprop.learners.base import CreditRule, Learner
 from crossprop.variables import Variable
 
 
@@ -56,6 +56,7 @@ def choose(learner: Learner, platform: str, observed: tuple[Variable, ...] = ())
     """The engine for a learner, by device, sizes and rule, never by the number of runs."""
     if kernel.why_unsupported(learner, platform, observed) is None:
         return "kernel"
-    if chunked.is_worthwhile(learner) and chunked.why_unsupported(learner, platform, observed) is None:
+    is_wide = isinstance(learner, CreditRule) and learner.network.fan_in >= chunked.WIDE
+    if is_wide and chunked.why_unsupported(learner, platform, observed) is None:
         return "chunked"
     return "scan"

@@ -31,6 +31,7 @@ PART = 32
 PART_WITH_MEMORY = 10
 PART_OF_PROGRAM = 16
 WIDE = 128
+"""The fewest inputs with which blocks pay off."""
 TILE_BYTES = 2**27
 TILE_BYTES_OF_PROGRAMS = 2**29
 """Idle slots cost programs little, so that this can be more."""
@@ -52,11 +53,6 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
     if learner.optimizer.momentum is not None or not moves(learner):
         return None
     return f"the chunked engine needs an optimizer whose steps add up, 'sgd' or 'momentum', got {learner.optimizer!r}"
-
-
-def is_worthwhile(learner: Learner) -> bool:
-    """Whether there are enough inputs for blocks to pay off."""
-    return isinstance(learner, CreditRule) and learner.network.fan_in >= WIDE
 
 
 def width(learner: Learner, platform: str, programs: Any = None) -> int:
@@ -198,7 +194,10 @@ def _by_scan(
         work, credit, outcome = learn_above(stack, before, before.layers[0].weights[i], target(i))
         is_real = i < count
         keep = lambda new, old: new if new is old else jnp.where(is_real, new, old)
-        return jax.tree.map(keep, work, before), _masked(credit, is_real), outcome
+        masked = Credit(*(None if each is None else jnp.where(is_real, each, 0) for each in credit))
+        if credit.memory_keep is not None:  # coefficients of padding change nothing
+            masked = masked._replace(memory_keep=jnp.where(is_real, credit.memory_keep, 1))
+        return jax.tree.map(keep, work, before), masked, outcome
 
     def example(carry, i):
         """As in `scan`, the rows follow an example when the next one comes; after the last they are not needed."""
@@ -210,11 +209,3 @@ def _by_scan(
     append = lambda stack, last: jnp.concatenate([stack, last[None]])
     credits, outputs = jax.tree.map(append, earlier, (credit, outcome.outputs))
     return small, credits, outputs
-
-
-def _masked(credit: Credit, is_real: jax.Array) -> Credit:
-    """The coefficients of an example, or for padding ones that change nothing."""
-    keep = credit.memory_keep
-    return Credit(*(None if c is None else jnp.where(is_real, c, 0) for c in credit))._replace(
-        memory_keep=None if keep is None else jnp.where(is_real, keep, 1)
-    )

@@ -91,7 +91,8 @@ class SharedFeed:
 
     def __init__(self, feed: Feed, segment: int, length: int, outputs: int, stop: int | None):
         self.feed, self.segment, self.length, self.outputs, self.stop = feed, segment, length, outputs, stop
-        tables = [part for part in feed.parts if isinstance(part, Tables) and not part.is_mapped]
+        is_table = lambda part: isinstance(part, Tables) and not isinstance(part.pool.x, np.memmap)
+        tables = [part for part in feed.parts if is_table(part)]
         sizes = {id(table): table.size for part in tables for table in part.pool[:2]}
         self.on_device = len(tables) == len(feed.parts) and sum(sizes.values()) <= NUMBERS_ON_DEVICE
         if not self.on_device:

@@ -47,10 +47,6 @@ class Tables:
             for table, begin, count in parts
         )
 
-    @property
-    def is_mapped(self) -> bool:
-        return isinstance(self.pool.x, np.memmap)
-
     def take(self, start: int, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
         x, y = (np.zeros((1, length, table.shape[1]), float_type()) for table in self._on_host)
         for out, table, rows in zip((x[0], y[0]), self._on_host, self.rows(start, count), strict=True):

@@ -57,14 +57,14 @@ def lost(runs: Runs, name: str) -> np.ndarray:
     return at_end(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
 
 
-def over_all(runs: Runs, name: str) -> np.ndarray:
-    """The percentage that each run misclassifies over all tasks."""
-    return 100 * runs.curve("error", name).mean(axis=1)
-
-
 LOST = Quantity("points lost", "", lost, "percentage points")
 AT_END = Quantity("misclassified at the end", "", at_end, "percentage points")
-OVER_ALL = Quantity("misclassified over all tasks", "", over_all, "percentage points")
+OVER_ALL = Quantity(
+    "misclassified over all tasks",
+    "",
+    lambda runs, name: 100 * runs.curve("error", name).mean(axis=1),
+    "percentage points",
+)
 
 
 def loses(runs: Runs, name: str, bounds: Bounds, part: str) -> Finding:

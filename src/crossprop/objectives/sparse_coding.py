@@ -52,12 +52,8 @@ class SparseCoding(Objective):
     ) -> tuple[Array, Array]:
         """A step down the squared error of what the code stands for, back to columns of length 1."""
         moved = weights + step_size * jnp.outer(x - network.weigh(phi, weights.T), phi)
-        moved = _unit_columns(moved)
+        moved = moved / jnp.maximum(jnp.linalg.norm(moved, axis=0, keepdims=True), jnp.finfo(moved.dtype).tiny)
         return moved, _power(network, moved, memory)[0]
-
-
-def _unit_columns(weights: Array) -> Array:
-    return weights / jnp.maximum(jnp.linalg.norm(weights, axis=0, keepdims=True), jnp.finfo(weights.dtype).tiny)
 
 
 def _power(network: Network, weights: Array, vector: Array, steps: int = 10) -> tuple[Array, Array]:

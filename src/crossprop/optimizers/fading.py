@@ -55,7 +55,8 @@ class fading(Optimizer):
 
         def update(gradients: Any, state: FadingState, params: Any = None, **extra: Any) -> tuple[Any, FadingState]:
             steps, kept = base.update(gradients, state.base, params, **extra)
-            faded = lambda part: jax.tree.map(lambda step: step * self._factor(state.count, step.dtype), part)
+            factor = lambda dtype: 1 + self.start * jnp.exp(-state.count.astype(dtype) / self.over)
+            faded = lambda part: jax.tree.map(lambda step: step * factor(step.dtype), part)
             if self.weights == "all":
                 steps = faded(steps)
             elif not isinstance(steps, tuple):
@@ -67,6 +68,3 @@ class fading(Optimizer):
             return steps, FadingState(optax.safe_increment(state.count), kept)
 
         return with_extra_arguments(init, update)
-
-    def _factor(self, count: Any, dtype: Any) -> Any:
-        return 1 + self.start * jnp.exp(-count.astype(dtype) / self.over)

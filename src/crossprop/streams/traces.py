@@ -137,7 +137,10 @@ class TracePatterning(Stream):
         returns = returns + power(trials.length[which] - now - 1) * before[which + 1]
         patterns = jnp.asarray(self._patterns, float_type())
         cues = jnp.where((now == 0)[:, None], patterns[trials.pattern[which]], 0)
-        x = jnp.concatenate([cues, outcome[:, None], self._noise(place, count)], axis=1)
+        draw = partial(jax.random.uniform, shape=(self.distractors,))
+        draws = by_number(place.examples, place.step + jnp.arange(count), draw)
+        noise = draws < 1 / (10 * (1 + jnp.arange(self.distractors)))[None, :]
+        x = jnp.concatenate([cues, outcome[:, None], noise], axis=1)
         y = jnp.stack([outcome, jnp.full_like(outcome, self.discount), returns], axis=1)
         return trial, offset[-1], x.astype(float_type()), y.astype(float_type())
 
@@ -156,11 +159,6 @@ class TracePatterning(Stream):
             return Trials(pattern, wait, wait + pause, followed[pattern].astype(float_type()))
 
         return by_number(key, numbers, draw)
-
-    def _noise(self, place: TrialPlace, count: int) -> Array:
-        draw = partial(jax.random.uniform, shape=(self.distractors,))
-        draws = by_number(place.examples, place.step + jnp.arange(count), draw)
-        return draws < 1 / (10 * (1 + jnp.arange(self.distractors)))[None, :]
 
 
 @dataclass(frozen=True)

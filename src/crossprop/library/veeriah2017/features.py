@@ -56,6 +56,7 @@ def features_plan(version: Version) -> Plan:
 def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, states: States) -> "xarray.Dataset":
     """The features of learners, and the pixels, of the same random images, mapped and measured."""
     import xarray
+    from sklearn.metrics import silhouette_samples
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(examples, len(data.y)), replace=False))
@@ -68,7 +69,7 @@ def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, sta
             maps.append(found)
             advance(1)
     neighbours = [_neighbour_shares(space, labels) for space in spaces.values()]
-    silhouettes = [_silhouettes(space, labels) for space in spaces.values()]
+    silhouettes = [silhouette_samples(space, labels) for space in spaces.values()]
     return xarray.Dataset(
         {
             "tsne": (("representation", "example", "axis"), np.array(maps, np.float32)),
@@ -117,9 +118,3 @@ def _neighbour_shares(space: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(space).kneighbors(return_distance=False)
     return (labels[near] == labels[:, None]).mean(axis=1)
-
-
-def _silhouettes(space: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    from sklearn.metrics import silhouette_samples
-
-    return np.asarray(silhouette_samples(space, labels))
