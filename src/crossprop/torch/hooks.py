@@ -5,7 +5,6 @@ took in $W$; the gradients of the weights themselves are computed as ever, from 
 `crossprop.Foresight` for the rule.
 """
 
-import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -14,9 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from crossprop._support import checks as check
+
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-SETTINGS = {"ahead": -math.inf, "horizon": 1}
-"""What may be set, and the least value of each."""
+SETTINGS: dict[str, dict[str, Any]] = {"ahead": {}, "horizon": {"low": 1}}
+"""What may be set, and its limits."""
 WEIGHTLESS = "it has no weights of its own that an error passes through"
 
 
@@ -46,7 +47,7 @@ def foresight(
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
     for name, value in (("ahead", ahead), ("horizon", horizon)):
-        _check_setting(name, value)
+        check.scalar(name, value, **SETTINGS[name])
     for name, module in model.named_modules():
         if any(isinstance(hook, _Layer) for hook in module._forward_hooks.values()):
             raise ValueError(
@@ -67,14 +68,6 @@ def foresight(
     skipped = {name: why for name, why in found.items() if why is not None and why != WEIGHTLESS}
     skipped |= {name: "it is not among the layers that were asked for" for name in can if name not in chosen}
     return Foresight(model, chosen, skipped, float(ahead), float(horizon))
-
-
-def _check_setting(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    low = SETTINGS[name]
-    if not math.isfinite(value) or value < low:
-        raise ValueError(f"{name} must be a finite number{f', at least {low}' if low == 1 else ''}, got {value!r}")
 
 
 class Foresight:
@@ -109,7 +102,7 @@ class Foresight:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in SETTINGS:
-            _check_setting(name, value)
+            check.scalar(name, value, **SETTINGS[name])
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
