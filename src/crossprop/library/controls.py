@@ -1,8 +1,5 @@
 """For `study why`: foresight with something else of the size of its v, and a regression stream that is not ours."""
 
-# pyright: reportIncompatibleVariableOverride=false
-# (a stream may compute what the contract calls an attribute)
-
 from dataclasses import dataclass
 from typing import Any
 
