@@ -19,12 +19,12 @@ MOST_NUMBERS = 2**16
 """In an array that is computed: XLA gives the work on large ones to all cores, which one function cannot do."""
 MOST_SUMMED = 2**11
 """Numbers that are reduced to one: XLA leaves the sums of more to a library, which such a function cannot call."""
-OPERATIONS = """abs add and argmax argmin bitcast_convert_type broadcast_in_dim clamp concatenate convert_element_type
-copy cos cumsum div dot_general dynamic_slice eq erf erf_inv exp exp2 expm1 floor ge gt integer_pow
-iota is_finite le log log1p logistic lt max min mul ne neg not or pad pow random_bits random_fold_in random_split
-random_unwrap random_wrap reduce_and reduce_max reduce_min reduce_or reduce_sum rem reshape round rsqrt select_n
-shift_left shift_right_arithmetic shift_right_logical sign sin slice split sqrt square squeeze sub tanh threefry2x32
-transpose unstack xla_metadata_value xor"""
+OPERATIONS = """abs add add_any and argmax argmin bitcast_convert_type broadcast_in_dim clamp concatenate
+convert_element_type copy cos cumsum div dot_general dynamic_slice eq erf erf_inv exp exp2 expm1 floor ge gt
+integer_pow iota is_finite le log log1p logistic lt max min mul ne neg not or pad pow random_bits random_fold_in
+random_split random_unwrap random_wrap reduce_and reduce_max reduce_min reduce_or reduce_sum rem reshape round rsqrt
+select_n shift_left shift_right_arithmetic shift_right_logical sign sin slice split sqrt square squeeze sub tanh
+threefry2x32 transpose unstack xla_metadata_value xor"""
 """What XLA compiles itself; for others it calls libraries."""
 CALLS = ("closed_call", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "scan", "while")
 

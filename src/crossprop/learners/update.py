@@ -240,7 +240,8 @@ def _curvature(stack: Stack, state: State, example: Example) -> list[Array]:
         net, units = stack.nets[at], example.activations[at]
         above = net.without_constant(state.outgoing if at == len(state.layers) - 1 else state.layers[at + 1].weights.T)
         send_back = lambda error: net.through_norm(net.weigh(error, above) * units.slope, units)  # noqa: B023
-        errors = jax.vmap(send_back)(errors)
+        # A product of matrices would keep the loop from being one function on a CPU.
+        errors = jax.vmap(send_back)(errors) if len(errors) > 1 else send_back(errors[0])[None]
         squares.insert(0, features[at][:, None] ** 2 * jnp.sum(errors**2, axis=0)[None, :])
     return squares
 
