@@ -32,10 +32,6 @@ REPLACEMENT_HELP = (
     f"Which units are replaced: one of {', '.join(replacement_names())}; default: none. --set replacement.NAME=VALUE "
     "sets a hyperparameter of it."
 )
-TARGET_HELP = (
-    "Column of a file to predict. --set stream.time=COLUMN sorts by a column, stream.task=COLUMN tells the tasks, and "
-    "stream.ignore=COLUMN leaves one out."
-)
 SET_HELP = (
     "Any other argument of the learners that have it, such as optimizer.sigma=0.001, or an argument of one learner, "
     "such as foresight:layers=top; or network. or stream. and a field: network.layer_norm=true."
@@ -89,7 +85,8 @@ class ExperimentFlags:
     """Examples per task; default: 5000 for GEOFF and the whole data set otherwise."""
     game: Unset[str] = None
     """Game of Atari; default: pong. --set stream.seed=0 is for a random player, which needs no recorded actions."""
-    target: Annotated[Unset[str], arg(help=TARGET_HELP)] = None
+    target: Unset[str] = None
+    """Column of a file to predict; --set stream.time=COLUMN, stream.task= and stream.ignore= name others."""
     missing: Unset[str] = None
     """mean fills in missing values of a file by the mean of their column so far; default: they are an error."""
     record_every: Unset[int] = None

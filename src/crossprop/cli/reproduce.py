@@ -18,10 +18,6 @@ from crossprop.experiments.rerun import mnist_for, rerun
 from crossprop.library import PAPERS
 
 FIRST = next(iter(PAPERS))
-PRESET_HELP = (
-    "Settings of the crossprop paper's text, or of the scripts that its authors published with it; default: paper. The "
-    "rules are the paper's with both: the scripts have the other sign of eta's term in crossprop's memory."
-)
 OF_SOME = ("tasks", "mnist_seeds", "exact_mnist", "preset")
 """Flags that only some papers have."""
 
@@ -57,7 +53,8 @@ class Reproduce:
     """Add exact and projected crossprop on MNIST, which the crossprop paper could not afford; default: on a GPU."""
     tasks: Unset[int] = None
     """Number of tasks of permuted MNIST, where a paper has it; default: as the experiment defines it."""
-    preset: Annotated[Unset[Literal["paper", "scripts"]], arg(help=PRESET_HELP)] = None
+    preset: Unset[Literal["paper", "scripts"]] = None
+    """Settings of the crossprop paper, or of its authors' scripts, with the paper's rules; default: paper."""
     engine: str = "auto"
     """How to execute the runs; auto picks by device, sizes and rule."""
     force: Annotated[bool, FlagCreatePairsOff] = False
