@@ -187,6 +187,7 @@ def numbers(**wrong):
             "arrays must be made of bytes",
         ),
         ("train_data_batch_1", b"no pickle", "is no file of ImageNet32"),
+        ("train_data_batch_1", pickle.BINBYTES8 + b"\0\0\0\0\0\1\0\0x.", "is no file of ImageNet32: MemoryError"),
         ("train_data_batch_1", pickle.dumps([1, 2]), "must have data and labels"),
         (
             "train_data_batch_1",

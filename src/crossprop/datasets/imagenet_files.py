@@ -102,7 +102,7 @@ def _read(path: Path, read: Callable[[Path], Any]) -> Any:
     try:
         return read(path)
     except Exception as problem:  # a damaged or hostile file can fail in any way
-        raise ValueError(f"{path} is no file of ImageNet32: {problem}") from None
+        raise ValueError(f"{path} is no file of ImageNet32: {str(problem) or repr(problem)}") from None
 
 
 def _images(values: Any) -> np.ndarray:

@@ -121,7 +121,8 @@ class ClassPairs(InPasses):
 
         def share(initial: Any, state: Any) -> Array:
             del initial
-            outputs = jax.vmap(jax.vmap(lambda one: learner.predict(state, one)))(self._scaled(jnp.asarray(x)))
+            predict = jax.vmap(lambda one: learner.predict(state, one))
+            outputs = jax.lax.map(lambda of_class: predict(self._scaled(of_class)), jnp.asarray(x))
             return jnp.mean(outputs[..., 1] > outputs[..., 0], axis=1, dtype=float_type())
 
         return share
