@@ -438,10 +438,11 @@ def test_the_study_of_approaches_has_every_one_with_the_same_budget(size):
         *([] if size else ["permuted-inputs", "class-pairs", "geoff", "slowly-changing"]),
     ]
     for spec in stages.values():
-        objectives = {"kmeans", "sparse-coding", "ica", "autoencoder", "mixture"}
-        others = {"backprop", "crossprop", "foresight", "frozen", "generate-and-test", "continual"}
-        assert {*spec.learners} == objectives | others
-        assert {len(grid.points) for grid in spec.grids} == {2 if size else 25}
+        objectives = {"kmeans", "sparse-coding", "ica", "autoencoder", "kmeans-mixed", "ica-mixed", "autoencoder-mixed"}
+        others = {"backprop-fading", "crossprop", "foresight", "frozen", "generate-and-test", "continual"}
+        assert {*spec.learners} == {"backprop"} | objectives | others
+        assert {len(grid.points) for grid in spec.grids} == {2 if size else 32}
+        assert isinstance(spec.learners["backprop-fading"].optimizer, cp.optimizers.fading)
 
 
 @pytest.mark.parametrize("size", [None, "full"])
