@@ -22,14 +22,16 @@ from crossprop.cli.studies import Arena, run_arena
 from crossprop.costs import Cost, kept_costs
 from crossprop.experiments.charts import forest
 from crossprop.experiments.evaluate import Choice
+from crossprop.experiments.experiment import Experiment, Stage
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS
-from crossprop.experiments.results import SweepResults
+from crossprop.experiments.results import SweepResults, read_results
+from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.sweep_words import are_backprop
 from crossprop.learners import LEARNERS
 from crossprop.library.arena import answers, conclusions, read_arena, worth
 from crossprop.library.arena_page import _group, per_task
-from crossprop.library.price import Price, gains
+from crossprop.library.price import Price, gains, prices_of
 from crossprop.library.standing import Results, parts_of, rank_estimates
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
@@ -526,7 +528,8 @@ def test_the_price_of_tuning_is_that_of_the_records(arena, tmp_path):
     best, default = (cp.open_evaluation(folder / each / "sweeps" / "tracking") for each in ("", "untuned"))
     for name in QUICK:
         means = cp.open_sweep(folder / "sweeps" / "tracking")[name].loss.mean(["seed", "step"]).values.ravel()
-        ratios = means.min() / np.median(means), *(each.values()[name].mean().item() for each in (best, default))
+        assert len(means) == 2  # the median of two settings is the better one
+        ratios = means.min() / means.min(), *(each.values()[name].mean().item() for each in (best, default))
         row = rows(folder, "tracking")[name]
         assert float(row["against median percent"]) == pytest.approx(100 * (ratios[0] - 1), abs=1e-4)
         assert float(row["against default percent"]) == pytest.approx(100 * (ratios[1] / ratios[2] - 1), abs=1e-4)
@@ -538,7 +541,21 @@ def test_the_price_of_tuning_is_that_of_the_records(arena, tmp_path):
     assert {path.name for path in (folder / "untuned").iterdir()} >= {"card.json", "table.csv", "answers.json"}
 
 
-def test_a_median_setting_that_diverged_has_no_price():
+def test_the_median_is_a_setting_of_the_list_and_infinite_where_it_diverged(tmp_path):
+    learner, stream = cp.Frozen(cp.Network(20, 4), 0.1), cp.Geoff(tasks="A", examples=40)
+    for axis, place in (([0.001, 0.003, 0.01, 0.02], 1), ([0.001, 1e6, 1e7], None)):
+        store = tmp_path / str(len(axis))
+        records = cp.sweep(learner, stream, {"step_size": axis}, 2, 20, store=store, evaluate=2, progress=False)
+        means = np.sort(records["frozen"].loss.mean(["seed", "step"]).values)
+        spec = SweepSpec.of(learner, stream, {"step_size": axis}, 2, 20, store=store, evaluate=2)
+        arena = Experiment("", "", "frozen", {"it": Stage("it", spec)})
+        found = prices_of(arena, {"it": read_results(store)}, tmp_path / "none")
+        expected = -100 if place is None else 100 * (means[0] / means[place] - 1)
+        assert found["it"]["frozen"].median == pytest.approx(expected, rel=1e-5) and found["it"] == found["overall"]
+        assert found["it"]["frozen"].default is None
+
+
+def test_a_best_setting_that_diverged_has_no_price():
     overall = {"a": Price(-10.0, None), "b": Price(np.nan, None), "c": Price(-20.0, None)}
     (said,) = gains(overall)
     assert said.startswith("Of 2 learners, the best setting has 15% less error than the median setting of its grid")

@@ -41,8 +41,8 @@ gives it. All were judged on the same fresh seeds. All differences are to {refer
 all settings."""
 PRICE = """The error of the best setting, the mean over streams, against that of two others; negative is less error. The
 median setting is that of the grid in the list, both on the seeds of the tuning, where the best of many looks better
-than it is. The default is that of crossprop arena --untuned, run in the same folder before, on the same fresh seeds,
-with a 95% interval of each alone."""
+than it is; a median that diverged counts as an infinite error, of which the best has 100% less. The default is that of
+crossprop arena --untuned, run in the same folder before, on the same fresh seeds, with a 95% interval of each alone."""
 PARTS = 10
 """Parts of equal length that a stream without task switches is divided into."""
 ANSWERS = """Where one of several learners represents a question, it was chosen on the seeds of the tuning; all numbers
@@ -157,7 +157,7 @@ def _prices(results: Results) -> Table:
     """What the best setting of every learner gains."""
     head, rows = ["Learner", "Against its median setting", "Against its default"], []
     for learner, price in sorted(results.prices[OVERALL].items(), key=lambda item: results.ranked.index(item[0])):
-        median = f"{minus_signs(f'{price.median:+.0f}')}%" if np.isfinite(price.median) else "the median diverged"
+        median = f"{minus_signs(f'{price.median:+.0f}')}%" if np.isfinite(price.median) else "diverged"
         rows.append([learner, median, table_cell(price.default) if price.default else "not run"])
     return Table("The error of the best setting, all streams", head, rows)
 

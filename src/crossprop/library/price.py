@@ -27,7 +27,8 @@ class Price(NamedTuple):
     """The error of the best setting against that of two others: less than 0 is less error."""
 
     median: float
-    """Against the median setting of the list's grid, on the seeds of the tuning, in percent; NaN if that diverged."""
+    """Against the median setting of the list's grid, on the seeds of the tuning, in percent: -100 if that diverged, and
+    NaN if the best did."""
     default: Finding | None
     """Against the default, on fresh seeds; None if that was not run."""
 
@@ -56,12 +57,14 @@ def prices_of(arena: Experiment, sweeps: Mapping[str, SweepResults], untuned: Pa
 
 
 def _against_median(spec: SweepSpec, sweep: SweepResults) -> dict[str, float]:
-    """The best setting against the median of those that the list names, in percent, by learner."""
+    """The best setting against the median of those that the list names, of an even number the better one in the middle,
+    in percent, by learner."""
     found = {}
     for grid in spec.grids:
         values, choice = scores(grid, sweep.blocks), sweep.learners[grid.name].choice
-        median = float(np.median(values.values.reshape(-1, values.sizes["seed"]).mean(axis=1)))
-        known = 0 < median < math.inf and not choice.diverged
+        means = np.sort(values.values.reshape(-1, values.sizes["seed"]).mean(axis=1))
+        median = float(means[(len(means) - 1) // 2])
+        known = median > 0 and not choice.diverged
         found[grid.name] = 100 * (choice.mean / median - 1) if known else math.nan
     return found
 
