@@ -25,7 +25,7 @@ class _Imports:
 
 @dataclass
 class Make(_Imports):
-    """Write card.json into a folder of run --out, of reproduce, of a sweep with --evaluate, of a study or of an arena."""
+    """Write card.json into a folder of run --out, reproduce, a sweep with --evaluate, a study or the arena."""
 
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
 
