@@ -1,4 +1,7 @@
-"""Normal noise, drawn quickly on a CPU."""
+"""Random numbers as those of JAX, drawn quickly on a CPU: Threefry written out.
+
+For a CPU JAX compiles its generator, Threefry, into a loop that goes through memory at each of five turns. Written out,
+it is computed in registers, in a quarter of the time."""
 
 import math
 from typing import Any
@@ -24,19 +27,25 @@ def normal_like(key: Any, tree: Any) -> Any:
 
 
 def normal(key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """`jax.random.normal(key, shape, dtype)`, the same numbers.
+    """`jax.random.normal(key, shape, dtype)`, the same numbers."""
+    if not _is_by_threefry(key, shape, dtype):
+        return jax.random.normal(key, shape, dtype)
+    least = np.nextafter(np.float32(-1), np.float32(0))
+    return np.float32(math.sqrt(2)) * lax.erf_inv(jnp.maximum(least, uniform(key, shape, dtype) * (1 - least) + least))
 
-    For a CPU JAX compiles its generator, Threefry, into a loop that goes through memory at each of five turns. Written
-    out, it is computed in registers, in a quarter of the time."""
+
+def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    """`jax.random.uniform(key, shape, dtype)`, the same numbers."""
+    if not _is_by_threefry(key, shape, dtype):
+        return jax.random.uniform(key, shape, dtype)
+    bits = _threefry_bits(jax.random.key_data(key), shape)
+    return lax.bitcast_convert_type(bits >> 9 | jnp.uint32(0x3F800000), jnp.float32) - 1
+
+
+def _is_by_threefry(key: Any, shape: tuple[int, ...], dtype: Any) -> bool:
     is_key, partitionable = jnp.issubdtype(key.dtype, jax.dtypes.prng_key), xla.setting("jax_threefry_partitionable")
     by_threefry = is_key and str(jax.random.key_impl(key)) == "threefry2x32" and partitionable
-    if not by_threefry or dtype != jnp.float32 or math.prod(shape) >= 2**32:
-        return jax.random.normal(key, shape, dtype)
-    bits = _threefry_bits(jax.random.key_data(key), shape)
-    least = np.nextafter(np.float32(-1), np.float32(0))
-    from_0_to_1 = lax.bitcast_convert_type(bits >> 9 | jnp.uint32(0x3F800000), jnp.float32) - 1
-    uniform = jnp.maximum(least, from_0_to_1 * (1 - least) + least)
-    return np.float32(math.sqrt(2)) * lax.erf_inv(uniform)
+    return by_threefry and dtype == jnp.float32 and math.prod(shape) < 2**32
 
 
 def _threefry_bits(key: Array, shape: tuple[int, ...]) -> Array:

@@ -16,6 +16,7 @@ from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
 from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
+from crossprop.optimizers.noise import normal, uniform
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 from crossprop.streams.threshold_networks import threshold_outputs
 
@@ -79,16 +80,10 @@ class Geoff(PoolStream):
         check_memory(f"the target network of {visited[-1] + 1:,} tasks", weights * width)
         x, y = np.empty((count, self.inputs), np.uint8), np.empty((count, 1), float_type())
         target = self.target(key)
-        # Computed in parts with a bounded number of features; Ctrl-C takes effect between them.
-        size = max(1, FEATURES_AT_A_TIME // self.features)
         for begin, task in zip(range(0, count, self.examples), visited, strict=True):
-            own_x, parts = _inputs(self, key, task), []
-            for first in range(0, self.examples, size):
-                interrupts.check()
-                parts.append(_targets(self, key, task, first, min(size, self.examples - first), own_x, *target))
-                jax.block_until_ready(parts[:-1])
+            interrupts.check()
             own = slice(begin, begin + self.examples)
-            x[own], y[own] = own_x, np.concatenate(parts)
+            x[own], y[own] = _table(self, key, task, *target)
         return Pool(x, y, index)
 
     def pools(self, keys: Key[Array, " runs"]) -> Pool | None:
@@ -142,11 +137,7 @@ def _tables(stream: Geoff, keys: Array) -> tuple[Array, Array]:
 
     def of_run(key: Array) -> tuple[Array, Array]:
         target = stream.target(key)
-
-        def of_task(task: Array) -> tuple[Array, Array]:
-            x = _inputs(stream, key, task)
-            return x, _targets(stream, key, task, 0, stream.examples, x, *target)
-
+        of_task = lambda task: _table(stream, key, task, *target)
         return jax.tree.map(jnp.concatenate, jax.vmap(of_task)(jnp.asarray(visited)))
 
     at_a_time = FEATURES_AT_A_TIME // (len(visited) * stream.examples * stream.features)
@@ -154,24 +145,9 @@ def _tables(stream: Geoff, keys: Array) -> tuple[Array, Array]:
 
 
 @partial(program, static_argnums=0)
-def _inputs(stream: Geoff, key: Array, task: Any) -> Array:
-    """The inputs of a task, `(examples, inputs)`."""
-    x_key, _ = _task_keys(key, task)
-    return jax.random.bernoulli(x_key, 0.5, (stream.examples, stream.inputs)).astype(np.uint8)
-
-
-@partial(program, static_argnums=(0, 4))
-def _targets(  # noqa: PLR0917
-    stream: Geoff, key: Array, task: Any, begin: Any, count: int, x: Array, incoming: Array, outgoing: Array
-) -> Array:
-    """The targets of `count` examples of a task, whose inputs are `x`, from number `begin` on. They are sums of whole
-    numbers and rounded noise, and so the same in whatever parts the examples come."""
-    _, noise_key = _task_keys(key, task)
-    noise = lax.optimization_barrier(stream.noise * jax.random.normal(noise_key, (stream.examples, 1)))
-    own_x, own_noise = (lax.dynamic_slice_in_dim(each, begin, count) for each in (x, noise))
-    return stream.label(own_x, incoming, outgoing[task]) + own_noise
-
-
-def _task_keys(key: Array, task: Any) -> Array:
-    """The keys of a task's inputs and of its noise."""
-    return jax.random.split(jax.random.fold_in(jax.random.split(key, 3)[2], task))
+def _table(stream: Geoff, key: Array, task: Any, incoming: Array, outgoing: Array) -> tuple[Array, Array]:
+    """Inputs and targets of a task. These are sums of whole numbers and rounded noise: the same in any program."""
+    x_key, noise_key = jax.random.split(jax.random.fold_in(jax.random.split(key, 3)[2], task))
+    x = (uniform(x_key, (stream.examples, stream.inputs), float_type()) < 0.5).astype(np.uint8)
+    noise = lax.optimization_barrier(stream.noise * normal(noise_key, (stream.examples, 1), float_type()))
+    return x, stream.label(x, incoming, outgoing[task]) + noise
