@@ -1,7 +1,8 @@
 """Do networks lose plasticity on pairs of classes? Held-out accuracy in the first tasks and in the last ones.
 
-`python benchmarks/class_pairs.py [DATA]`, where DATA is `mnist5k`, which is embedded: 200 pairs in ten passes, 20 minutes on
-two busy cores; or `cifar10`, after `crossprop data fetch cifar10`: 100 pairs of 600 images per class, in one pass.
+`python benchmarks/class_pairs.py [DATA]`, where DATA is `mnist5k`, which is embedded: 200 pairs in ten passes, 20
+minutes on two busy cores; or `cifar10`, after `crossprop data fetch cifar10`: 100 pairs of 600 images per class, in
+one pass.
 """
 
 import sys
