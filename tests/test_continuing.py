@@ -22,7 +22,6 @@ from crossprop._support.files import write_json
 from crossprop.checkpoints import Checkpoints
 from crossprop.engines import chunked, scan
 from crossprop.engines.gpu import kernel
-from crossprop.engines.protocol import Batch, Run, RunOptions
 from crossprop.engines.session import Session, plain_numbers
 from crossprop.experiments import charts
 from crossprop.experiments.measures import Runs
@@ -30,6 +29,7 @@ from crossprop.library.arena_page import _charts, per_task
 from own_learners import Replay
 from own_streams import Noise
 from same import assert_same_records, assert_same_states
+from sessions import advanced, session
 
 pytestmark = pytest.mark.usefixtures("quick_unless_full")
 
@@ -202,20 +202,6 @@ def test_no_more_steps_than_the_stream_has_left():
 # Sessions.
 
 
-def session(engine, learner, start=None, first=0, stop=120, seeds=(1, 2, 3)):
-    stream = cp.Geoff(inputs=6, features=30, tasks="ABC", examples=40)
-    states = [None] * len(seeds) if start is None else start
-    runs = [Run(learner, stream, seed, state) for seed, state in zip(seeds, states, strict=True)]
-    batch = Batch(runs, RunOptions(20, stop, first), segment=40)
-    return engine.start(batch, "gpu", interpret=True) if engine is kernel else engine.start(batch, "gpu")
-
-
-def advanced(session, times):
-    for _ in range(times):
-        session.advance(40)
-    return session
-
-
 @pytest.mark.parametrize(
     ("engine", "name"),
     [
@@ -263,6 +249,7 @@ SCRIPT = """
 import sys, time
 import jax
 import crossprop as cp
+from sessions import advanced, session
 from crossprop import checkpoints
 from crossprop.engines import segments
 from own_learners import Replay
@@ -297,7 +284,7 @@ records.to_netcdf(out, engine="scipy")
 def start_script(folder, out, pause=0.0):
     command = [sys.executable, "-c", SCRIPT, str(folder), str(out), str(pause)]
     quick = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(jax.config.read("jax_disable_most_optimizations"))}
-    here = Path(__file__).parent
+    here = Path(__file__).parent / "support"
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=here, env=os.environ | quick)
 
 

@@ -510,7 +510,8 @@ def test_a_learner_of_ones_own_is_swept_from_toml_into_a_store(call, folder):
 @pytest.fixture
 def cluster(tmp_path):
     """The address of a scheduler with one worker, which can import the user's module."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])}
+    support = str(Path(__file__).parent / "support")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([support, *filter(None, sys.path)])}
     environment |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     file = tmp_path / "scheduler.json"
     where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file)]

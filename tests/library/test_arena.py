@@ -193,7 +193,7 @@ def test_show_prints_a_list_that_can_be_edited_and_run(tmp_path, capsys):
 
 
 def test_the_list_of_the_docs_is_a_list(tmp_path, monkeypatch):
-    page = (Path(__file__).parent.parent / "docs" / "arena.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "arena.md").read_text()
     (parts,), (text,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_parts.py").write_text(parts.partition("records =")[0])

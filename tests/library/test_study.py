@@ -658,7 +658,7 @@ def test_the_studies_of_predictions_compare_learned_features_with_linear_ones(si
 
 
 def test_the_study_of_the_docs_is_one(tmp_path):
-    page = (Path(__file__).parent.parent / "docs" / "studies.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
     (tmp_path / "my.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
     for size, examples in ((None, 3000), ("quick", 100)):
         found = read_experiment(tmp_path / "my.toml", Path, size=size)

@@ -9,7 +9,7 @@ import pytest
 import crossprop as cp
 from crossprop.learners import PREDICTORS
 from crossprop.testing import check_learner
-from test_td import examples
+from reference_td import examples
 
 NET = cp.Network(4, (), 1, bias=False, outgoing_scale=0)
 TWO = cp.Network(3, (), 2, bias=True)

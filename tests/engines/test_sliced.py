@@ -24,7 +24,7 @@ from crossprop.learners.update import learn
 from crossprop.metrics import plasticity
 from crossprop.variables import Variable, of_examples
 from for_cuda import Gathered, joined, lower_for_cuda, split
-from test_engines import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
+from sessions import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
 
 RULES = {
     "approx": partial(cp.CrosspropApprox, eta=0.3, optimizer="rmsprop"),

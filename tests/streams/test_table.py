@@ -18,7 +18,7 @@ from crossprop.specification import build
 from crossprop.streams import STREAMS, table
 
 ROWS = 40
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

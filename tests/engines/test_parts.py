@@ -19,7 +19,7 @@ from crossprop.engines.gpu.shares import axes_of_units
 from crossprop.engines.protocol import Batch, Rows, Run, RunOptions
 from crossprop.learners.update import learn_above
 from for_cuda import Gathered, joined, lower_for_cuda, split
-from test_engines import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
+from sessions import assert_agree, assert_close_states, assert_same_bits, finish, live, random_examples
 
 RULES = {
     "approx": partial(cp.CrosspropApprox, eta=0.3, layers="all"),

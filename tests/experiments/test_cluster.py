@@ -66,7 +66,7 @@ def machines(tmp_path_factory):
     where = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(folder / "scheduler.json")]
 
     def start(*words, first=""):
-        path = [first, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        path = [first, str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
         environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
         command = [sys.executable, "-m", "dask", *words, *where]

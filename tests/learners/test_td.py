@@ -12,7 +12,7 @@ from crossprop.learners import LEARNERS
 from crossprop.testing import check_learner
 from own_learners import Replay
 from reference import pairs, parts
-from reference_td import live_td
+from reference_td import examples, live_td
 
 RULES = {
     "crossprop": {"eta": 0.3},
@@ -28,16 +28,6 @@ NETS = {
     "two outputs": cp.Network(3, 4, 2, bias=True, activation="sigmoid"),
     "deep": cp.Network(3, (4, 3), 1, bias=True, layer_norm=True),
 }
-
-
-def examples(net, steps=60, seed=0):
-    """Normal inputs and cumulants, discounts that change and reach 0, and returns, some of which are not known."""
-    numbers = np.random.default_rng(seed)
-    triples = numbers.uniform(size=(steps, net.outputs, 3))
-    triples[:, :, 0] = numbers.normal(size=(steps, net.outputs))
-    triples[steps // 3, :, 1] = triples[steps // 2, 0, 1] = 0
-    triples[steps // 4 : steps // 2, :, 2] = np.nan
-    return numbers.normal(size=(steps, net.inputs)), triples.reshape(steps, -1)
 
 
 def judged(rule, net, start, x, y, **options):

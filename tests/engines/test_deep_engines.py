@@ -10,7 +10,7 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 import crossprop as cp
 from crossprop.engines import choose, chunked, scan
 from crossprop.engines.protocol import Run
-from test_engines import (
+from sessions import (
     assert_agree,
     assert_close_states,
     assert_kernel_agrees_with_scan,

@@ -1,5 +1,6 @@
 """Streams as a user would write them: one dealt on the device, one on the host."""
 
+import inspect
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -51,3 +52,10 @@ class Waves(Stream):
         angle = np.sin(at * 0.1 + float(place["phase"]))
         y = np.where(at == self.broken, np.nan, angle**2)[:, None]
         return place | {"step": place["step"] + count}, np.stack([angle, np.cos(at)], axis=1), y
+
+
+def build(kind, **given):
+    """`kind(**given)` without the tests' own type checks, which would speak before the class's."""
+    built = object.__new__(kind)
+    inspect.unwrap(kind.__init__)(built, **given)
+    return built

@@ -10,7 +10,7 @@ import pytest
 
 import crossprop as cp
 import reference
-from test_optimizers import NOISY, OPTIMIZERS
+from judged_optimizers import NOISY, OPTIMIZERS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "x64")
 STEPS, DELAY = 100, 7

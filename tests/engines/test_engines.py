@@ -17,14 +17,24 @@ from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 import crossprop as cp
 from crossprop._support import xla
 from crossprop.engines import ENGINES, choose, chunked, scan, segments
-from crossprop.engines.feed import Feed, SharedFeed
 from crossprop.engines.gpu import kernel, layout, parts, support
 from crossprop.engines.gpu.fma_rewrite import PLAIN, fma_rewritten
-from crossprop.engines.protocol import Batch, Run, RunOptions
+from crossprop.engines.protocol import Run
 from crossprop.learners import LEARNERS
 from crossprop.learners.stack import Stack
 from crossprop.learners.update import learn
 from crossprop.variables import Variable
+from sessions import (
+    assert_agree,
+    assert_close_states,
+    assert_kernel_agrees_with_scan,
+    assert_same_bits,
+    live,
+    random_examples,
+    results,
+    runs_of,
+    traced_kernel,
+)
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),
@@ -40,59 +50,6 @@ LOSSES = ("squared", "softmax")
 STEP_SIZES = (5e-5, 5e-4, 5e-3)
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
-
-
-def random_examples(network, steps, seed=0):
-    random = np.random.default_rng(seed)
-    x = random.normal(size=(steps, network.inputs)) / np.sqrt(network.inputs)
-    classes = network.loss == "softmax"
-    y = random.integers(network.outputs, size=steps) if classes else random.normal(size=(steps, network.outputs))
-    return cp.Arrays(x, y.astype(np.int32 if classes else np.float32), classes=network.outputs if classes else None)
-
-
-def runs_of(learner, steps, seeds=(0,)):
-    return [Run(learner, random_examples(learner.network, steps, seed), seed) for seed in seeds]
-
-
-def session_of(engine, runs, platform="cpu", record_every=70, **options):
-    """A session of an engine; the kernel's runs in Pallas's interpreter."""
-    batch = Batch(runs, RunOptions(record_every), **options)
-    return engine.start(batch, platform, interpret=True) if engine is kernel else engine.start(batch, platform)
-
-
-def finish(session, steps):
-    while session.step < steps:
-        session.advance(min(session.segment, steps - session.step))
-    return session
-
-
-def live(engine, runs, platform="cpu", record_every=70):
-    """The session of these runs after their last example."""
-    return finish(session_of(engine, runs, platform, record_every), runs[0].stream.steps)
-
-
-def results(*arguments):
-    return live(*arguments).results()
-
-
-def assert_agree(one, other, loss, drift):
-    assert one.diverged_at == other.diverged_at == -1
-    for name, values in other.records.items():
-        distance = np.linalg.norm(one.records[name] - values)
-        limit = {"loss": loss, "error": 0.02}.get(name, drift)
-        assert distance <= limit * np.linalg.norm(values), name
-
-
-def assert_same_bits(one, other):
-    assert one.diverged_at == other.diverged_at
-    for name, values in other.records.items():
-        np.testing.assert_array_equal(one.records[name], values, err_msg=name)
-
-
-def assert_close_states(one, other, **tolerance):
-    assert jax.tree.structure(one) == jax.tree.structure(other)
-    for leaf, expected in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        np.testing.assert_allclose(leaf, expected, **tolerance)
 
 
 # Agreement.
@@ -137,14 +94,6 @@ def test_chunked_is_exact_in_float64_whatever_the_blocks(rule, record_every, opt
     one, other = live(chunked, [run], platform, record_every), live(scan, [run], "cpu", record_every)
     assert_agree(one.results()[0], other.results()[0], loss=1e-9, drift=1e-9)
     assert_close_states(one.states()[0], other.states()[0], rtol=1e-8, atol=1e-11)
-
-
-def assert_kernel_agrees_with_scan(runs):
-    session = live(kernel, runs, "gpu")
-    for run, result, state in zip(runs, session.results(), session.states(), strict=True):
-        expected = live(scan, [run])
-        assert_agree(result, expected.results()[0], loss=1e-4, drift=2e-3)
-        assert_close_states(state, expected.states()[0], rtol=5e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -281,21 +230,6 @@ def test_a_state_in_pieces_and_back_is_the_same_state(rule, optimizer):
 # The kernel, for a GPU that is not here.
 
 
-def traced_kernel(learner, steps=4):
-    """The kernel of one segment, traced for a GPU."""
-    runs, outputs = runs_of(learner, steps), layout.power(learner.network.outputs)
-    feed = Feed.of(runs)
-    initial, own = layout.gather(runs, feed.place)
-    examples = SharedFeed(feed, steps, steps, outputs, None).take(0, steps)
-    shared = layout.Shared(
-        examples.pool.astype(jnp.float32), examples.rows, examples.y, *kernel.initial_weights(initial)
-    )
-    sums = {name: jnp.zeros(1) for name in ("loss", "error")[: 1 + (learner.network.loss == "softmax")]}
-    progress = jax.eval_shape(layout.begin, initial, own)
-    bounds = np.array([0, steps, 2], np.int32)
-    return kernel._segment.trace(learner, False, 3, shared, own, progress, sums, bounds)
-
-
 def kernel_network(rule, optimizer):
     """Activation, loss and bias: any two of rule, optimizer and these meet."""
     i, j = [*RULES].index(rule), OPTIMIZERS.index(optimizer)
@@ -360,19 +294,6 @@ def test_multiply_adds_are_one_instruction():
 
 
 # Identity and isolation.
-
-
-@pytest.fixture(params=["scan", "scan side by side", "chunked", "chunked side by side", "kernel"])
-def results_in_batches(request):
-    engine = ENGINES[request.param.split()[0]]
-    platform = "cpu" if request.param in ("scan", "chunked") else "gpu"
-
-    def in_batches(runs):
-        width = engine.width(runs[0].learner, platform)
-        batches = [runs[i : i + width] for i in range(0, len(runs), width)]
-        return [result for batch in batches for result in results(engine, batch, platform, 30)]
-
-    return in_batches
 
 
 def test_a_run_is_the_same_in_any_company_on_every_engine(results_in_batches):

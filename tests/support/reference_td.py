@@ -90,3 +90,13 @@ def live_td(rule, *, activation, bias, incoming, outgoing, x, y, step_size, trac
     loss, values = (np.array(column) for column in zip(*history, strict=True))
     *incoming, outgoing = (np.array(theta) for theta in thetas)
     return Life(incoming, outgoing, memory, loss, values, np.zeros(0), np.zeros(0))
+
+
+def examples(net, steps=60, seed=0):
+    """Normal inputs and cumulants, discounts that change and reach 0, and returns, some of which are not known."""
+    numbers = np.random.default_rng(seed)
+    triples = numbers.uniform(size=(steps, net.outputs, 3))
+    triples[:, :, 0] = numbers.normal(size=(steps, net.outputs))
+    triples[steps // 3, :, 1] = triples[steps // 2, 0, 1] = 0
+    triples[steps // 4 : steps // 2, :, 2] = np.nan
+    return numbers.normal(size=(steps, net.inputs)), triples.reshape(steps, -1)

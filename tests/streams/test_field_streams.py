@@ -21,7 +21,7 @@ from crossprop.engines.protocol import Run
 from crossprop.engines.tables import tables_at_once, tables_of
 from crossprop.streams import geoff
 from crossprop.streams.base import Pool
-from test_streams import build
+from own_streams import build
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
