@@ -263,8 +263,8 @@ def test_an_argument_that_does_not_fit_a_data_set_is_named_with_its_value(kind, 
 
 @pytest.mark.parametrize("kind", [cp.PermutedInputs, cp.RandomLabels])
 def test_streams_of_images_take_nothing_but_a_data_set(kind):
-    with pytest.raises(TypeError, match=r"^data must be .* got .*str"):
-        build(kind, data="mnist")
+    with pytest.raises(TypeError, match=r"^data must be .* got .*ndarray"):
+        build(kind, data=np.zeros((3, 2)))
 
 
 # Feeding
