@@ -3,6 +3,7 @@
 import csv
 import html
 import json
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from browser import Opened
 from crossprop import oracle
 from crossprop.cli import main
 from crossprop.cli.studies import Study
-from crossprop.library.credit import COSINES, Found, answers, cosines_of, settings, terms_of
+from crossprop.experiments.experiment import read_experiment
+from crossprop.library.credit import COSINES, Found, answers, cosines_of, terms_of
 from crossprop.library.credit_page import publish_credit
 
 RULES = ["backprop", "crossprop", "crossprop-sum", "foresight"]
@@ -36,11 +38,16 @@ def made_up(layers, seeds=4, rules=RULES):
     return xarray.Dataset(cosines | others, coords=coordinates)
 
 
+def experiment(folder):
+    return read_experiment(files("crossprop.library") / "studies" / "credit.toml", folder.joinpath, size="quick")
+
+
 @pytest.fixture(scope="module")
-def found():
-    quick = settings("quick")
+def found(tmp_path_factory):
+    stages = experiment(tmp_path_factory.mktemp("credit")).stages
     return {
-        name: Found(quick[name], made_up(layers), made_up(layers, rules=RULES[:2])) for name, layers in LAYERS.items()
+        name: Found(stages[name].title, made_up(layers), made_up(layers, rules=RULES[:2]))
+        for name, layers in LAYERS.items()
     }
 
 
@@ -80,8 +87,9 @@ def test_answers_follow_the_numbers(found):
 
 def test_the_page_and_the_table_have_every_rule(found, tmp_path, monkeypatch):
     rows = cosines_of(found)
-    monkeypatch.setattr("crossprop.library.credit_page.run_settings", lambda *_: found)
-    told = publish_credit(tmp_path, "quick", None, lambda text: None, "crossprop study credit")
+    monkeypatch.setattr("crossprop.library.credit_page.follow_stages", lambda *_, **__: found)
+    about = {"command": "crossprop study credit", "version": "quick"}
+    told = publish_credit(experiment(tmp_path), tmp_path, lambda text: None, **about)
     table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert len(table) == len(rows) and float(table[0]["whole mean"]) == rows[0]["whole mean"]
     text = (tmp_path / "study.html").read_text()

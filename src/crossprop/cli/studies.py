@@ -129,12 +129,12 @@ class Arena(Tuned):
 def run_study(flags: Study) -> None:
     folder = flags.out or Path(f"study-{Path(flags.name).stem}")
     _check(folder, "crossprop study")
+    own = flags.name.endswith(".toml")
+    with _file(Path(flags.name) if own else None, f"studies/{flags.name}.toml") as path:
+        experiment = read_experiment(path, partial(store_of, folder), **flags.options)
     if flags.name == CREDIT:
-        found = publish_credit(folder, flags.size or "default", flags.seeds, say, command_line())
+        found = publish_credit(experiment, folder, say, command=command_line(), version=flags.size or "default")
     else:
-        own = flags.name.endswith(".toml")
-        with _file(Path(flags.name) if own else None, f"studies/{flags.name}.toml") as path:
-            experiment = read_experiment(path, partial(store_of, folder), **flags.options)
         found = publish_study(experiment, folder, say, command=command_line(), quick=flags.quick)
     _print_answers(found, flags.quick)
 

@@ -12,12 +12,13 @@ from crossprop import records as schema
 from crossprop._support.formats import duration, interval, minus_signs
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Axis, Chart, Line, Ring, over_examples
+from crossprop.experiments.experiment import Experiment, Stage
 from crossprop.experiments.facts import machine
 from crossprop.experiments.looks import Look, look, looks
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, rerun, write_table
 from crossprop.experiments.page.answers import QUICK, answers_section
 from crossprop.experiments.questions import Answer, write_answers
-from crossprop.library.credit import BACKPROP, WORDS, Found, answers, cosines_of, run_settings, terms_of
+from crossprop.library.credit import BACKPROP, WORDS, Found, answers, cosines_of, follow_stages, learners_of, terms_of
 from crossprop.progress import Say
 from crossprop.statistics import Estimate
 
@@ -40,9 +41,9 @@ PARTS = {
 def _section(name: str, found: Found, cosines: Sequence[Row]) -> Section:
     """The charts and the tables of a setting."""
     charts = [Figure.of(chart, linked=name) for chart in _cosines(found)]
-    mine = [row for row in cosines if row["setting"] == found.setting.title]
+    mine = [row for row in cosines if row["setting"] == found.title]
     tables = [_table(run, [row for row in mine if row["run"] == run]) for run in ("backprop's", "its own")]
-    return Section(name, found.setting.title, [Text(WORDS["of_cosines"]), *charts, Figure.of(_sizes(found)), *tables])
+    return Section(name, found.title, [Text(WORDS["of_cosines"]), *charts, Figure.of(_sizes(found)), *tables])
 
 
 def _table(run: str, rows: Sequence[Row]) -> Table:
@@ -106,13 +107,10 @@ def cosine_charts(cosines: Sequence[Row]) -> dict[str, Chart]:
     return charts
 
 
-SEEDS = {"quick": 2, "default": 3, "full": 10}
-
-
-def publish_credit(folder: Path, version: str, seeds: int | None, say: Say, command: str) -> list[Answer]:
+def publish_credit(experiment: Experiment, folder: Path, say: Say, *, command: str, version: str) -> list[Answer]:
     """Runs the study, or reads what is in the folder already, and writes its tables, figure, page and answers."""
-    began, quick, seeds = time.perf_counter(), version == "quick", seeds or SEEDS[version]
-    found = run_settings(version, seeds, folder / "records", say)
+    began, quick, stages = time.perf_counter(), version == "quick", experiment.stages
+    found = follow_stages(stages, folder / "records", say, quick=quick)
     cosines, terms, told = cosines_of(found), terms_of(found), answers(found)
     charts = cosine_charts(cosines)
     write_table(folder / "table.csv", cosines)
@@ -120,7 +118,8 @@ def publish_credit(folder: Path, version: str, seeds: int | None, say: Say, comm
     (folder / "figures").mkdir(exist_ok=True)
     words = "Cosine of each rule's direction of U with\nthe exact meta-gradient (blue) and its memory part (orange)"
     figures.save([*charts.values()], folder / "figures" / "cosines", words + "  (quick version)" * quick)
-    facts = {"version": version, "seeds": str(seeds)} | dict(map(_fact, found.values())) | machine()
+    seeds = str(len(next(iter(stages.values())).spec.seeds))
+    facts = {"version": version, "seeds": seeds} | {each.title: _fact(each) for each in stages.values()} | machine()
     sizes = [[each["setting"], *(minus_signs(f"{each[name]:.2f}") for name in WORDS["terms"])] for each in terms]
     parts = Table("Sizes and cosines of the parts", ["Setting", *WORDS["terms"].values()], sizes)
     shown = Figure("Cosine of every rule's direction; rings: with the memory part", charts, "setting")
@@ -131,16 +130,17 @@ def publish_credit(folder: Path, version: str, seeds: int | None, say: Say, comm
         rerun(command, facts, "What was run, and on what", same=False),
     ]
     page = folder / "study.html"
-    Page(WORDS["title"], WORDS["intro"], sections, QUICK if quick else "", quick).write(page)
+    Page(experiment.title, experiment.intro, sections, QUICK if quick else "", quick).write(page)
     write_answers(folder / "answers.json", told, command=command, facts=facts)
     say(f"It took {duration(time.perf_counter() - began)}. The page is {page}.")
     return told
 
 
-def _fact(found: Found) -> tuple[str, str]:
-    title, network, stream, step_size, incoming, every = found.setting
-    return title, (
-        f"{type(stream).__name__}, {stream.steps:,} examples, windows of {every}; {network.inputs} inputs, "
-        f"{' and '.join(map(str, network.hidden))} hidden units, {network.outputs} outputs, {network.activation}; "
-        f"step sizes {step_size:g} of W and {incoming:g} of U"
+def _fact(stage: Stage) -> str:
+    stream, backprop = stage.spec.stream, learners_of(stage)[BACKPROP]
+    network = backprop.network
+    return (
+        f"{type(stream).__name__}, {stream.steps:,} examples, windows of {stage.spec.record_every}; "
+        f"{network.inputs} inputs, {' and '.join(map(str, network.hidden))} hidden units, {network.outputs} outputs, "
+        f"{network.activation}; step sizes {backprop.step_size:g} of W and {backprop.incoming_step_size:g} of U"
     )
