@@ -22,11 +22,13 @@ from crossprop.costs import measure_costs
 from crossprop.experiments.cards import check_card, experiment_of, make_card, of_records, of_seeds, read_card
 from crossprop.experiments.naming import named_experiment, named_stream
 from crossprop.learners import LEARNERS, PREDICTORS
+from crossprop.library import controls
 from crossprop.objectives import OBJECTIVES
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.record_files import read_records, write_records
 from crossprop.replacements import REPLACEMENTS
 from crossprop.specification import build
+from crossprop.streams import STREAMS
 from own_learners import Replay
 
 STREAM = cp.Geoff(tasks="AB", examples=60)
@@ -188,6 +190,17 @@ def test_a_learner_of_ones_own_needs_its_module(tmp_path, call, own_registries):
     assert refused.code == 2 and "records, mine" in refused.err and "replay" in refused.err
     sys.modules.pop("own_learner", None)
     assert call("card", "check", tmp_path / "card.json", "--import", "own_learner").code == 0
+
+
+def test_learners_and_streams_of_the_librarys_studies_need_no_import(tmp_path, call, own_registries, monkeypatch):
+    learner, stream = controls.ForesightControl(cp.Network(10, 3), 0.01), controls.Friedman(tasks=2, examples=20)
+    records = cp.run({"control": learner}, stream, seeds=1, record_every=20, progress=False)
+    write_records(tmp_path / "records.nc", records)
+    make_card(tmp_path, QUIET)
+    del LEARNERS["foresight-control"], STREAMS["friedman"]
+    monkeypatch.delitem(sys.modules, controls.__name__)
+    answer = call("card", "check", tmp_path / "card.json")
+    assert (answer.code, answer.out) == (0, "records, control: same bits, 1 seed\nSame bits.\n")
 
 
 def test_a_folder_without_records_is_refused(tmp_path, call):

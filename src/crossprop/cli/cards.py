@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -56,6 +57,7 @@ class Card:
 
 def handle_card(flags: Card) -> None:
     action = flags.action
+    import_module("crossprop.library.controls")  # registers what only the studies of the library have
     import_modules(list(action.imports))
     if isinstance(action, Make):
         path = make_card(action.folder, say)
