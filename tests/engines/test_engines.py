@@ -32,9 +32,12 @@ from sessions import (
     live,
     random_examples,
     results,
+    results_in_batches,
     runs_of,
     traced_kernel,
 )
+
+__all__ = ["results_in_batches"]
 
 RULES = {
     "crossprop": partial(cp.Crossprop, eta=0.3),

@@ -20,6 +20,8 @@ from crossprop.learners import LEARNERS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
+OWN_LEARNERS = [*LEARNERS]
+"""The learners of the package: studies that other tests run register more."""
 NET = cp.Network.paper(inputs=6, hidden=8)
 STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
 PAIR = {"crossprop": cp.Crossprop(NET, 0.01), "backprop": cp.Backprop(NET, 0.01)}
@@ -494,6 +496,6 @@ def test_status_of_a_folder_that_is_no_store_is_refused(call, tmp_path):
 def test_help_tells_every_option(call):
     answer = call("sweep", "--help")
     options = ("FILE.toml", "--learners", "--stream", "--over", "--seeds", "--record-every", "--engine", "--store")
-    for mention in (*options, "step_size=2**-14..2**-6", *LEARNERS):
+    for mention in (*options, "step_size=2**-14..2**-6", *OWN_LEARNERS):
         assert mention in answer.out
     assert "FOLDER" in call("status", "--help").out

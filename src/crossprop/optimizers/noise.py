@@ -44,8 +44,8 @@ def uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
 def _is_by_threefry(key: Any, shape: tuple[int, ...], dtype: Any) -> bool:
     is_key, partitionable = jnp.issubdtype(key.dtype, jax.dtypes.prng_key), xla.setting("jax_threefry_partitionable")
-    by_threefry = is_key and str(jax.random.key_impl(key)) == "threefry2x32" and partitionable
-    return by_threefry and dtype == jnp.float32 and math.prod(shape) < 2**32
+    by_threefry = is_key and str(jax.random.key_impl(key)) == "threefry2x32"
+    return bool(partitionable) and by_threefry and dtype == jnp.float32 and math.prod(shape) < 2**32
 
 
 def _threefry_bits(key: Array, shape: tuple[int, ...]) -> Array:
