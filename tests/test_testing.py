@@ -429,7 +429,7 @@ BROKEN_STREAMS = [
     ("attributes", Noise(steps=0), "`steps`, a whole number or None", "steps is 0"),
     ("attributes", Noise(inputs=2.5), "whole numbers `inputs`", "inputs is 2.5"),
     ("deal", FlatTargets(), "`y (count, outputs)`", "y of shape (7,), not (7, 2)"),
-    ("deal", Infinite(), "of finite numbers", "x has numbers that are not finite"),
+    ("deal", Infinite(), "of finite numbers", "x must be finite, got"),
     ("deal", Unplaced(), "returns the next place", "a tuple in place of three values"),
     ("deal", GrowingPlace(), "returns the next place", "a place of another form"),
     ("one_hot", Noise(one_hot=True), "every row of `y` has one 1", "y[0] is ["),

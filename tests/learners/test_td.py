@@ -175,6 +175,14 @@ MISTAKES = {
         lambda: cp.Arrays(np.zeros((2, 2)), np.array([[0, 1, np.nan], [np.nan, 1, 0]]), kind="prediction"),
         r"^y must be finite, got nan at index \(1, 0\)$",
     ),
+    "discount": (
+        lambda: cp.Arrays(np.zeros((2, 2)), np.array([[0, 1, np.nan], [0, 1.5, 0]]), kind="prediction"),
+        r"^y must have discounts between 0 and 1, got 1.5 at index \(1, 1\)$",
+    ),
+    "discount in a pass": (
+        lambda: cp.live(LEARNERS_HERE["no trace"], None, np.zeros((1, 3)), np.array([[0, -1.0, 0]])),
+        r"^y must have discounts between 0 and 1, got -1.0 at index \(0, 1\)$",
+    ),
 }
 
 

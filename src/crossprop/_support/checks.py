@@ -179,11 +179,17 @@ def finite(name: str, value: np.ndarray, start: int = 0) -> None:
         raise ValueError(f"{name} must be finite, got {value[(first, *rest)]} at index {where}")
 
 
-def with_returns(triples: np.ndarray) -> np.ndarray:
-    """Cumulants, discounts and returns, with 0 for every return that is NaN, which is one that is not known."""
-    found = np.array(triples)
-    found[:, 2::3][np.isnan(found[:, 2::3])] = 0
-    return found
+def predictions(name: str, triples: np.ndarray, start: int = 0) -> None:
+    """Rows of cumulants, discounts and returns hold finite numbers, but for returns that are NaN: those not known.
+    Discounts are between 0 and 1."""
+    known = np.array(triples)
+    known[:, 2::3][np.isnan(known[:, 2::3])] = 0
+    finite(name, known, start)
+    wrong = np.argwhere((known[:, 1::3] < 0) | (known[:, 1::3] > 1))
+    if len(wrong):
+        row, column = map(int, wrong[0])
+        where = (start + row, 3 * column + 1)
+        raise ValueError(f"{name} must have discounts between 0 and 1, got {known[row, where[1]]} at index {where}")
 
 
 def fits_float(name: str, value: np.ndarray, start: int = 0) -> None:
@@ -211,13 +217,13 @@ def array(name: str, values: Any) -> np.ndarray:
 
 
 def rows(name: str, values: Any, size: int, *, returns: bool = False) -> np.ndarray:
-    """`values` is a table of finite numbers, `(examples, size)`; returned as an array of NumPy. With `returns`, every
-    third number may be NaN."""
+    """`values` is a table of finite numbers, `(examples, size)`; returned as an array of NumPy. With `returns`, they
+    are `predictions`."""
     found = array(name, values)
     if found.dtype.kind not in "buif":
         raise TypeError(f"{name} must be numbers, got {found.dtype}")
     rows_shape(name, found, size)
-    finite(name, with_returns(found) if returns else found)
+    (predictions if returns else finite)(name, found)
     return found
 
 

@@ -41,7 +41,7 @@ def manage_data(flags: Data) -> None:
         check.choice("the data set", flags.action.dataset, ARCHIVES)
         archive = ARCHIVES[flags.action.dataset]
         origin = archive.fetch(flags.action.source)
-        text = f"{archive.title} is in {archive.folder()}, every file checked by hash; it came from {origin}."
+        text = f"{archive.title}: in {archive.folder()}, every file checked by hash; from {origin}."
         Console().print(text, soft_wrap=True, markup=False)
     else:
         _list()

@@ -15,7 +15,7 @@ import time
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -81,7 +81,7 @@ class Archive:
         path = self.folder() / name
         if not path.is_file():
             raise FileNotFoundError(
-                f"{self.title} is not in the cache ({self.folder()}). Fetch it with: {self.command}"
+                f"{self.title}: not in the cache ({self.folder()}). Fetch it with: {self.command}"
             )
         if not self._is_right(name):
             raise ValueError(f"{path} has the wrong hash: it is damaged. Fetch it again with: {self.command}")
@@ -95,7 +95,7 @@ class Archive:
         """
         if source is not None:
             if not Path(source).is_dir():
-                raise ValueError(f"source must be a folder with {', '.join(self.files)}, got {str(source)!r}")
+                raise ValueError(f"source must be a folder with {_few(self.files)}, got {str(source)!r}")
             self._keep(Path(source), str(source))
             return str(source)
         if self.is_cached():
@@ -111,7 +111,7 @@ class Archive:
                 else:
                     return name
         raise OSError(
-            f"{self.title} could not be fetched:\n" + "\n".join(problems) + f"\nIf you have {', '.join(self.files)} "
+            f"{self.title} could not be fetched:\n" + "\n".join(problems) + f"\nIf you have {_few(self.files)} "
             f"in a folder, use: {self.command} --source FOLDER"
         )
 
@@ -121,7 +121,7 @@ class Archive:
         for name, content in self._contents(folder):
             found.setdefault(name, content)
         if missing := [name for name in self.files if name not in found]:
-            raise ValueError(f"{origin} lacks {', '.join(sorted(missing))}")
+            raise ValueError(f"{origin} lacks {_few(sorted(missing))}")
         for name, expected in self.files.items():
             if sha256(found[name]) != expected:
                 reason = "it is damaged, incomplete or another file"
@@ -142,6 +142,12 @@ class Archive:
                         yield name, content.partition(b"\n")[2] if self.has_header else content
             except DAMAGED_ERRORS as problem:
                 raise ValueError(f"{path.name} is damaged or cannot be read: {problem}") from None
+
+
+def _few(names: Iterable[str]) -> str:
+    """Names of files in a sentence: of more than four, the first three."""
+    first, more = list(names)[:3], list(names)[3:]
+    return ", ".join([*first, *more]) if len(more) < 2 else f"{', '.join(first)} and {len(more)} more"
 
 
 def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
@@ -25,6 +25,8 @@ class Linear(NamedTuple):
     """What its rule keeps, in which all that fades by the trace is 0 at first."""
     value: Float[Array, " outputs"]
     """The prediction at the last observation, from before learning there."""
+    begun: Bool[Array, ""]
+    """Whether there was one."""
 
 
 class Step(NamedTuple):
@@ -72,7 +74,8 @@ class LinearPredictor(Learner):
     def init(self, key: Key[Array, ""]) -> Linear:
         """The state before the first example."""
         weights = self.network.init(jax.random.split(key)[0])[1].T  # those of every learner of this network
-        return Linear(weights, jax.vmap(self._kept)(weights), jnp.zeros(self.network.outputs, weights.dtype))
+        value = jnp.zeros(self.network.outputs, weights.dtype)
+        return Linear(weights, jax.vmap(self._kept)(weights), value, jnp.zeros((), bool))
 
     @compiled_method
     def predict(self, state: Linear, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
@@ -88,8 +91,8 @@ class LinearPredictor(Learner):
         step = Step(x, cumulant, discount, value, state.value)
         axes = (0, 0, Step(None, 0, 0, 0, 0))  # pyright: ignore[reportArgumentType]
         weights, kept = jax.vmap(self._step, axes)(state.weights, state.kept, step)
-        error = cumulant + discount * value - state.value
-        return Linear(weights, kept, value), Outcome(loss_of(returns, value, error), value)
+        error = jnp.where(state.begun, cumulant + discount * value - state.value, 0)
+        return Linear(weights, kept, value, jnp.ones((), bool)), Outcome(loss_of(returns, value, error), value)
 
     def weights(self, state: Linear) -> dict[str, Array]:
         """The weights, without biases."""

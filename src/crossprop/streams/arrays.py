@@ -35,8 +35,8 @@ class Arrays(PoolStream):
     - `y`: numbers, `(steps, outputs)` or `(steps,)`; or classes, `(steps,)`: integers from 0, or labels of any kind.
     - `classes`: the number of classes, or a list of the labels in the order of the outputs. None is the largest class
       plus one for integers from 0, and all labels in `y`, sorted, otherwise; the attribute then has the labels.
-    - `kind`: `"regression"`, `"classification"`, or `"prediction"`, where a row of `y` has a cumulant, a discount and a
-      return, or NaN, for each prediction. None takes floats for numbers and strings, booleans and integers
+    - `kind`: `"regression"`, `"classification"`, or `"prediction"`, where a row of `y` has a cumulant, a discount from 0
+      to 1 and a return, or NaN, for each prediction. None takes floats for numbers and strings, booleans and integers
       from 0 for classes; where that is not beyond doubt, it is an error that asks for `kind`.
     - `tasks`: the number of the task of each step, `(steps,)`; None is one task.
 
@@ -58,6 +58,13 @@ class Arrays(PoolStream):
 
     def __post_init__(self):
         x, y = (np.array(each) if own else each for each, own in (_taken("x", self.x), _taken("y", self.y)))
+        if self.kind is not None:
+            check.choice("kind", self.kind, KINDS)
+        if self.kind == "prediction" and (y.ndim != 2 or y.shape[1] % 3 or y.dtype.kind != "f"):
+            raise ValueError(
+                "y must be a cumulant, a discount and a return for each prediction, floats of shape (steps, 3), got "
+                f"shape {y.shape} of {y.dtype}"
+            )
         for name, values, kinds in (("x", x, "buif"), ("y", y, "buifUS")):
             mixed = values.dtype.kind == "U" and not _all_text(getattr(self, name))
             if mixed or values.dtype.kind not in kinds or values.ndim not in (1, 2) or values.size == 0:
@@ -68,13 +75,6 @@ class Arrays(PoolStream):
             _check_finite(name, values, returns=name == "y" and self.kind == "prediction")
         if len(x) != len(y):
             raise ValueError(f"x and y must have as many steps as each other, got {len(x)} and {len(y)}")
-        if self.kind is not None:
-            check.choice("kind", self.kind, KINDS)
-        if self.kind == "prediction" and (y.ndim != 2 or y.shape[1] % 3 or y.dtype.kind != "f"):
-            raise ValueError(
-                "y must be a cumulant, a discount and a return for each prediction, floats of shape (steps, 3), got "
-                f"shape {y.shape} of {y.dtype}"
-            )
         classes = None
         if (self.kind or _guessed(y, self.classes)) == "classification":
             y, classes = _as_classes(y, self.classes)
@@ -213,6 +213,6 @@ def _check_finite(name: str, values: np.ndarray, *, returns: bool = False) -> No
     size = max(1, 2**22 // max(1, values[:1].size))
     for start in range(0, len(values) if values.dtype.kind == "f" else 0, size):
         part = values[start : start + size]
-        check.finite(name, check.with_returns(part) if returns and values.ndim == 2 else part, start)
+        (check.predictions if returns else check.finite)(name, part, start)
         check.fits_float(name, values[start : start + size], start)
         files.release_pages(values)

@@ -40,8 +40,7 @@ def _dealt(stream: Stream) -> None:
         array = np.asarray(values)
         require(array.dtype.kind in "buif", f"{name} of {array.dtype}")
         require(array.shape == (count, size), f"{name} of shape {array.shape}, not {(count, size)}")
-        array = check.with_returns(array) if name == "y" and stream.predicts else array
-        require(np.isfinite(array).all(), f"{name} has numbers that are not finite")
+        (check.predictions if name == "y" and stream.predicts else check.finite)(name, array)
     places = (place, dealt[0])
     forms = [(jax.tree.structure(each), [np.shape(leaf) for leaf in jax.tree.leaves(each)]) for each in places]
     require(forms[0] == forms[1], f"a place of another form: {forms[1]} after {forms[0]}")
