@@ -292,5 +292,5 @@ def test_every_data_set_takes_every_stream_over_data(monkeypatch):
 def test_of_many_files_that_are_missing_three_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"lacks AirRaid\S+, Alien\S+, Amidar\S+ and 55 more$"):
         ARCHIVES["atari"].fetch(tmp_path)
-    with pytest.raises(ValueError, match="must be a folder with AirRaid.* and 55 more, got"):
+    with pytest.raises(ValueError, match=r"must be a folder with AirRaid.* and 55 more, got"):
         ARCHIVES["atari"].fetch(tmp_path / "nowhere")

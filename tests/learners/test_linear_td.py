@@ -119,7 +119,7 @@ def test_it_keeps_the_contract(name):
 
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_nothing_is_wrong_at_the_first_example_where_its_return_is_not_known(name):
-    learner = PREDICTORS[name](cp.Network(3), **{} if name == "mean-return" else {"step_size": 0.05})
+    learner = PREDICTORS[name](cp.Network(3, ()), **{} if name == "mean-return" else {"step_size": 0.05})
     y = np.array([[5, 0.9, np.nan], [5, 0.9, np.nan]])
     _, outcomes = cp.live(learner, learner.init(jax.random.key(0)), np.ones((2, 3)), y)
     np.testing.assert_array_equal(outcomes.loss, [0, 25])

@@ -80,9 +80,7 @@ class Archive:
         """A file of the cache, checked by its hash."""
         path = self.folder() / name
         if not path.is_file():
-            raise FileNotFoundError(
-                f"{self.title}: not in the cache ({self.folder()}). Fetch it with: {self.command}"
-            )
+            raise FileNotFoundError(f"{self.title}: not in the cache ({self.folder()}). Fetch it with: {self.command}")
         if not self._is_right(name):
             raise ValueError(f"{path} has the wrong hash: it is damaged. Fetch it again with: {self.command}")
         return path.read_bytes()

@@ -35,9 +35,9 @@ class Arrays(PoolStream):
     - `y`: numbers, `(steps, outputs)` or `(steps,)`; or classes, `(steps,)`: integers from 0, or labels of any kind.
     - `classes`: the number of classes, or a list of the labels in the order of the outputs. None is the largest class
       plus one for integers from 0, and all labels in `y`, sorted, otherwise; the attribute then has the labels.
-    - `kind`: `"regression"`, `"classification"`, or `"prediction"`, where a row of `y` has a cumulant, a discount from 0
-      to 1 and a return, or NaN, for each prediction. None takes floats for numbers and strings, booleans and integers
-      from 0 for classes; where that is not beyond doubt, it is an error that asks for `kind`.
+    - `kind`: `"regression"`, `"classification"`, or `"prediction"`, where a row of `y` has a cumulant, a discount from
+      0 to 1 and a return, or NaN, for each prediction. None takes floats for numbers and strings, booleans and
+      integers from 0 for classes; where that is not beyond doubt, it is an error that asks for `kind`.
     - `tasks`: the number of the task of each step, `(steps,)`; None is one task.
 
     ```python

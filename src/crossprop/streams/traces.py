@@ -19,6 +19,7 @@ from crossprop.hyperparameters import LONGEST
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.drawing import by_number
+from crossprop.streams.iterator import Iterator
 
 UNSEEN = 1e-8
 """Less than this share of what is further away is left out of a return."""
@@ -190,7 +191,7 @@ class Traced(Stream):
 
     **Arguments:**
 
-    - `stream`: any stream.
+    - `stream`: any stream but an `Iterator`.
     - `decays`: of the traces, each from 0 to below 1.
 
     ```python
@@ -202,8 +203,8 @@ class Traced(Stream):
     decays: Sequence[float] = (0.9, 0.97, 0.99)
 
     def __post_init__(self):
-        if not isinstance(self.stream, Stream) or not hasattr(self.stream, "begin"):
-            raise TypeError(f"stream must be a crossprop.Stream, got {check.shown(self.stream)}")
+        if not isinstance(self.stream, Stream) or isinstance(self.stream, Iterator):
+            raise TypeError(f"stream must be a crossprop.Stream, and no Iterator, got {check.shown(self.stream)}")
         if not isinstance(self.decays, list | tuple) or not self.decays:
             raise TypeError(f"decays must be numbers, at least one, got {check.shown(self.decays)}")
         decays = [check.scalar(f"decays[{at}]", decay, low=0, high=LONGEST) for at, decay in enumerate(self.decays)]
