@@ -194,6 +194,10 @@ BAD = {
     "predict number as state": (lambda: cp.predict(SOFTMAX, 2**32, X), r"^state must be a state of .* got 4294967296$"),
     "live long number as state": (lambda: cp.live(SOFTMAX, 10**5000, X, LABELS), r"^state must be .* of 16610 bits$"),
     "live key as y": (lambda: cp.live(SOFTMAX, STATE, X, jax.random.key(0)), r"^y must be numbers, got a key of JAX"),
+    "update structure": (
+        lambda: SOFTMAX.update(jax.tree.leaves(SOFTMAX.init(jax.random.key(0))), X[0], 1),
+        r"^state must be a state of this Backprop, with the structure of init's, PyTreeDef.*got PyTreeDef",
+    ),
     "update state": (lambda: SOFTMAX.update(OTHER, X[0], 1), r"^state must be a state of this Backprop, with leaves"),
     "predict x": (lambda: SOFTMAX.predict(STATE, X[0, :3]), r"^x must have shape \(4,\), got \(3,\)"),
     "predict state": (lambda: SOFTMAX.predict(OTHER, X[0]), r"^state must be a state of this Backprop"),

@@ -206,9 +206,14 @@ def test_warm_up_compiles_and_learns_nothing():
         lambda name, *_, **__: name == COMPILING and compiled.append(1)
     )
     np.testing.assert_array_equal(model.warm_up(6).predict(X), before)
-    model.partial_fit(X[:1], [2.0]).partial_fit(X[:100], X[:100, 0]).predict(X[:1])
+    for count in (1, 5, 40, 100):
+        model.partial_fit(X[:count], X[:count, 0]).predict(X[:1])
     assert not compiled and not np.array_equal(model.predict(X), before)
-    model.partial_fit(X[:5], X[:5, 0])
+    weighted = OnlineClassifier(**SMALL | {"hidden": 9}, class_weight={"ant": 5.0}).warm_up(6, ["ant", "bee"])
+    compiled.clear()
+    weighted.partial_fit(X[:1], ["bee"]).partial_fit(X[:1], ["ant"])
+    assert not compiled
+    weighted.partial_fit(X[:5], ["ant"] * 5)
     assert compiled
 
 

@@ -1,6 +1,7 @@
 """Checks of the arguments that runs and sweeps share, before any work is done."""
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop._support import checks as check
+from crossprop._support.formats import listed
 from crossprop._support.memory import check_memory
 from crossprop.configuration import class_name
 from crossprop.descriptions import name_of
@@ -18,7 +20,7 @@ from crossprop.engines.protocol import Probe, RunOptions
 from crossprop.engines.segments import steps_per_call
 from crossprop.execution import DevicePool, devices
 from crossprop.hyperparameters import by_structure
-from crossprop.learners.base import CreditRule, Learner, Outcome
+from crossprop.learners.base import CreditRule, Learner, Outcome, innermost
 from crossprop.learners.states import check_state, state_bytes, state_shapes
 from crossprop.metrics import sees_after
 from crossprop.network import float_type
@@ -256,6 +258,15 @@ def checked_variables(probes: Any, metrics: Any, learners: dict[str, Learner]) -
         if len(set(shapes.values())) > 1:
             raise ValueError(f"probes[{variable.name!r}] must return one shape for all learners, got {shapes}")
     return tuple(observed)
+
+
+def warn_without_features(probes: Mapping[str, Probe], learners: dict[str, Learner]) -> None:
+    """A warning if probes look at features that a learner does not show."""
+    asking = [name for name, probe in probes.items() if getattr(probe, "of_features", False)]
+    lacking = [name for name, each in learners.items() if type(innermost(each)).features is Learner.features]
+    if asking and lacking:
+        without = f"without a method features(state, x): {', '.join(lacking)}"
+        warnings.warn(f"{listed([f'probes[{name!r}]' for name in asking])} will be NaN {without}", stacklevel=3)
 
 
 def _shape(variable: Variable, learner: Learner) -> tuple[int, ...]:

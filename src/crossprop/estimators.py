@@ -18,7 +18,7 @@ from crossprop.learners import LEARNERS, Best, Learner, Normalize, Outcome
 from crossprop.learners.base import Wrapper
 from crossprop.learners.calling import compiled_method
 from crossprop.network import Network, float_type
-from crossprop.passes import answers, learn_from
+from crossprop.passes import answers, learn_from, padded_lengths
 from crossprop.seeds import keys
 
 NEVER = -1e9
@@ -189,12 +189,14 @@ class Model:
         return np.asarray(self.learner.predict(self.state, self._inputs(row)[0]), np.float64)[: self.used]
 
     def warm_up(self, rows: int) -> None:
-        """Compiles what one example, and `rows` of them, need; nothing is learned."""
+        """Compiles what any number of examples up to `rows` needs; nothing is learned."""
         check.integer("rows", rows, low=1)
         before = vars(self).copy()
-        for count in sorted({1, rows}):
+        for count in padded_lengths(rows):
             zeros = np.zeros((count, len(self.offset)))
-            self.learn(zeros, np.zeros(count, int) if self.is_classifier else np.zeros((count, self.used)))
+            targets = np.zeros(count, int) if self.is_classifier else np.zeros((count, self.used))
+            self.learn(zeros, targets)
+            self.learn(zeros, targets, np.full(count, self.heaviest))  # which is another program if it is not 1
             self.answer(zeros)
             self.answer_one(zeros[:1])
         vars(self).update(before)

@@ -81,6 +81,14 @@ def padded_length(examples: int) -> int:
     return 1 << (bits if bits > 9 else -(-bits // 3) * 3)
 
 
+def padded_lengths(examples: int) -> list[int]:
+    """The lengths that passes of up to so many examples are filled up to."""
+    lengths = [1]
+    while lengths[-1] < examples:
+        lengths.append(padded_length(lengths[-1] + 1))
+    return lengths
+
+
 @program
 def answers(learner: Learner, state: Any, x: Array) -> Array:
     """The linear outputs for examples, of which nothing is checked."""

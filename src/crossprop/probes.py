@@ -2,7 +2,7 @@
 
 A probe is any function `f(initial_state, state)` that returns a number or an array; one that is marked by
 `with_learner` is called as `f(initial_state, state, learner)`. These look at the features of a fixed batch of examples,
-which a learner of your own gives by its method `features`; without one they are NaN.
+which a learner of your own gives by its method `features`; without one they are NaN, and `run` warns of it.
 """
 
 from collections.abc import Callable
@@ -106,6 +106,7 @@ def _of_features(measure: Callable[..., Any], network: Network, batch: np.ndarra
         layers = features_of(learner, state, jnp.asarray(x))
         return jnp.nan if layers is None else measure(layers, learner)
 
+    setattr(probe, "of_features", True)  # noqa: B010, an attribute that functions do not declare
     return probe
 
 

@@ -24,6 +24,7 @@ from crossprop.arguments import (
     checked_start,
     checked_steps,
     checked_variables,
+    warn_without_features,
 )
 from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
@@ -160,6 +161,7 @@ def run(
         checkpoint = check.path("checkpoint", checkpoint, "a folder")
     check_fit(named, stream)
     observed = checked_variables(probes, metrics, named)
+    warn_without_features(probes or {}, named)
     engines = {name: engine_for(engine, learner, observed, f"learners[{name!r}]") for name, learner in named.items()}
     stop, first = _bounds(stream, steps, start)
     check_steps(stop, record_every, first)

@@ -181,7 +181,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
 
     def warm_up(self, inputs: int, classes: Any, rows: int = 1) -> Self:
         """Makes a model for so many inputs and these classes, if there is none, and compiles all that predicting and
-        learning from one row, or `rows` of them, need."""
+        learning from any number of rows up to `rows` need."""
         if not self.__sklearn_is_fitted__():
             self.n_features_in_ = check.integer("inputs", inputs, low=1)
             self._begin_with(inputs, unique_labels(classes))
@@ -265,7 +265,7 @@ class OnlineRegressor(RegressorMixin, _Online):
 
     def warm_up(self, inputs: int, outputs: int | None = None, rows: int = 1) -> Self:
         """Makes a model for so many inputs, and for columns of targets where `outputs` is set, if there is none, and
-        compiles all that predicting and learning from one row, or `rows` of them, need."""
+        compiles all that predicting and learning from any number of rows up to `rows` need."""
         if not self.__sklearn_is_fitted__():
             self.n_features_in_, self._is_flat_ = check.integer("inputs", inputs, low=1), outputs is None
             self._begin(inputs, check.integer("outputs", outputs or 1, low=1))

@@ -144,7 +144,7 @@ def test_missing_values(frame, path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"target \(--target\) must be one of 'when', .* got None"),
+        ({}, r"target \(--target\) must be given, one of 'when', "),
         ({"target": "prices"}, "did you mean 'price'"),
         (
             {"target": "price", "time": "town"},
@@ -272,10 +272,10 @@ def test_a_file_on_the_command_line(path, capsys, tmp_path):
     main(["run", str(path), *small, "--seeds", "2", "--out", str(tmp_path / "out")])
     assert "Target price: numbers." in " ".join(capsys.readouterr().err.split())
     over = ["--over", "step_size=0.1,0.2", "--store", str(tmp_path / "store")]
-    main(["sweep", "--stream", str(path), *small, "--seeds", "2", "--learners", "backprop", *over])
+    main(["sweep", str(path), *small, "--seeds", "2", "--learners", "backprop", *over])
     assert cp.open_sweep(tmp_path / "store")["backprop"].sizes["step_size"] == 2
     for words, message in (
-        ([str(path)], r"target \(--target\) must be one of 'when'"),
+        ([str(path)], r"target \(--target\) must be given, one of 'when'"),
         ([str(path), "--target", "Price"], "did you mean 'price'"),
         (["geoff", "--target", "price"], "an argument of stream 'geoff' must be one of .* got 'target'"),
         ([str(path.with_name("home.csv")), "--target", "price"], "home.csv: No such file or directory"),

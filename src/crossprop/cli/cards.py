@@ -26,19 +26,19 @@ class _Imports:
 
 @dataclass
 class Make(_Imports):
-    """Write card.json into a folder of run --out, reproduce, a sweep with --evaluate, a study or the arena."""
+    """Write card.json into a folder of results."""
 
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """A folder of run --out, reproduce, a sweep with --evaluate, a study or the arena."""
 
 
 @dataclass
 class Check(_Imports):
-    """Run seeds of every learner of a card again, and say whether they are the same.
-
-    It exits with 0 for the same bits, 3 for the same within rounding, 1 for other numbers, and 2 for a bad card.
-    """
+    """Run seeds of every learner of a card again, and compare their records."""
 
     file: Annotated[Positional[Path], arg(metavar="FILE.json")]
+    """A run card. The command exits with 0 for the same bits, 3 for the same within rounding, 1 for other numbers, and
+    2 for a bad card."""
     seeds: int = 2
     """Number of seeds of every learner to run again."""
 

@@ -16,6 +16,7 @@ from crossprop.execution import expected_time
 from crossprop.experiments import fill
 from crossprop.experiments.sweep_page import plot
 from crossprop.experiments.toml import read_spec
+from crossprop.streams.table import is_table
 
 OVER_HELP = (
     "An axis of the grid and its values. The axis is a hyperparameter, or network. or stream. and one of their fields. "
@@ -39,11 +40,14 @@ class Sweep:
         --over step_size=2**-13..2**-9 --over eta=0,0.5 --store kept --evaluate 30
       crossprop sweep --stream digits --learners backprop --store kept-digits
         --over network.hidden=64,64x64
+      crossprop sweep data.csv --target price --learners crossprop backprop
+        --over step_size=2**-8..2**-4 --store kept-prices
     """
 
     experiment: ExperimentFlags
-    file: Annotated[Positional[Unset[Path]], arg(metavar="[FILE.toml]")] = None
-    """A sweep in TOML, for which docs/sweeping.md has an example. Flags override the file."""
+    file: Annotated[Positional[Unset[Path]], arg(metavar="[FILE]")] = None
+    """A sweep in TOML, for which docs/sweeping.md has an example; flags override the file. Or a CSV or Parquet file to
+    learn from, with --target."""
     stream: Annotated[Unset[str], arg(metavar="NAME", help=STREAM_HELP)] = None
     over: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="AXIS=VALUES", help=OVER_HELP)] = ()
     seeds: Unset[int] = None
@@ -90,10 +94,13 @@ class Plot:
 
 def run_sweep(flags: Sweep) -> None:
     tables = flags.experiment.tables()
-    if flags.stream is not None:
-        tables["stream"] = {"name": flags.stream} | tables.get("stream", {})
+    file, stream = flags.file, flags.stream
+    if is_table(str(file)) and stream is None:
+        file, stream = None, str(file)
+    if stream is not None:
+        tables["stream"] = {"name": stream} | tables.get("stream", {})
     spec = read_spec(
-        flags.file,
+        file,
         flags.over,
         flags.experiment.learner_flags(),
         **tables,

@@ -56,7 +56,7 @@ def alone(axes: Any, chart: Chart) -> None:
     axes.set_title("")
     axes.set_ylabel(chart.y.title)
     if chart.kind not in ("forest", "heat"):
-        axes.legend(frameon=False, fontsize="small")
+        axes.legend(fontsize="small", edgecolor="none")
 
 
 def _saved(figure: Any, file: Path) -> Path:

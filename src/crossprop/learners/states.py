@@ -33,7 +33,9 @@ def check_state(learner: Any, state: Any, name: str = "state", *, types: bool = 
             raise TypeError(f"{what}, got {check.shown(state)}") from None
     shapes_of = lambda tree: [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
     types_of = lambda tree: ", ".join(str(jnp.result_type(leaf)) for leaf in jax.tree.leaves(tree))
-    if jax.tree.structure(state) != jax.tree.structure(expected) or shapes_of(state) != shapes_of(expected):
+    if shapes_of(state) != shapes_of(expected):
         raise ValueError(f"{what}, with leaves of shapes {shapes_of(expected)}, got {shapes_of(state)}")
+    if (found := jax.tree.structure(state)) != (structure := jax.tree.structure(expected)):
+        raise ValueError(f"{what}, with the structure of init's, {structure}, got {found}")
     if types and types_of(state) != types_of(expected):
         raise ValueError(f"{what}, of types {types_of(expected)}, got {types_of(state)}")

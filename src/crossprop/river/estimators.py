@@ -53,7 +53,8 @@ class _Online:
 
     def warm_up(self, inputs: int, outputs: int = 1, rows: int = 1) -> Self:
         """Makes room for so many features, and for labels or targets, and compiles all that predicting and learning
-        from one example, or `rows` of them, need. Until there are more features or labels, no call waits for that."""
+        from any number of examples up to `rows` need. Until there are more features or labels, no call waits for
+        that."""
         self._make_room(check.integer("inputs", inputs, low=1))
         self._model.make_room(0, check.integer("outputs", outputs, low=1))
         self._model.warm_up(rows)

@@ -230,7 +230,7 @@ class _File:
         """Looks at all rows. An error says which column cannot be used, and what to do."""
         names = _column_names(self.path)
         if self.target is None:
-            raise ValueError(f"target (--target) must be one of {', '.join(map(repr, names))}, got None")
+            raise ValueError(f"target (--target) must be given, one of {', '.join(map(repr, names))}")
         roles = [("target", self.target), ("time", self.time), ("task", self.task)]
         for role, name in roles + [("ignore", each) for each in self.ignored]:
             if name is not None or role == "target":
