@@ -42,6 +42,7 @@ from crossprop.engines.gpu import support  # noqa: E402
 from crossprop.learners import LEARNERS  # noqa: E402
 from crossprop.replacements import REPLACEMENTS  # noqa: E402
 from crossprop.streams import STREAMS  # noqa: E402
+from registered import OWN_LEARNERS  # noqa: E402, F401
 
 support.FOR_WIDE_NETWORKS = False  # a CPU runs GPU programs in the interpreter alone
 segments.MOST_SIDE_BY_SIDE = 64  # tests that lay runs out as on a GPU do so on a CPU, where thousands take long

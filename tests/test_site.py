@@ -91,7 +91,7 @@ def test_reference_has_signatures_and_maths_that_browsers_draw(site):
 def test_pages_have_no_serious_violation_of_accessibility(site, chromium, axe, width, scheme):
     context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page = context.new_page()
-    for name in ("index.html", "concepts.html", "api/learners.html"):
+    for name in ("index.html", "concepts.html", "studies.html", "api/learners.html"):
         page.goto((site / name).as_uri())
         page.wait_for_load_state("load")
         assert axe(page) == [], name

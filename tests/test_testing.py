@@ -31,6 +31,7 @@ from crossprop.replacements.base import Choice
 from crossprop.streams import STREAMS
 from crossprop.testing import check_learner, check_stream, learner_checks, stream_checks
 from own_learners import Replay
+from registered import OWN_STREAMS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -72,7 +73,7 @@ def test_every_registered_learner_keeps_the_contract(name, network):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK_STREAMS)) for name in STREAMS]
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in QUICK_STREAMS)) for name in OWN_STREAMS]
 )
 def test_every_registered_stream_keeps_the_contract(name, monkeypatch):
     if name == "atari":

@@ -17,11 +17,10 @@ from crossprop.engines import segments
 from crossprop.experiments.grid import checked_grids
 from crossprop.experiments.toml import read_spec
 from crossprop.learners import LEARNERS
+from registered import OWN_LEARNERS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-OWN_LEARNERS = [*LEARNERS]
-"""The learners of the package: studies that other tests run register more."""
 NET = cp.Network.paper(inputs=6, hidden=8)
 STREAM = cp.Geoff(inputs=6, features=10, tasks="AB", examples=40)
 PAIR = {"crossprop": cp.Crossprop(NET, 0.01), "backprop": cp.Backprop(NET, 0.01)}
