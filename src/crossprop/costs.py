@@ -1,4 +1,4 @@
-"""What a learner costs: the time of a step, and the numbers that it stores."""
+"""What a learner costs: the time and the operations of a step, and the size of its state."""
 
 import time
 import warnings
@@ -20,12 +20,12 @@ from crossprop.running import experiment, run
 from crossprop.streams import Stream
 
 LEAST = 1000
-"""Steps; with fewer, the time is that of calls."""
+"""Steps; with fewer, the overhead of calls would dominate."""
 
 
 class Cost(NamedTuple):
-    """What a single run costs: microseconds per step, NaN if it has too few to be timed, the size of the state, and
-    the FLOPs and bytes of one compiled `update` by XLA's count, None if that is not known."""
+    """What a single run costs: microseconds per step (NaN if there are too few to time), numbers in the state, and the
+    FLOPs and bytes of one compiled `update` by XLA's count (None if unknown)."""
 
     microseconds: float
     numbers: int
@@ -36,9 +36,8 @@ class Cost(NamedTuple):
 def measure_costs(
     learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str
 ) -> dict[str, Cost]:
-    """Times every learner in turn, several times, so that other load on the machine slows all alike. Time is that of
-    the processor on a CPU, which other processes do not add to, and that of the clock on other devices. What comes
-    before the first step and after the last does not count.
+    """Times every learner in turn, several times, so that other load on the machine slows all alike, and takes the
+    shortest times: CPU time on a CPU, wall time on other devices, from the first step to the last.
 
     **Arguments:**
 
@@ -57,7 +56,7 @@ def measure_costs(
 
 
 def _program_cost(learner: Learner) -> tuple[float | None, float | None]:
-    """The FLOPs and bytes of one update, which no timing tells."""
+    """The FLOPs and bytes of one update."""
     example = [jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.targets)]
     step = jax.jit(lambda learner, state, x, y: learner.update(state, x, y))
     return xla.program_cost(step.lower(learner, state_shapes(learner), *example).compile())
@@ -78,8 +77,8 @@ def _seconds(learner: Learner, stream: Stream, steps: int, engine: str) -> float
 def kept_costs(
     path: Path, learners: Mapping[str, Learner], stream: Stream, *, steps: int, repeats: int, engine: str = "auto"
 ) -> dict[str, Cost]:
-    """As `measure_costs`, but measured once and kept in a JSON file. A file about anything else is replaced, and so is
-    one that is damaged, with a warning."""
+    """As `measure_costs`, but measured once and kept in a JSON file. A file of other learners, settings or versions is
+    replaced, and so is a damaged one, with a warning."""
     if min(steps, stream.steps or steps) < LEAST:
         return {name: Cost(float("nan"), numbers_in_state(learner)) for name, learner in learners.items()}
     about = experiment(learners, stream, [0], steps) | {"repeats": str(repeats), "engine": engine}
@@ -97,5 +96,5 @@ def kept_costs(
 
 
 def numbers_in_state(learner: Learner) -> int:
-    """How many numbers a learner keeps."""
+    """How many numbers the state of a learner has."""
     return sum(leaf.size for leaf in jax.tree.leaves(state_shapes(learner)))

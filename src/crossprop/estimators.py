@@ -1,11 +1,11 @@
-"""What the estimators for scikit-learn and River share: a learner that grows with its inputs and labels."""
+"""The common part of the estimators for scikit-learn and River: a learner that grows with its inputs and labels."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
 from inspect import signature
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,11 @@ from crossprop.passes import answers, learn_from, padded_lengths
 from crossprop.seeds import keys
 
 NEVER = -1e9
-"""The bias of an output that no label has yet: softmax makes it 0, exactly, and so it does not learn."""
+"""The bias of an output that no label has yet: its softmax is exactly 0, so it does not learn."""
 FARTHEST = 1e18
-"""Inputs and targets end here, so that float32 can hold their squares."""
+"""Inputs and targets are clipped to this, so that float32 can hold their squares."""
 ROWS = 64
-"""Rows of a prediction at a time, filled up: a row's numbers do not depend on how many there are."""
+"""Rows predicted at a time, padded: a prediction does not depend on the number of rows."""
 OTHER_NAMES = {
     "hidden_layer_sizes": "hidden",
     "learning_rate": "step_size",
@@ -34,11 +34,29 @@ OTHER_NAMES = {
     "max_iter": "epochs",
     "solver": "optimizer",
 }
-"""What other packages call arguments."""
+"""Names of arguments in other packages."""
 
 
-def with_public_names(init: Callable[..., None]) -> Callable[..., None]:
-    """Decorator for `__init__`: arguments that it does not have are named as users of other packages know them."""
+Estimator = TypeVar("Estimator", bound=type)
+
+
+@dataclass(eq=False, repr=False)
+class Arguments:
+    """The arguments that all estimators have."""
+
+    learner: Any = "foresight"
+    _: KW_ONLY
+    hidden: int | tuple[int, ...] = (100,)
+    step_size: float | None = None
+    optimizer: Any = "sgd"
+    activation: str = "tanh"
+    layer_norm: bool = False
+    scale: bool = True
+
+
+def with_public_names(estimator: Estimator) -> Estimator:
+    """Class decorator: the error for an unknown argument has the name that it has here."""
+    init = estimator.__init__
 
     @wraps(init)
     def checked(self: Any, *values: Any, **named: Any) -> None:
@@ -51,7 +69,8 @@ def with_public_names(init: Callable[..., None]) -> Callable[..., None]:
                 )
         init(self, *values, **named)
 
-    return checked
+    estimator.__init__ = checked
+    return estimator
 
 
 def built(estimator: Any, inputs: int, outputs: int, loss: str) -> Learner:
@@ -80,7 +99,7 @@ def built(estimator: Any, inputs: int, outputs: int, loss: str) -> Learner:
 
 
 def _check_own(estimator: Any, loss: str) -> None:
-    """A learner of the user's own has the loss that is needed; arguments that describe a learner are left out."""
+    """Checks the loss of a user's learner, and that arguments which describe another one are left out."""
     if (has := estimator.learner.network.loss) != loss:
         raise ValueError(f"learner.network.loss must be {loss!r}, got {has!r}")
     for name in ("hidden", "step_size", "optimizer", "activation", "layer_norm"):
@@ -115,7 +134,7 @@ class Model:
         self._take(learner, None)
 
     def _take(self, learner: Learner, before: Any) -> None:
-        """Goes on with this learner, from a state of one that was smaller."""
+        """Continues with this learner, from the state of a smaller one."""
         self.state: Any = learner.init(keys(self.seed)[1])
         if before is not None:
             constant = self.learner.network.inputs + 1 if len(self.offset) != learner.network.inputs else None
@@ -129,11 +148,11 @@ class Model:
 
     @property
     def used(self) -> int:
-        """How many outputs take part."""
+        """The number of outputs in use."""
         return len(self.labels) if self.is_classifier else self.learner.network.outputs
 
     def make_room(self, inputs: int, outputs: int = 1) -> None:
-        """Grows to at least so many inputs and outputs, to twice as many as before if it has to."""
+        """Grows to at least so many inputs and outputs, and at least doubles what it has to grow."""
         network = self.learner.network
         larger = (
             now if needed <= now else max(needed, 2 * now)
@@ -185,11 +204,11 @@ class Model:
         return np.concatenate(parts)
 
     def answer_one(self, row: np.ndarray) -> np.ndarray:
-        """The outputs in use for one example, `(1, inputs)`: quicker, and other in the last bits."""
+        """The outputs in use for one example, `(1, inputs)`: faster, with differences in the last bits."""
         return np.asarray(self.learner.predict(self.state, self._inputs(row)[0]), np.float64)[: self.used]
 
     def warm_up(self, rows: int) -> None:
-        """Compiles what any number of examples up to `rows` needs; nothing is learned."""
+        """Compiles the programs for any number of examples up to `rows`; nothing is learned."""
         check.integer("rows", rows, low=1)
         before = vars(self).copy()
         for count in padded_lengths(rows):
@@ -209,7 +228,7 @@ class Model:
 
 
 class Weighted(Learner):
-    """A learner whose examples have weights, which are the last input: factors of its step sizes."""
+    """A learner whose last input is the example's weight, a factor of its step sizes."""
 
     learner: Any
 
@@ -233,7 +252,7 @@ class Weighted(Learner):
 
 
 def _with_steps(learner: Any, factor: Any) -> Any:
-    """A learner whose steps are by a factor as large; so are those by which losses enter the means of `Best`."""
+    """The learner with its step sizes, and the rate at which `Best` averages losses, times a factor."""
     if isinstance(learner, Best):
         sizes, horizon = tuple(factor * size for size in learner.step_sizes), learner.horizon / factor
         return replace(learner, step_sizes=sizes, horizon=horizon)
@@ -247,7 +266,7 @@ def _with_steps(learner: Any, factor: Any) -> Any:
 
 
 def _placed(old: Any, new: Any, constant: int | None) -> Any:
-    """An array of a state in that of a larger network. The last row of an axis of length `constant` stays the last."""
+    """An array of a state put into that of a larger network. On axes of length `constant` the last row stays last."""
     if old.shape == new.shape:
         return old
     places = []

@@ -1,8 +1,8 @@
 r"""Foresight for JAX networks of your own, in equinox, flax or plain functions, with any optax optimizer.
 
-`foresight_dense` and `foresight_conv` are a layer's product with its weights; on the way back the error goes down
-through $W + a v$ instead of $W$, and the gradient of $W$ is what it is without. `keep_moves` is an optimizer that also
-keeps $v$, a fading sum of the steps that it took. See `crossprop.Foresight` for the rule.
+`foresight_dense` and `foresight_conv` are a layer's product with its weights; in the backward pass the error goes down
+through $W + a v$ instead of $W$, and the gradient of $W$ is unchanged. `keep_moves` is an optimizer that also keeps
+$v$, a fading sum of the steps that it took. See `crossprop.Foresight` for the rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ def keep_moves(
 
     **Arguments:**
 
-    - `optimizer`: any of optax. Put this around all that changes a step, and inside `optax.MultiSteps`.
+    - `optimizer`: any of optax. Put this around everything that changes a step, and inside `optax.MultiSteps`.
     - `horizon`: over how many steps past ones fade, at least 1.
 
     ```python

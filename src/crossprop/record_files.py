@@ -33,8 +33,8 @@ def read_records(path: str | Path) -> "xarray.Dataset":
 
 
 def check_replaceable(path: str | Path, experiment: dict[str, str], steps: int | None = None) -> None:
-    """Raises a ValueError that names the difference if `path` holds anything but records of the same experiment, of as
-    many steps if they are given."""
+    """Raises a ValueError that names the difference if `path` holds anything but records of the same experiment, and of
+    as many `steps` if these are given."""
     if not Path(path).exists():
         return
     records = read_records(path)

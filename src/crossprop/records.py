@@ -75,8 +75,8 @@ def _count(visit: np.ndarray, share: float) -> int:
 def window_lengths(records: "xarray.Dataset") -> np.ndarray:
     """The number of examples in each window: the coordinate `window`, 0 where a run has no record.
 
-    In records without it, such as some made by hand, lengths are the differences of `step`, if the first window can
-    begin at step 0: otherwise nothing says how long it is, which is a ValueError.
+    In records without it, such as records made by hand, lengths are the differences of `step`. It is a ValueError if
+    the first window cannot have begun at step 0, since its length is then unknown.
     """
     if "window" in records.coords:
         window = records["window"]
@@ -133,7 +133,7 @@ def marks(step: np.ndarray, task: np.ndarray, first: int = 0) -> list[Mark]:
 
 
 class LearnerInfo(NamedTuple):
-    """What a learner consists of, each by name: credit rule, optimizer, and replacement of units."""
+    """The names of a learner's credit rule, optimizer and replacement of units."""
 
     rule: str
     optimizer: str
@@ -149,8 +149,8 @@ def info_coordinates(learners: Mapping[str, LearnerInfo]) -> dict[str, tuple[str
 
 
 def learner_infos(records: "xarray.Dataset") -> dict[str, LearnerInfo]:
-    """What each learner of the records consists of. In records without these coordinates, such as some made by hand,
-    the name of a learner is taken for its rule."""
+    """The credit rule, optimizer and replacement of each learner. In records without these coordinates, such as records
+    made by hand, a learner's name is taken for its rule."""
     names = [str(name) for name in records["learner"].values]
     if all(field in records.coords for field in LearnerInfo._fields):
         columns = [map(str, records[field].values) for field in LearnerInfo._fields]

@@ -1,11 +1,11 @@
 """Online learners as scikit-learn estimators: `OnlineClassifier` and `OnlineRegressor`.
 
-They learn one example after the other, in the order in which the rows come, by any learner of this package; a pass over
-the data is one compiled call.
+They learn from one row after the other, by any learner of this package; a pass over the data is one compiled call.
 """
 
 import warnings
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from crossprop._support.extras import require
 
@@ -21,36 +21,20 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data  # noqa: E402  # pyright: ignore[reportPrivateUsage]
 
 from crossprop._support import checks as check  # noqa: E402
-from crossprop.estimators import FARTHEST, Model, built, with_public_names  # noqa: E402
+from crossprop.estimators import FARTHEST, Arguments, Model, built, with_public_names  # noqa: E402
 from crossprop.learners import Learner  # noqa: E402
 
 _validated: Any = validate_data  # typed by the value of its defaults
 
 
-class _Online(BaseEstimator):
-    """What both estimators share."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Online(Arguments, BaseEstimator):
+    """The common part of both estimators."""
 
-    _loss: str
-    n_features_in_: int
-
-    @with_public_names
-    def __init__(
-        self,
-        learner: Any = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float | None = None,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        epochs: int = 10,
-        shuffle: bool = True,
-        scale: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.epochs, self.shuffle = activation, layer_norm, epochs, shuffle
-        self.scale, self.random_state = scale, random_state
+    _loss: ClassVar[str]
+    epochs: int = 10
+    shuffle: bool = True
+    random_state: Any = None
 
     @property
     def learner_(self) -> Learner:
@@ -85,12 +69,12 @@ class _Online(BaseEstimator):
         return self
 
     def _is_one_row(self, X: Any) -> bool:
-        """Whether it is one finite row like those before, which needs none of scikit-learn's checks: they take long."""
+        """Whether `X` is one finite row like those before: it needs none of scikit-learn's checks, which are slow."""
         return (
             self.__sklearn_is_fitted__()
             and type(X) is np.ndarray
             and X.dtype == np.float64
-            and X.shape == (1, self.n_features_in_)
+            and X.shape == (1, self._model_.learner.network.inputs)
             and not hasattr(self, "feature_names_in_")
             and bool(np.isfinite(X).all())
         )
@@ -104,6 +88,8 @@ class _Online(BaseEstimator):
         return hasattr(self, "_model_")
 
 
+@with_public_names
+@dataclass(eq=False, repr=False, kw_only=True)
 class OnlineClassifier(ClassifierMixin, _Online):
     """A classifier that learns features online, with softmax and cross-entropy.
 
@@ -119,7 +105,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
     - `shuffle`: whether `fit` takes the rows in a random order; without, they come as they are.
     - `scale`: whether inputs are normalised while learning, by `crossprop.Normalize`.
     - `class_weight`: weights by class, or `"balanced"`, in inverse proportion to the classes of `fit`. An example with
-      half the largest weight so far has steps of half the size, and so it is with `sample_weight`.
+      half the largest weight so far has steps of half the size; `sample_weight` works in the same way.
     - `random_state`: of the initial weights and the order.
 
     After fitting: `classes_`, `learner_`, `loss_curve_` (the mean loss of every pass, each example's from before
@@ -131,28 +117,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
     """
 
     _loss = "softmax"
-
-    @with_public_names
-    def __init__(
-        self,
-        learner: Any = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float | None = None,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        epochs: int = 10,
-        shuffle: bool = True,
-        scale: bool = True,
-        class_weight: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            learner, hidden=hidden, step_size=step_size, optimizer=optimizer, activation=activation,
-            layer_norm=layer_norm, epochs=epochs, shuffle=shuffle, scale=scale, random_state=random_state,
-        )  # fmt: skip
-        self.class_weight = class_weight
+    class_weight: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learns from the rows of `X`, `epochs` times."""
@@ -180,8 +145,8 @@ class OnlineClassifier(ClassifierMixin, _Online):
         return self._learn(x, self._numbers(y), weights)
 
     def warm_up(self, inputs: int, classes: Any, rows: int = 1) -> Self:
-        """Makes a model for so many inputs and these classes, if there is none, and compiles all that predicting and
-        learning from any number of rows up to `rows` need."""
+        """Makes a model for so many inputs and these classes, if there is none, and compiles the programs that predict
+        and learn from any number of rows up to `rows`."""
         if not self.__sklearn_is_fitted__():
             self.n_features_in_ = check.integer("inputs", inputs, low=1)
             self._begin_with(inputs, unique_labels(classes))
@@ -208,7 +173,7 @@ class OnlineClassifier(ClassifierMixin, _Online):
         self._order_ = np.array([self._model_.number(label) for label in classes.tolist()])
 
     def _numbers(self, y: np.ndarray) -> np.ndarray:
-        """The outputs of these classes, of which some may be new."""
+        """The outputs of these classes; new classes get new outputs."""
         found, places = np.unique(y, return_inverse=True)
         if not {*found.tolist()} <= {*self._model_.labels}:
             self._know(unique_labels(self.classes_, found))
@@ -229,6 +194,8 @@ class OnlineClassifier(ClassifierMixin, _Online):
         return by_class if weights is None else weights * by_class
 
 
+@with_public_names
+@dataclass(eq=False, repr=False, kw_only=True)
 class OnlineRegressor(RegressorMixin, _Online):
     """A regressor that learns features online, with squared error; one output or several.
 
@@ -265,7 +232,7 @@ class OnlineRegressor(RegressorMixin, _Online):
 
     def warm_up(self, inputs: int, outputs: int | None = None, rows: int = 1) -> Self:
         """Makes a model for so many inputs, and for columns of targets where `outputs` is set, if there is none, and
-        compiles all that predicting and learning from any number of rows up to `rows` need."""
+        compiles the programs that predict and learn from any number of rows up to `rows`."""
         if not self.__sklearn_is_fitted__():
             self.n_features_in_, self._is_flat_ = check.integer("inputs", inputs, low=1), outputs is None
             self._begin(inputs, check.integer("outputs", outputs or 1, low=1))

@@ -1,9 +1,9 @@
-"""The identity of a user's own code: a hash that changes when the code does.
+"""The identity of a user's code: a hash that changes when the code does.
 
-For a learner, a stream or a function that the package does not define itself it covers the compiled code of the
-functions and classes that are used, without comments and docstrings, and the values that these use: defaults,
-closures, attributes, and the global variables that they name. Source is not read: a file may have been edited after it
-was imported, and notebooks have none. Installed packages count by their names and versions.
+For a learner, a stream or a function from outside the package it covers the bytecode of the functions and classes that
+are used, without comments and docstrings, and the values that these use: defaults, closures, attributes, and global
+variables that they name. Source is not read: a file may have been edited after it was imported, and notebooks have
+none. Of installed packages, names and versions count.
 """
 
 import copyreg
@@ -29,36 +29,35 @@ from crossprop.configuration import configuration
 from crossprop.hyperparameters import forget_structures, given_for
 
 LIBRARIES = {"crossprop", "jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "jaxtyping", "xarray"}
-"""Known by name alone: changes of their versions are seen in the attributes of records, or do not alter results."""
+"""Packages of which the name alone counts: records name their versions, or these do not alter results."""
 UNSEEN = {"eval", "exec", "globals", "__import__", "import_module", "environ", "getenv"}
-"""Names by which code reaches other code or settings; a warning tells of them. Files that it reads are data: a warning
-for them would come with every sweep over a data set, and see `open` but not `np.load`."""
+"""Names by which code reaches other code or settings: a warning lists them. Files that it reads count as data."""
 WRAPPED = ("__wrapped__", "__func__", "__self__", "func", "args", "keywords", "fget", "fset", "fdel", "pyfunc")
-"""Attributes in which wrappers of functions, a library's or Python's, keep the function and what they give it."""
+"""Attributes in which wrappers from libraries keep the wrapped function and its arguments."""
 PLAIN = bool | int | float | complex | str | bytes | types.NoneType | types.EllipsisType
 
 
 class CodeIdentity(NamedTuple):
-    """The identity of code, and the things in it that could not be looked into."""
+    """The identity of code, and the names of objects in it that could not be inspected."""
 
     sha256: str
     unknown: tuple[str, ...]
 
 
 Bindings = list[tuple[Mapping[str, Any], str, Any]]
-"""Global variables and class attributes that code uses: the namespace and name of each, and its value then."""
+"""Global variables and class attributes that code uses: the namespace, the name and the value of each."""
 
 
 def code_identity(value: Any, *, imported: bool = False) -> CodeIdentity | None:
-    """The identity of all code in a learner, a stream or a function that the package does not define itself; None if
-    there is none. Values that `configuration` describes do not count. With `imported`, neither does code that pickle
-    sends by value to another process."""
+    """The identity of the code in a learner, a stream or a function from outside the package; None if there is none.
+    Values that `configuration` describes do not count. With `imported`, neither does code that pickle sends by value
+    to another process."""
     walk = _Walk([item for item in _outside(value) if not imported or _is_importable(item[1])])
     return CodeIdentity(walk.digest.hexdigest(), tuple(dict.fromkeys(walk.unknown))) if walk.seen else None
 
 
 def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
-    """One warning that names what could not be looked into."""
+    """One warning that names the objects that could not be inspected."""
     unknown = [f"{name} uses {', '.join(source.unknown)}" for name, source in sources.items() if source.unknown]
     if unknown:
         warn(
@@ -68,13 +67,13 @@ def warn_unknown(sources: Mapping[str, CodeIdentity], where: str) -> None:
 
 
 _latest: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-"""The identity of each class and function of the user's own when programs were last compiled from it."""
+"""The identity of each of the user's classes and functions when programs were last compiled from it."""
 
 
 def drop_outdated_programs(*values: Any) -> Bindings:
-    """Makes JAX compile everything anew if code that these values use was edited in this process, by a reload or in a
-    notebook, or if it reads other values now. JAX would go on with programs of the old code: also with those of single
-    functions, such as the body of a loop, within a learner that is new. Returns what that code has looked up."""
+    """Clears JAX's caches if code that these values use was edited in this process, by a reload or in a notebook, or if
+    it reads other values now: JAX would use programs of the old code, also for parts of a new learner, such as the body
+    of a loop. Returns the names that the code looks up."""
     bindings: Bindings = []
     for each in {id(each): each for value in values for _, each in _outside(value)}.values():
         walk = _Walk([each])
@@ -90,12 +89,12 @@ def drop_outdated_programs(*values: Any) -> Bindings:
 
 
 def are_bound(bindings: Bindings) -> bool:
-    """Whether names still have the values that they had: a quick check for later edits, which sees most of them."""
+    """Whether names still have these values: a quick check, which notices most edits."""
     return all(scope.get(name) is value for scope, name, value in bindings)
 
 
 def _outside(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """What `configuration` tells by name alone, and the package does not define."""
+    """The parts from outside the package that `configuration` describes by name alone, with their paths."""
     value = given_for(value)
     parts: Mapping[Any, Any] = {}
     if isinstance(value, PLAIN | np.ndarray | np.generic | jax.Array):
@@ -162,7 +161,7 @@ def _version(module: str) -> str | None:
 
 
 class _Walk:
-    """One pass over all that values consist of, which feeds a hash. What was seen before is hashed as its number."""
+    """Hashes values and all that they consist of; an object that was met before is hashed as its number."""
 
     def __init__(self, values: Iterable[Any]):
         self.digest = hashlib.sha256()
@@ -173,7 +172,7 @@ class _Walk:
             self._visit(value)
 
     def code(self) -> list[Any]:
-        """The functions and classes of the user's own that were seen."""
+        """The user's functions and classes among the objects met."""
         return [value for _, value in self.seen.values() if _is_own_code(value)]
 
     def _visit(self, value: Any) -> None:
@@ -190,13 +189,13 @@ class _Walk:
         try:
             for part in self._parts(value):
                 self._visit(part)
-        except Exception:  # whatever an object has in its way, also deep nesting
+        except Exception:  # objects may raise anything, and nesting may be too deep
             name = getattr(value, "__qualname__", None) or f"a {type(value).__qualname__}"
             self.unknown.append(f"{_module_of(value)}:{name}")
         self.digest.update(b")")
 
     def _parts(self, value: Any) -> Iterator[Any]:
-        """What a value consists of: texts and numbers, and other values."""
+        """The parts of a value: texts, numbers and other values."""
         kind = type(value)
         yield f"{kind.__module__}.{kind.__qualname__}"
         if kind in (list, tuple, dict):
@@ -249,7 +248,7 @@ class _Walk:
             modules += [each for each in _modules_in(vars(module), names) if each not in modules]
 
     def _used(self, scope: Mapping[str, Any], names: set[str]) -> Iterator[Any]:
-        """The variables of a module that code names; if it names none or looks them up, all functions and classes."""
+        """The variables of a module that code names; all functions and classes if it names none or uses `getattr`."""
         if not names & scope.keys() or "getattr" in names:
             names = names | {name for name, value in scope.items() if isinstance(value, types.FunctionType | type)}
         yield from self._named(scope, names)
@@ -271,7 +270,7 @@ class _Walk:
 
 
 def _is_code(name: str, value: Any) -> bool:
-    """Whether an attribute of a class is more than what Python, dataclasses or pickle note there."""
+    """Whether an attribute of a class is the user's, not one that Python, dataclasses or pickle have set."""
     generated = isinstance(value, types.FunctionType) and value.__code__.co_filename == "<string>"
     is_method = callable(value) or (hasattr(value, "__get__") and not hasattr(value, "__set__"))
     return name != "_abc_impl" and (not name.startswith("__") or (is_method and not generated))
@@ -299,7 +298,7 @@ def _imported(function: types.FunctionType) -> Iterator[types.ModuleType]:
         steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
         for level, _, step in zip(steps, steps[1:], steps[2:], strict=False):
             if step.opname == "IMPORT_NAME":
-                with suppress(ImportError):  # then the function cannot import it either
+                with suppress(ImportError):  # the function could not import it either
                     package = function.__globals__.get("__package__")
                     yield import_module(resolve_name("." * level.argval + step.argval, package))
 
@@ -309,8 +308,8 @@ def _is_wrapper(value: Any) -> bool:
 
 
 def _wrapped(wrapper: Any) -> Iterator[Any]:
-    """What a wrapper of a function holds: the function, and numbers, texts and functions beside it. Other things, such
-    as caches and generated checks, do not alter what it computes."""
+    """The function in a wrapper, and numbers, texts and functions beside it. Other things there, such as caches and
+    generated checks, do not alter what it computes."""
     wrapped = [part for name in WRAPPED if (part := getattr(wrapper, name, None)) is not None]
     beside = [*_closure(wrapper), *(value for _, value in sorted(getattr(wrapper, "__dict__", {}).items()))]
     yield from wrapped

@@ -80,7 +80,7 @@ def build_stream(values: Any) -> Stream:
 
 
 def suited_to(values: Any, stream: Stream) -> Suited:
-    """What suits this stream, given by its name, or by a table of its `name` and arguments."""
+    """The network and step size that suit a stream, given by name or by a table of its `name` and arguments."""
     name = values if isinstance(values, str) else values["name"]
     return SUITED.get(name, SUITED_TO[loss_of(stream)])
 
@@ -91,7 +91,7 @@ def loss_of(stream: Stream) -> str:
 
 
 def build_network(values: Any, stream: Stream, suited: Suited) -> Network:
-    """A network with the stream's sizes and what suits the stream, unless `values` has others."""
+    """A network with the stream's sizes and the suited settings; `values` overrides them."""
     check_keys("network", as_table("network", values), [field.name for field in fields(Network)])
     outputs = stream.outputs // 3 if stream.predicts else stream.outputs
     sizes = {"inputs": stream.inputs, "hidden": suited.hidden, "outputs": outputs, "loss": loss_of(stream)}
@@ -110,7 +110,7 @@ def learner_tables(values: Any) -> dict[str, Any]:
 
 
 def _one_for_each(part: str, learners: dict[str, Any]) -> dict[str, Any]:
-    """The tables of learners; one that has a list for this part of it becomes one learner for each of the list."""
+    """The tables of learners; one with a list of optimizers or replacements becomes one learner for each of them."""
     tables: dict[str, Any] = {}
     for name, own in learners.items():
         listed = own.get(part) if isinstance(own, dict) else None
@@ -138,7 +138,7 @@ def builder_of(name: str, values: Any) -> partial[Learner]:
 
 
 def takers(flag: str, builders: Mapping[str, partial[Learner]]) -> list[str]:
-    """The learners that a flag is for: those that have the argument, and whose name does not fix it."""
+    """The learners that a flag applies to: those that have the argument, unless their name fixes it."""
     only, _, argument = flag.rpartition(":")
     if only:
         check.choice("a learner with a setting of its own", only, builders)
@@ -171,8 +171,8 @@ def build_learner(
     name: str, values: Any, network: Network, suited: Suited, flags: Mapping[str, Any], *, predicts: bool = False
 ) -> Learner:
     """A registered learner: the one named `rule`, which defaults to `name`, with a suitable step size if it needs one
-    and is not given any. A learner around it is an argument by its name, with true or a table of arguments; where the
-    stream `predicts`, `TD` is one of them, and `trace` is for it."""
+    and is not given any. A wrapper is an argument by its name, with true or a table of its own arguments. Where the
+    stream `predicts`, `TD` is always one, and takes `trace`."""
     builder, table = builder_of(name, values), as_table(f"learners.{name}", values)
     own = {key: value for key, value in table.items() if key != "rule"}
     fixed = {part: builder.keywords[part] for part in ("objective",) if part in builder.keywords}
@@ -198,7 +198,7 @@ def build_learner(
 def default_step_size(
     builder: partial[Learner], given: Mapping[str, Any], network: Network, suited: Suited
 ) -> dict[str, float]:
-    """The step size, as an argument, of a learner that needs one and is not `given` any; empty for other learners."""
+    """The argument `step_size` of a learner that needs one and is not `given` any; empty for other learners."""
     step_size = inspect.signature(builder).parameters.get("step_size")
     if "step_size" in given or step_size is None or step_size.default is not step_size.empty:
         return {}

@@ -398,7 +398,7 @@ def test_requests_are_bounded(client, monkeypatch):
 
 
 def test_a_run_that_fails_on_the_way_is_told(client, monkeypatch):
-    monkeypatch.setattr(live.Watched, "_advance", lambda self, groups: 1 / 0)
+    monkeypatch.setattr(live.PageRuns, "_advance", lambda self, groups: 1 / 0)
     assert frames(client, SMALL)[-1] == {"kind": "error", "error": "ZeroDivisionError: division by zero"}
     until(lambda: not client.pages.runs)
 
@@ -410,14 +410,14 @@ def test_diverged_runs_are_counted_and_their_curves_end(client):
 
 
 def test_examples_are_kept_while_there_is_room(client, monkeypatch):
-    workshop = client.pages.workshop
+    shared = client.pages.shared
     only(frames(client, SMALL), "end")
-    kept = {**workshop.tables}
+    kept = {**shared.tables}
     only(frames(client, SMALL), "end")
-    assert kept and all(workshop.tables[key] is each for key, each in kept.items())
+    assert kept and all(shared.tables[key] is each for key, each in kept.items())
     monkeypatch.setattr(live, "MOST_EXAMPLES", 0)
     only(frames(client, SMALL | {"stream": SMALL["stream"] | {"noise": 0.7}}), "end")
-    assert len(workshop.tables) == 1
+    assert len(shared.tables) == 1
 
 
 NAMED = {
@@ -493,7 +493,7 @@ def test_code_of_hostile_names_is_text(own, tmp_path, monkeypatch):
 
 
 def test_runs_pause_go_on_and_stop_when_the_page_closes_or_runs_another_setting(client):
-    pages, work = client.pages, client.pages.workshop.work
+    pages, work = client.pages, client.pages.shared.work
     opened = {page: client.open("runs", {"page": page, "setting": LONG}) for page in ("one", "other")}
     hear = lambda page: json.loads(opened[page][1].readline())["kind"]
     until(lambda: hear("one") == "windows")
@@ -521,7 +521,7 @@ def test_server_ends_although_a_page_listens():
         assert json.loads(answer.readline())["kind"] == "begin"
     with closing(connection):
         answer.read()
-    assert not client.pages.runs and not client.lab.workshop.work
+    assert not client.pages.runs and not client.lab.shared.work
 
 
 def test_server_ends_although_something_is_compiled(monkeypatch):

@@ -174,7 +174,7 @@ def test_pause_resume_and_a_closed_page_stops_its_runs_while_another_goes_on(chr
         other.page.close()
         until(lambda: len(pages.runs) == 1)
         one.page.goto("about:blank")
-        until(lambda: not pages.runs and not lab.workshop.work)
+        until(lambda: not pages.runs and not lab.shared.work)
 
 
 def test_link_holds_the_setting_and_code_is_copied(chromium, lab):

@@ -15,7 +15,7 @@ from crossprop.cli.run import _baselines
 from crossprop.configuration import configuration
 from crossprop.library.arena import read_arena
 from crossprop.specification import build
-from crossprop.streams import STREAMS, table
+from crossprop.streams import STREAMS, columns, table
 
 ROWS = 40
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def expected(frame):
 
 
 def test_a_table_of_numbers_dates_and_categories(frame, path, monkeypatch):
-    monkeypatch.setattr(table, "MOST_TEXTS", 5)
+    monkeypatch.setattr(columns, "MOST_TEXTS", 5)
     for values_read in (2**21, 7 * 9):  # in one piece, and in pieces of nine rows
         monkeypatch.setattr(table, "VALUES_READ", values_read)
         table._read.cache_clear()

@@ -1,8 +1,8 @@
 """The file format of records, blocks of stores, checkpoints and saved learners: netCDF-3, which xarray opens.
 
-Behind the arrays, where readers of netCDF do not look, are an index of them in JSON, its length, and the CRC-32 of all
-that. `read_arrays` goes by these alone: it refuses a file that is not as long as its index says before it reads it, and
-takes no more memory than a few times the size of the file.
+After the arrays, where netCDF readers do not look, come an index of them in JSON, its length, and the CRC-32 of the
+whole. `read_arrays` uses these alone: it refuses a file whose size is not what the index says before it reads the rest,
+and needs no more memory than a few times the size of the file.
 """
 
 import json
@@ -207,13 +207,13 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _index(file: IO[bytes]) -> tuple[int, dict[str, _Array], dict[str, Any]]:
-    """The index of a file: where its arrays begin, the arrays and the attributes. Any of the errors in `HOSTILE` if it
-    does not describe all of the file."""
+    """The index of a file: where its arrays begin, the arrays and the attributes. One of the errors in `HOSTILE` if it
+    does not describe the whole file."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - LENGTHS, 0))
     length = int.from_bytes(file.read(8), "big")
     if not 0 < length <= min(size - LENGTHS, MOST_INDEX):
-        raise ValueError("it does not end as such a file does")
+        raise ValueError("it has no index at its end")
     file.seek(size - LENGTHS - length)
     stored = json.loads(file.read(length))
     arrays = {name: _Array(*each) for name, each in stored["arrays"].items()}

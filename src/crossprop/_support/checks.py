@@ -148,7 +148,7 @@ def is_text(value: str, errors: str = "strict") -> bool:
 
 
 def choice(name: str, value: Any, choices: Iterable[str], further: str = "") -> None:
-    """Refuses a value that is none of `choices`; `further` says what else there is."""
+    """A ValueError for a value that is not one of `choices`; `further` describes what else is accepted."""
     choices = list(choices)
     if isinstance(value, str) and value in choices:
         return
@@ -233,7 +233,7 @@ def rows_shape(name: str, values: Any, size: int) -> None:
 
 
 def _from_objects(values: np.ndarray) -> np.ndarray:
-    """Labels or numbers that were kept as Python objects, as tables do, if they are of one kind."""
+    """An array of Python objects, as data frames have them, as one of texts or numbers if all are of one kind."""
     kinds = {type(plain(value)) for value in values.ravel().tolist()}
     if kinds == {str}:
         return values.astype(str)

@@ -56,8 +56,8 @@ def why_not_private(folder: Path) -> str | None:
 
 
 def bound_folder(folder: Path, ending: str, most: int) -> None:
-    """If the files in a folder whose names have this ending take more than `most` bytes, removes those that were used
-    longest ago, until the rest takes half of that."""
+    """If the files in a folder with this ending take more than `most` bytes, removes those least recently used until
+    the rest takes half of that."""
     files: list[tuple[float, int, str]] = []
     with os.scandir(folder) as entries:  # there can be many thousands
         for entry in entries:
@@ -78,9 +78,9 @@ def bound_folder(folder: Path, ending: str, most: int) -> None:
 PART = ".part"
 """Ends the name of a file that is not complete yet."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Numbers of the system's errors where there is no room for a file; its name is not in them."""
+"""Error numbers where there is no room for a file; such errors do not name it."""
 UNSUPPORTED = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP)
-"""Numbers of the system's errors where a file system has no locks, as Lustre and NFS can be mounted."""
+"""Error numbers of file systems without locks, as Lustre and NFS can be mounted."""
 DAMAGED = "damaged"
 """The folder of damaged files that were put aside."""
 
@@ -121,8 +121,7 @@ def write_json(path: Path, contents: dict[str, Any]) -> None:
 
 
 def read_json(path: Path, most: int = 2**30) -> dict[str, Any]:
-    """Reads what `write_json` wrote, at most so many bytes. A ValueError names the file if it is something else, or
-    damaged."""
+    """Reads what `write_json` wrote, at most so many bytes. A ValueError names a file that is damaged or foreign."""
     try:
         contents = json.loads(read_file(path, most))
         if contents.pop("sha256", None) != _digest(contents):

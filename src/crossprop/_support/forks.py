@@ -1,4 +1,4 @@
-"""No work in a process that was forked after JAX had been used: JAX's threads are not in it, and it would hang."""
+"""Refuses work in a process that was forked after JAX had started its threads: the fork lacks them and would hang."""
 
 import os
 

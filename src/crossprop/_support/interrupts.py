@@ -1,8 +1,8 @@
-"""Ctrl-C is acted upon, even if Python loses the exception on its way.
+"""Ctrl-C is not lost when Python drops the exception.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. If that is in a callback of its garbage
-collector, such as JAX has, or in a `__del__`, the exception is printed and gone. So the signal is noted as well, and
-`check` raises the exception again.
+Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of the garbage collector, such as
+JAX has, or in a `__del__`, the exception is printed and dropped. So the signal is recorded as well, and `check` raises
+the exception again.
 """
 
 import signal
@@ -21,8 +21,8 @@ class Stopped(Exception):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While it lasts no Ctrl-C is lost: at the latest it is raised at the end. Handlers that a user set are kept, but
-    not that of `asyncio.run`, which would wait until the event loop has its turn."""
+    """A context in which no Ctrl-C is lost: it is raised at the end at the latest. A handler that the user has set is
+    kept, except that of `asyncio.run`, which would wait for the event loop."""
     in_main, found = threading.current_thread() is threading.main_thread(), signal.getsignal(signal.SIGINT)
     of_asyncio = getattr(getattr(found, "func", None), "__module__", None) == "asyncio.runners"
     if not in_main or not (found is signal.default_int_handler or of_asyncio):
@@ -54,13 +54,13 @@ def check() -> None:
 
 
 def handled() -> None:
-    """Forgets interrupts that were acted upon, as by a server that has stopped."""
+    """Forgets interrupts that were handled, such as by a server that has stopped."""
     _pending.clear()
 
 
 @contextmanager
 def stopped_by(stop: threading.Event) -> Iterator[None]:
-    """While it lasts, `check` in this thread raises `Stopped` once the event is set."""
+    """A context in which `check` raises `Stopped` in this thread once the event is set."""
     before, _own.stop = getattr(_own, "stop", None), stop
     try:
         yield

@@ -1,4 +1,4 @@
-"""Locks: one process at a time writes to a folder, and others can ask which.
+"""Locks: one process at a time writes to a folder, and others can ask which one.
 
 The operating system releases a lock when its process ends, however it ends.
 """
@@ -18,8 +18,8 @@ from crossprop._support.warning import warn
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Locks a file for this process, whose name is in it meanwhile. On a file system without locks, as Lustre and NFS
-    can be mounted, a warning says that nothing keeps a second process away."""
+    """Locks a file for this process, and writes its name there meanwhile. On a file system without locks, as Lustre and
+    NFS can be mounted, it warns that a second process would not be stopped."""
     with _opened_lock(path, os.O_RDWR | os.O_CREAT) as file:
         try:
             _lock(file, path)
@@ -40,14 +40,14 @@ def _lock(file: TextIO, path: Path) -> None:
             raise BlockingIOError(
                 f"{path.parent} is being written to by {holder}: wait for it to end, or choose another folder"
             )
-        # Readers are asking after a writer that was killed. Without its name they have nothing to ask.
+        # Only readers hold the lock: they ask about a writer that was killed. Without its name they do not ask.
         file.truncate(0)
         unlock(file)
         time.sleep(0.001)
 
 
 def lock_holder(path: Path) -> str | None:
-    """The process that has locked a file, if one has. The question makes no writer fail that is about to begin."""
+    """The process that has locked a file, or None. Asking never makes a writer fail."""
     try:
         with _opened_lock(path, os.O_RDONLY) as file:
             holder = file.read()

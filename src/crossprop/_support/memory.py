@@ -1,4 +1,4 @@
-"""The memory that there is, and checks that work will fit before it is begun."""
+"""Free memory, and a check that work fits into it before the work begins."""
 
 import os
 from pathlib import Path
@@ -50,7 +50,7 @@ def _host_memory() -> int:
 
 
 def _group_memory() -> list[int]:
-    """What is left in this process's control groups and those around them, as of a container or a cluster's job."""
+    """What is left in the control groups of this process, such as of a container or a cluster's job."""
     try:
         paths = [line.split(":", 2) for line in (PROCESS / "cgroup").read_text().splitlines()]
     except OSError:

@@ -1,8 +1,8 @@
 """Compiled programs of the package, freed before a process has too many of them.
 
-JAX keeps every program that it compiled. Each takes memory maps, of which Linux allows a process 65,530, and some
-megabytes of memory: a few hundred shapes of networks in one process would be its end. So the package counts its own
-programs, and frees them when there are many. What is still needed is compiled again. Those of the user stay.
+JAX keeps every program that it compiled. Each takes some megabytes and memory maps, of which Linux allows a process
+65,530: after a few hundred shapes of networks none are left. So the package counts its own programs and frees them when
+there are many; those that are needed again are compiled again. The user's programs stay.
 """
 
 import ctypes
@@ -43,8 +43,8 @@ def program(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def make_room() -> bool:
-    """Frees the package's compiled programs if there are many, and says whether it did. Those that run in other threads
-    stay until they are done."""
+    """Frees the package's compiled programs if there are many, and returns whether it did. Programs that run in other
+    threads stay until they are done."""
     forks.check()
     if len(_compiled) < MOST or not _lock.acquire(blocking=False):
         return False

@@ -1,9 +1,8 @@
 """Sends arrays to a device and waits until they are there.
 
-If other programs are launched meanwhile, XLA may start a program on a GPU before an array that it reads has arrived
-there. That is what it looked like with JAX 0.11.2 on an H200, once in some 3,000 batches: in its first segment a batch
-learned as if more than half of its table of images were missing. So nothing that a run reads is given to a program
-before the host has waited for it, and rows from all over a table are compared with what was sent.
+With JAX 0.11.2 on an H200, one of some 3,000 batches learned in its first segment as if more than half of its table of
+images were missing, as if XLA had started the program before the transfer was complete. So the host waits for every
+array before a program gets it, and compares rows from all over a table with those that were sent.
 """
 
 import threading

@@ -50,13 +50,13 @@ def setting(name: str) -> Any:
 
 
 def partitionable_keys() -> AbstractContextManager[Any]:
-    """In it keys of JAX give the same numbers whatever the user has set."""
+    """A context in which keys of JAX give the same numbers whatever the user has set."""
     threefry = getattr(jax, "threefry_partitionable", None)
     return nullcontext() if threefry is None else threefry(True)
 
 
 def with_metadata(value: Any, **marks: str) -> Any:
-    """The array, whose operation has these marks for XLA."""
+    """The array, with these metadata for XLA on the operation that makes it."""
     try:
         from jax.experimental.xla_metadata import set_xla_metadata
     except ImportError:
@@ -65,7 +65,7 @@ def with_metadata(value: Any, **marks: str) -> Any:
 
 
 def equations(traced: Any) -> Iterator[Any]:
-    """Those of a program, as `jax.make_jaxpr` gives it, and of all that it calls."""
+    """The equations of a program from `jax.make_jaxpr`, and of all programs that it calls."""
     for equation in traced.eqns:
         yield equation
         for values in equation.params.values():
@@ -75,7 +75,7 @@ def equations(traced: Any) -> Iterator[Any]:
 
 
 def known_options(options: Mapping[str, bool | int]) -> dict[str, bool | int]:
-    """Those of some compiler options that this version of XLA knows; they come and go."""
+    """The options that this version of XLA knows."""
 
     def is_known(name: str) -> bool:
         try:
@@ -103,7 +103,7 @@ def program_cost(compiled: Any) -> tuple[float | None, float | None]:
 
 
 def free(program: Any) -> None:
-    """Lets go what JAX has compiled for a function."""
+    """Frees what JAX has compiled for a function."""
     clear: Callable[[], None] | None = getattr(program, "clear_cache", None)
     if clear is not None:
         clear()

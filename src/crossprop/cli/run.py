@@ -16,7 +16,7 @@ from crossprop._support.files import check_writable
 from crossprop._support.flags import Unset
 from crossprop._support.formats import listed, upper_first
 from crossprop.arguments import checked_steps
-from crossprop.cli.console import wrap
+from crossprop.cli.console import say, wrap
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
@@ -71,14 +71,12 @@ def run_experiment(flags: Run) -> None:
         check_writable("out", flags.out)
         described = experiment(learners, stream, list(range(flags.seeds)), record_every)
         check_replaceable(flags.out / "records.nc", described, steps)
-    aside, clock = Console(stderr=True), Clock()
-    if about := getattr(stream, "about", ""):
-        aside.print(about, markup=False, highlight=False)
-    for note in _notes(learner_tables(tables["learners"]), learners, flags.experiment.learner_flags()):
-        aside.print(note, markup=False, highlight=False)
-    if estimate := expected_time(sum(map(seconds_per_step, learners.values())) * flags.seeds * steps):
-        aside.print(estimate, highlight=False)
-    began = time.perf_counter()
+    notes = [getattr(stream, "about", "")]
+    notes += _notes(learner_tables(tables["learners"]), learners, flags.experiment.learner_flags())
+    notes += [expected_time(sum(map(seconds_per_step, learners.values())) * flags.seeds * steps)]
+    for note in filter(None, notes):
+        wrap(note, aside=True)
+    clock, began = Clock(), time.perf_counter()
     with bar(flags.stream, len(learners) * flags.seeds * steps) as advance:
 
         def on_event(event: ProgressEvent) -> None:
@@ -88,7 +86,7 @@ def run_experiment(flags: Run) -> None:
         records = run(learners, stream, flags.seeds, record_every, engine, progress=on_event, steps=flags.steps)
     seconds = time.perf_counter() - began
     baselines = _baselines(learners, stream, flags.seeds, record_every, flags.steps)
-    wrote = "" if flags.out is None else _write(records, flags.out)  # nobody may be reading what is printed
+    wrote = "" if flags.out is None else _write(records, flags.out)  # before printing, which a closed pipe ends
     console = Console()
     console.print(results(records, clock, baselines))
     total = clock.total_steps()
@@ -100,7 +98,7 @@ def run_experiment(flags: Run) -> None:
         wrap(sentence)
     console.print(f"{total:,} run-steps in {seconds:.1f} s, {total / seconds:,.0f} per second, compilation included.")
     if wrote:
-        console.print(wrote, soft_wrap=True, markup=False)
+        say(wrote)
 
 
 def _baselines(learners: dict[str, Learner], stream: Stream, seeds: int, record_every: int, steps: int | None) -> Any:
@@ -131,13 +129,13 @@ def _compared(records: Any) -> list[str]:
 
 
 def _notes(tables: Mapping[str, Any], learners: dict[str, Learner], given: dict[str, Any]) -> list[str]:
-    """What a person may not expect: flags that do not apply to all learners, and settings that are backprop."""
+    """Notes on flags that do not apply to all learners, and on settings that are backprop."""
     builders, notes = {name: builder_of(name, own) for name, own in tables.items()}, []
     for flag, value in given.items():
-        its = takers(flag, builders)
-        others = [name for name in learners if name not in its]
+        users = takers(flag, builders)
+        others = [name for name in learners if name not in users]
         if ":" not in flag and others:
-            notes.append(f"{flag}={value} applies to {listed(its)}, not to {listed(others)}.")
+            notes.append(f"{flag}={value} applies to {listed(users)}, not to {listed(others)}.")
     for name, learner in learners.items():
         made = [*nested(configuration(learner))][-1]
         if (setting := backprop_at(made)) is not None:

@@ -17,7 +17,7 @@ from crossprop._support.files import check_writable
 from crossprop._support.flags import QUIET, Unset
 from crossprop._support.formats import upper_first
 from crossprop.cli.console import command_line, say, wrap
-from crossprop.engines import ENGINES
+from crossprop.cli.flags import check_sizes
 from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
 from crossprop.library.arena import publish_arena, read_arena
@@ -53,12 +53,7 @@ class Tuned:
     """How to execute the runs; auto picks by device, sizes and rule."""
 
     def __post_init__(self):
-        check.choice("engine", self.engine, ("auto", *ENGINES))
-        if self.full and self.quick:
-            raise ValueError("full and quick must not both be given: they are two sizes of one experiment")
-        for name in ("seeds", "evaluate"):
-            if getattr(self, name) is not None:
-                check.integer(name, getattr(self, name), low=2)
+        check_sizes(self, seeds=2, evaluate=2)
 
     @property
     def size(self) -> str | None:

@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
 from tyro.conf import Positional, UseAppendAction, arg
 
 from crossprop._support.flags import Unset
 from crossprop._support.formats import plural
+from crossprop.cli.console import say, wrap
 from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
 from crossprop.cli.tables import print_status
 from crossprop.execution import expected_time
@@ -112,12 +112,11 @@ def run_sweep(flags: Sweep) -> None:
     if spec.store is None:
         raise ValueError("store must be a folder for the records: give --store FOLDER, or store in the file")
     if about := getattr(spec.stream, "about", ""):
-        Console(stderr=True).print(about, markup=False, highlight=False)
+        wrap(about, aside=True)
     fill(spec, cluster=flags.cluster, on_start=partial(_announce, flags.cluster is None))
     print_status(spec.store)
     fresh = ", open_evaluation those of the fresh seeds." if spec.evaluate else "."
-    text = f"The records are in {spec.store}: crossprop.open_sweep({str(spec.store)!r}) reads them{fresh}"
-    Console().print(text, soft_wrap=True, markup=False)
+    say(f"The records are in {spec.store}: crossprop.open_sweep({str(spec.store)!r}) reads them{fresh}")
 
 
 def _announce(here: bool, runs: int, core_seconds: float) -> None:
@@ -125,7 +124,7 @@ def _announce(here: bool, runs: int, core_seconds: float) -> None:
     estimate = expected_time(core_seconds) if here else ""
     if estimate:
         estimate = f" {estimate} After Ctrl-C the same command goes on."
-    Console().print(f"{plural(runs, 'run')} to do.{estimate}", highlight=False)
+    wrap(f"{plural(runs, 'run')} to do.{estimate}")
 
 
 def print_progress(flags: Status) -> None:
@@ -134,4 +133,4 @@ def print_progress(flags: Status) -> None:
 
 def draw_plots(flags: Plot) -> None:
     for path in plot(flags.store, flags.out, flags.format, flags.width):
-        Console().print(f"Wrote {path}.", soft_wrap=True, markup=False)
+        say(f"Wrote {path}.")

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from crossprop import records as schema
 from crossprop._support.formats import about, interval, listed, plural
+from crossprop.cli.console import new_table
 from crossprop.experiments.charts import FEW, band
 from crossprop.experiments.grid import value_label
 from crossprop.experiments.results import SweepResults, TunedLearner, read_results, status
@@ -27,10 +28,9 @@ DRIFTS = ("incoming_drift", "outgoing_drift")
 
 
 def print_status(store: str | Path) -> None:
-    """Prints how far the sweep in a store is, for each learner, and its answer so far."""
+    """Prints the progress of the sweep in a store for each learner, and the results so far."""
     learners, writer = status(store)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("learner", no_wrap=True)
+    table = new_table("learner")
     for title in ("done", "missing", "diverged", "time left"):
         table.add_column(title, justify="right", no_wrap=True)
     for each in learners:
@@ -122,10 +122,9 @@ def _time(seconds: float | None) -> str:
 
 
 class Clock:
-    """The steps of each run, and the core seconds of those that can be timed.
+    """Steps and core seconds of each run, from its progress events.
 
-    While a segment is computed, the next one is prepared, and the last is fetched after its event: a segment takes the
-    seconds of the event after its own. Those of the first event went into compilation.
+    Segments overlap: the event after a segment's own has its seconds, and the first event those of compilation.
     """
 
     def __init__(self):

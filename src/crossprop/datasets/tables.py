@@ -2,6 +2,7 @@
 
 import io
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,17 +42,36 @@ def covertype() -> DataSet:
     """
     table = _table(COVERTYPE, "covtype.csv", np.int16)
     x = table[:, :-1].astype(np.float32)
-    x[:, :MEASURED] = standardized_so_far(table[:, :MEASURED])
+    x[:, :MEASURED] = standardized(table[:, :MEASURED])[0]
     return DataSet("covertype", x, table[:, -1].astype(np.int64) - 1, 7)
 
 
-def standardized_so_far(values: np.ndarray) -> np.ndarray:
-    """Every row of `values (steps, size)` standardised by the mean and the standard deviation of all rows up to it."""
-    count = np.arange(1, len(values) + 1)[:, None]
-    centred = values - values[:1].astype(float)  # sums of squares of numbers far from 0 would lose digits
-    mean = np.cumsum(centred, axis=0) / count
-    variance = np.maximum(np.cumsum(centred**2, axis=0) / count - mean**2, 0)
-    return np.divide(centred - mean, np.sqrt(variance), out=np.zeros_like(mean), where=variance > 1e-12)
+class Moments(NamedTuple):
+    """Of each column so far: how many numbers it has, their mean, and the sum of their squared deviations."""
+
+    count: Any = 0.0
+    mean: Any = 0.0
+    squares: Any = 0.0
+
+
+def standardized(
+    values: np.ndarray, so_far: Moments | None = None, *, before: bool = False
+) -> tuple[np.ndarray, np.ndarray, Moments]:
+    """Every row of `values (rows, size)` standardised by the standard deviation up to it and the mean up to it, or
+    `before` it; the means up to each row; and the moments after the last one. A missing number, NaN, becomes 0."""
+    count, mean, squares = so_far or Moments()
+    is_there = ~np.isnan(values)
+    first = np.take_along_axis(values, is_there.argmax(axis=0)[None], axis=0)[0]
+    centre = np.where(count > 0, mean, np.nan_to_num(first))  # sums of squares of numbers far from 0 lose digits
+    centred = np.where(is_there, values - centre, 0.0)
+    many = count + np.cumsum(is_there, axis=0)
+    means = np.cumsum(centred, axis=0) / np.maximum(many, 1)
+    variance = np.maximum((squares + np.cumsum(centred**2, axis=0)) / np.maximum(many, 1) - means**2, 0)
+    taken = (means * many - centred) / np.maximum(many - 1, 1) if before else means
+    standard = np.zeros_like(centred)
+    np.divide(centred - taken, np.sqrt(variance), out=standard, where=is_there & (variance > 0))
+    after = Moments(many[-1], centre + means[-1], variance[-1] * many[-1])
+    return standard, np.where(many > 0, centre + means, 0), after
 
 
 def _table(archive: Archive, name: str, dtype: type) -> np.ndarray:

@@ -25,7 +25,7 @@ OF_THE_STREAM = ("inputs", "outputs", "loss")
 DECADES = 2
 """Powers of ten that a slider reaches beyond those around its default."""
 PROBE = Network(inputs=2, hidden=2)
-"""The network of learners that are built only to be asked which numbers they take."""
+"""The network of learners that are built only for their controls."""
 SMALL = 5e-4
 """Where the slider of a number begins that is unset, or whose default depends on the stream."""
 
@@ -72,7 +72,7 @@ def _learner(name: str) -> dict[str, Any]:
     try:
         builder = LEARNERS[name]
         learner = specification.build_learner(name, {}, PROBE, SUITED_TO[PROBE.loss], {})
-    except Exception as problem:  # one's own learner may fail in any way; the others are still offered
+    except Exception as problem:  # a user's learner may raise anything; the others are still offered
         return entry | {"missing": one_line(problem)}
     controls = _controls(_parameters(builder)[1:], learner)  # the first parameter is the network
     optimizer = builder.keywords.get("optimizer", "sgd")
@@ -113,7 +113,7 @@ def _parameters(builder: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _controls(parameters: list[inspect.Parameter], thing: Any) -> list[dict[str, Any]]:
-    """The controls for these parameters of what builds, or is, a `thing`."""
+    """The controls for these parameters of a function or class, or of what made an object."""
     known, numbers = {}, set()
     if is_dataclass(thing):
         known = hyperparameters(thing)
@@ -134,7 +134,7 @@ def _controls(parameters: list[inspect.Parameter], thing: Any) -> list[dict[str,
 def _hints(thing: Any) -> dict[str, Any]:
     try:
         return get_type_hints(thing)
-    except Exception:  # annotations may name what is not there at run time
+    except Exception:  # annotations may name types that are not imported at run time
         return {}
 
 
@@ -167,7 +167,7 @@ def _control(name: str, annotation: Any, default: Any, facts: Facts) -> Control 
 
 
 def _slider(name: str, default: float | None, facts: Facts) -> Control:
-    """A slider over the numbers that are taken; around a usual number if the default is unset or 0."""
+    """A slider over the range of a number; around a usual value if the default is unset or 0."""
     slider = partial(Control, name, "slider", default, optional=default is None)
     scale = facts.scale or ("symlog" if facts.low is None and facts.above is None else "log")
     low, high = facts.low or 0.0, 1.0 if facts.high is None else facts.high

@@ -1,4 +1,4 @@
-"""Pictures of a run's features: incoming weights, and what the hidden units do, task after task."""
+"""Pictures of a run's features: incoming weights, and activations of the hidden units, task after task."""
 
 import base64
 import math
@@ -17,13 +17,13 @@ PICTURES = 24
 """Units whose incoming weights are drawn, if they are pictures."""
 UNITS = 100
 ROWS = 12
-"""Visits to a task that are kept; of more, the first and the last ones."""
+"""Visits to tasks that are shown; of more, the first and the last ones."""
 LEAST_SIDE = 5
 """Inputs are taken for the pixels of a square picture from this side on."""
 
 
 class Features:
-    """What one run's features are, compared with what they were before the first example."""
+    """The features of one run, compared with those before the first example."""
 
     def __init__(self, run: Run, feed: Feed):
         self.learner = run.learner
@@ -38,7 +38,7 @@ class Features:
             self.rows.append(("start", means, 1.0))
 
     def look(self, state: Any, task: str, visit_ends: bool) -> dict[str, Any] | None:
-        """The features now, without what the learner does not have; None if they are no longer finite."""
+        """Pictures of what the learner has: weights, activations; None if they are no longer finite."""
         incoming, now = self._incoming(state), self._activations(state)
         if not all(each is None or np.isfinite(each).all() for each in (incoming, now)):
             return None

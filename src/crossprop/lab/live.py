@@ -1,11 +1,11 @@
-"""Runs that are watched: sessions of the engines, advanced a little at a time, with their records in between."""
+"""The runs of a page: sessions of the engines, advanced one short segment at a time, and what the page is told."""
 
 import asyncio
 import itertools
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from functools import partial
@@ -35,7 +35,7 @@ from crossprop.streams import PoolStream
 from crossprop.variables import VARIABLES, window_ends
 
 SEGMENT_SECONDS = 8e-3
-"""About how long one run advances before it is asked again whether to go on."""
+"""About how long one run advances before it can be stopped."""
 SHORTEST_SEGMENT = 100
 FEATURES_EVERY = 0.3
 """Seconds between two pictures of the features."""
@@ -44,25 +44,25 @@ MOST_EXAMPLES = 2**32
 SECONDS_TO_END = 3
 """Seconds that work has to end when the lab does."""
 WAKE = 0.2
-"""Seconds between two looks at whether a paused page is still there."""
+"""Seconds between two checks whether work was stopped, or a paused page goes on."""
 
 Frame = dict[str, Any]
 Closing = Callable[[], bool]
 
-_counter: ContextVar["Watched | None"] = ContextVar("counter", default=None)
+_counter: ContextVar["PageRuns | None"] = ContextVar("counter", default=None)
 
 
 def _count_compilation() -> None:
-    watched = _counter.get()
-    if watched is not None:
-        watched.compiled += 1
+    running = _counter.get()
+    if running is not None:
+        running.compiled += 1
 
 
 xla.listen(xla.COMPILED, _count_compilation)
 
 
-class Workshop:
-    """What all pages share: threads for the devices, the streams' examples, and which programs are compiled."""
+class Shared:
+    """What all pages share: threads for the devices, the streams' examples, and the set of compiled programs."""
 
     def __init__(self, imports: tuple[str, ...] = (), closing: Closing = lambda: False) -> None:
         self.imports, self.closing = imports, closing
@@ -75,7 +75,7 @@ class Workshop:
         self.lock = threading.Lock()
 
     def tables_for(self, setting: Setting, run: Run) -> Tables:
-        """The tables of a run's stream and seed. They are kept until others need the room."""
+        """The tables of a run's stream and seed, from the cache if they are in it."""
         key = setting.stream_name, run.seed
         with self.lock:
             tables = self.tables.pop(key, None) or tables_of(run.stream, run.seed)
@@ -85,25 +85,24 @@ class Workshop:
             return tables
 
     def _size(self) -> int:
-        """The bytes of all examples, but for those that are read from a file; a table that several seeds share is there
-        once."""
+        """The bytes of all examples, without those that are mapped from a file; a shared table counts once."""
         tables = (table for each in self.tables.values() for table in each.pool[:2])
         return sum({id(table): table.nbytes for table in tables if not isinstance(table, np.memmap)}.values())
 
     def new_programs(self, programs: Mapping[str, Any]) -> list[str]:
-        """The names of those programs that were not met before."""
+        """The names of the programs that are not compiled yet."""
         new = [name for name, program in programs.items() if program not in self.programs]
         self.programs.update(programs.values())
         return new
 
-    async def on_device(self, watched: "Watched", work: Callable[[], Any]) -> Any:
-        """Does some work of a page in one of the threads, on the device that is free."""
+    async def on_device(self, running: "PageRuns", work: Callable[[], Any]) -> Any:
+        """Does work of a page in a thread, on a device that is free."""
 
         def task() -> Any:
             device = self.pool.free.get()
-            token = _counter.set(watched)
+            token = _counter.set(running)
             try:
-                with interrupts.stopped_by(watched.stop), jax.default_device(device):
+                with interrupts.stopped_by(running.stop), jax.default_device(device):
                     return work()
             finally:
                 _counter.reset(token)
@@ -123,7 +122,7 @@ class Workshop:
             waiting.cancel()
 
     def close(self) -> bool:
-        """Ends all work, and says whether it has ended: a compilation cannot be stopped."""
+        """Ends all work, and returns whether it has ended: a compilation cannot be stopped."""
         self.threads.shutdown(wait=False, cancel_futures=True)
         return not wait([*self.work], SECONDS_TO_END).not_done
 
@@ -135,11 +134,11 @@ class Group(NamedTuple):
     session: Session
 
 
-class Watched:
-    """The runs of one page: `frames` starts them and tells what happens, until they end or `stop` is set."""
+class PageRuns:
+    """The runs of one page: `frames` starts them and yields messages, until they end or `stop` is set."""
 
-    def __init__(self, workshop: Workshop, setting: Setting):
-        self.workshop, self.setting = workshop, setting
+    def __init__(self, shared: Shared, setting: Setting):
+        self.shared, self.setting = shared, setting
         self.engines = {name: engine_for("auto", each) for name, each in setting.learners.items()}
         self.segment = segment_of(setting.network, setting.record_every, setting.steps)
         self.stop, self.paused = threading.Event(), False
@@ -151,11 +150,11 @@ class Watched:
         """The messages to the page: `begin`, then `windows` and `features` repeatedly, and `end`."""
         began = time.perf_counter()
         yield self._begin()
-        if new := self.workshop.new_programs(self._programs()):
+        if new := self.shared.new_programs(self._programs()):
             yield {"kind": "compiling", "new": new}
         groups = await self._start(new)
         shown = -FEATURES_EVERY
-        while not (self.stop.is_set() or self.workshop.closing()):
+        while not (self.stop.is_set() or self.shared.closing()):
             if self.paused:
                 yield {"kind": "paused"}
                 await asyncio.sleep(WAKE)
@@ -172,7 +171,7 @@ class Watched:
                 return
 
     def _programs(self) -> dict[str, Any]:
-        """What is compiled for the stream and for each learner: equal for settings that share a program."""
+        """Keys of the programs of the stream and of each learner: equal for settings that share a program."""
         setting, sizes = self.setting, (self.setting.stream.inputs, self.setting.stream.outputs)
         shared = (self.segment, (self.segment - 1) // setting.record_every, *sizes)
         return {"the stream": setting.stream_name} | {
@@ -197,20 +196,21 @@ class Watched:
             "band": band_words(len(setting.seeds)),
             "device": device_kind(),
             "tasks": [mark._asdict() for mark in marks],
-            "python": as_python(setting, self.workshop.imports),
-            "command": as_command(setting, self.workshop.imports),
+            "python": as_python(setting, self.shared.imports),
+            "command": as_command(setting, self.shared.imports),
         }
 
     async def _start(self, new: list[str]) -> list[Group]:
         setting, platform = self.setting, devices()[0].platform
         options = RunOptions(setting.record_every, setting.steps)
 
-        def start(name: str, seeds: list[int]) -> Group:
+        def start(job: tuple[str, list[int]]) -> Group:
+            name, seeds = job
             runs = [Run(setting.learners[name], setting.stream, seed) for seed in seeds]
-            feed = Feed.of(runs, partial(self.workshop.tables_for, setting))
+            feed = Feed.of(runs, partial(self.shared.tables_for, setting))
             group = Group(name, open_session(self.engines[name], runs, options, feed, self.segment))
             if name in new and seeds[0] == setting.seeds[0]:
-                # One run of each new program goes ahead, so that its neighbours find it compiled.
+                # One run compiles each new program before the others need it.
                 group.session.advance(self._until(0))
             return group
 
@@ -221,25 +221,27 @@ class Watched:
                 width = ENGINES[self.engines[name]].width(learner, platform)
                 parts = [setting.seeds[at : at + width] for at in range(0, len(setting.seeds), width)]
                 jobs += [(name, part) for part in (parts[:1] if first else parts[1:])]
-            found += await asyncio.gather(*(self.workshop.on_device(self, lambda job=job: start(*job)) for job in jobs))
+            found += await self._for_each(start, jobs)
         order = list(setting.learners)
         return sorted(found, key=lambda group: order.index(group.learner))
+
+    async def _for_each(self, work: Callable[[Any], Any], things: Iterable[Any]) -> list[Any]:
+        """Results of `work(thing)` for each thing, on the devices."""
+        return await asyncio.gather(*(self.shared.on_device(self, partial(work, thing)) for thing in things))
 
     async def _advance(self, groups: list[Group]) -> None:
         """All runs go to the end of the next segment."""
         until = self._until(min(group.session.step for group in groups))
 
-        def advance(session: Session) -> None:
-            if session.step < until and not self.stop.is_set():
-                session.advance(until - session.step)
+        def advance(group: Group) -> None:
+            if group.session.step < until and not self.stop.is_set():
+                group.session.advance(until - group.session.step)
 
-        await asyncio.gather(
-            *(self.workshop.on_device(self, lambda group=group: advance(group.session)) for group in groups)
-        )
+        await self._for_each(advance, groups)
 
     def _until(self, step: int) -> int:
-        """Where the next segment ends. One of a stream that is looked up ends early at a task switch, and the first one
-        is short, to be seen sooner; other streams are compiled for a count, and always deal a whole segment."""
+        """Where the next segment ends: with examples from a table at a task switch at the latest, and the first one
+        early, to be seen sooner. Other streams are compiled for a number of examples, and deal whole segments."""
         setting, count = self.setting, self.segment
         if not isinstance(setting.stream, PoolStream):
             return min(step + count, setting.steps)
@@ -294,19 +296,17 @@ class Watched:
         def look(name: str) -> Frame | None:
             if name not in self.features:
                 run = Run(setting.learners[name], setting.stream, setting.seeds[0])
-                feed = Feed.of([run], partial(self.workshop.tables_for, setting))
+                feed = Feed.of([run], partial(self.shared.tables_for, setting))
                 self.features[name] = Features(run, feed)
             return self.features[name].look(first[name].states()[0], task, ends)
 
-        found = await asyncio.gather(
-            *(self.workshop.on_device(self, lambda name=name: look(name)) for name in self.setting.learners)
-        )
-        return {"kind": "features", "at": step, "learners": dict(zip(self.setting.learners, found, strict=True))}
+        found = await self._for_each(look, setting.learners)
+        return {"kind": "features", "at": step, "learners": dict(zip(setting.learners, found, strict=True))}
 
 
 def segment_of(network: Network, record_every: int, steps: int) -> int:
-    """Steps of a segment: whole windows, or a part of one that divides it. It does not depend on learners and seeds, so
-    that adding one compiles nothing for the others."""
+    """Steps of a segment: whole windows, or a divisor of one. They do not depend on learners and seeds, so that adding
+    one compiles nothing for the others."""
     sizes = (network.inputs, *network.hidden, network.outputs)
     weights = sum(below * above for below, above in itertools.pairwise(sizes))
     most = max(SHORTEST_SEGMENT, int(SEGMENT_SECONDS / seconds_for(2 * weights)))  # with a memory for every weight

@@ -20,16 +20,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from crossprop._support.interrupts import Stopped
 from crossprop.lab.catalogue import catalogue
-from crossprop.lab.live import Watched, Workshop, encoded
+from crossprop.lab.live import PageRuns, Shared, encoded
 from crossprop.lab.settings import read_setting
 from crossprop.registry import one_line
 
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
-"""Names that a browser on this machine uses. Others are refused: a foreign site could point its own name here."""
+"""Host names that are served. Others are refused: a foreign site could point its own name here (DNS rebinding)."""
 MOST_PAGES = 8
 MOST_CONNECTIONS = 64
-"""Beyond, the oldest one without a request is closed for each new one: anyone on this machine can connect."""
+"""At the limit a new connection closes the oldest idle one: any user of this machine can connect."""
 ACCEPTED = 16
 """Connections that are accepted at a time."""
 MOST_BODY = 2**16
@@ -78,9 +78,9 @@ class Guard:
 class Pages:
     """The pages that are open: the runs of each, by the identifier that the page chose."""
 
-    def __init__(self, workshop: Workshop):
-        self.workshop = workshop
-        self.runs: dict[str, Watched] = {}
+    def __init__(self, shared: Shared):
+        self.shared = shared
+        self.runs: dict[str, PageRuns] = {}
 
     async def run(self, request: Request) -> Response:
         """Runs a setting, and answers with a line of JSON for each frame, for as long as the page listens."""
@@ -89,45 +89,45 @@ class Pages:
             page = _page_of(body)
             self._stop(page)
             # A data set may have to be read; meanwhile other pages are served.
-            watched = Watched(self.workshop, await asyncio.to_thread(read_setting, body.get("setting")))
+            running = PageRuns(self.shared, await asyncio.to_thread(read_setting, body.get("setting")))
             self._stop(page)
             if len(self.runs) >= MOST_PAGES:
                 raise ValueError(f"{MOST_PAGES} pages of this lab are running: close one of them")
-        except Exception as problem:  # learners and streams of one's own may raise anything
+        except Exception as problem:  # a user's learner or stream may raise anything
             return _problem(problem)
-        self.runs[page] = watched
-        return StreamingResponse(self._lines(page, watched), media_type="application/x-ndjson")
+        self.runs[page] = running
+        return StreamingResponse(self._lines(page, running), media_type="application/x-ndjson")
 
     def _stop(self, page: str) -> None:
         """Ends what the page ran before, even if the browser has not closed its connection yet."""
         if (before := self.runs.pop(page, None)) is not None:
             before.stop.set()
 
-    async def _lines(self, page: str, watched: Watched) -> AsyncIterator[bytes]:
+    async def _lines(self, page: str, running: PageRuns) -> AsyncIterator[bytes]:
         try:
-            async for frame in watched.frames():
+            async for frame in running.frames():
                 yield encoded(frame)
         except Stopped:
             pass
         except Exception as problem:
             yield encoded({"kind": "error", "error": _text(problem)})
         finally:
-            watched.stop.set()
-            if self.runs.get(page) is watched:
+            running.stop.set()
+            if self.runs.get(page) is running:
                 del self.runs[page]
 
     async def pause(self, request: Request) -> Response:
         """Pauses a page's runs, or lets them go on."""
         try:
             body = await _body(request)
-            watched = self.runs.get(_page_of(body))
+            running = self.runs.get(_page_of(body))
             if not isinstance(body.get("paused"), bool):
                 raise TypeError(f"paused must be true or false, got {body.get('paused')!r}")
         except (ValueError, TypeError, RecursionError) as problem:
             return _problem(problem)
-        if watched is not None:
-            watched.paused = body["paused"]
-        return JSONResponse({"paused": watched is not None and watched.paused})
+        if running is not None:
+            running.paused = body["paused"]
+        return JSONResponse({"paused": running is not None and running.paused})
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -161,9 +161,9 @@ def _problem(problem: Exception) -> Response:
     return JSONResponse({"error": _text(problem)}, status_code=422)
 
 
-def application(workshop: Workshop, token: str) -> Starlette:
+def application(shared: Shared, token: str) -> Starlette:
     """The lab as an ASGI application; its addresses begin with the token."""
-    pages = Pages(workshop)
+    pages = Pages(shared)
     offered = catalogue()
     routes = [
         Route("/catalogue", lambda request: JSONResponse(offered)),
@@ -190,7 +190,7 @@ def bind(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
-        listening.listen()  # who comes before the server is up, waits
+        listening.listen()  # connections wait until the server is up
     except OSError as problem:
         listening.close()
         raise OSError(f"port {port} cannot be used ({problem.strerror}): give another one with --port") from None
@@ -198,7 +198,7 @@ def bind(port: int) -> socket.socket:
 
 
 class Connections:
-    """Makes the protocol of each new connection, and keeps the number of connections bounded."""
+    """Makes the protocol of each new connection, and bounds how many are open."""
 
     def __init__(self):
         self.open: list[H11Protocol] = []
@@ -213,7 +213,7 @@ class Connections:
 
 
 def _log_unless_refused(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A connection that there is no file descriptor for is not worth a traceback; asyncio tries again."""
+    """No traceback where file descriptors run out: asyncio accepts the connection later."""
     if not isinstance(context.get("exception"), OSError):
         loop.default_exception_handler(context)
 
@@ -224,9 +224,9 @@ class Lab:
     def __init__(self, port: int = 0, imports: tuple[str, ...] = ()):
         self.socket = bind(port)
         self.token = secrets.token_urlsafe(16)
-        self.workshop = Workshop(imports, lambda: self.server.should_exit)
+        self.shared = Shared(imports, lambda: self.server.should_exit)
         config = uvicorn.Config(
-            application(self.workshop, self.token),
+            application(self.shared, self.token),
             http=Connections(),  # pyright: ignore[reportArgumentType]
             backlog=ACCEPTED,
             log_level="error",
@@ -236,7 +236,7 @@ class Lab:
         )
         self.server = uvicorn.Server(config)
         self.has_ended = True
-        """Whether no work went on after `serve`; a compilation cannot be stopped."""
+        """Whether all work ended with `serve`; a compilation cannot be stopped."""
 
     @property
     def url(self) -> str:
@@ -247,7 +247,7 @@ class Lab:
         try:
             asyncio.run(self._serve())
         finally:
-            self.has_ended = self.workshop.close()
+            self.has_ended = self.shared.close()
             self.socket.close()
 
     async def _serve(self) -> None:

@@ -1,17 +1,17 @@
 """Online learners as River estimators.
 
-Features may come, go and change their order, and labels may appear at any time: the network grows. It is given inputs
-for twice as many features, or outputs for twice as many labels, when it has too few, so that it is seldom compiled
-anew. An input that no feature has yet is 0, and an output that no label has yet has a probability of 0.
-(Optimizers that move weights without a gradient, such as `clip_weights` at once and weight decay in time, let such
-outputs take part in learning; only labels that were seen are ever predicted.)
+Features may come, go and change their order, and labels may appear at any time: the network grows. Its inputs or
+outputs double when they are too few, so it is seldom compiled again. Unused inputs are 0, and unused outputs have a
+probability of 0. (With optimizers that move weights without a gradient, such as `clip_weights` and weight decay, unused
+outputs come to take part in learning, but only labels that were seen are predicted.)
 """
 
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from river import base
@@ -19,42 +19,30 @@ from river.utils import dataframe
 from scipy.special import softmax
 
 from crossprop._support import checks as check
-from crossprop.estimators import Model, built, with_public_names
+from crossprop.estimators import Arguments, Model, built, with_public_names
 from crossprop.river.values import LARGEST, check_features, check_frame, checked_frame, finite_number
 
 
-class _Online:
-    """What both estimators share: the model, and which input is which feature."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Online(Arguments):
+    """The common part of both estimators: the model, and the input of each feature."""
 
-    _loss: str
-    _outputs: int
-    _model: Any
+    _loss: ClassVar[str]
+    _outputs: ClassVar[int]
+    seed: int | None = None
 
-    @with_public_names
-    def __init__(
-        self,
-        learner: Any = "foresight",
-        *,
-        hidden: int | tuple[int, ...] = (100,),
-        step_size: float | None = None,
-        optimizer: Any = "sgd",
-        activation: str = "tanh",
-        layer_norm: bool = False,
-        scale: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        self.learner, self.hidden, self.step_size, self.optimizer = learner, hidden, step_size, optimizer
-        self.activation, self.layer_norm, self.scale, self.seed = activation, layer_norm, scale, seed
+    def __post_init__(self) -> None:
         self._slots: dict[Any, int] = {}
-        self._model, self._diverged = None, False
-        if seed is not None:
-            check.integer("seed", seed, low=0)
+        self._model: Any = None
+        self._diverged = False
+        if self.seed is not None:
+            check.integer("seed", self.seed, low=0)
         built(self, 1, self._outputs, self._loss)  # finds bad arguments
 
     def warm_up(self, inputs: int, outputs: int = 1, rows: int = 1) -> Self:
-        """Makes room for so many features, and for labels or targets, and compiles all that predicting and learning
-        from any number of examples up to `rows` need. Until there are more features or labels, no call waits for
-        that."""
+        """Makes room for so many features, and for labels or targets, and compiles the programs that predict and learn
+        from any number of examples up to `rows`. Until there are more features or labels, no call waits for the
+        compiler."""
         self._make_room(check.integer("inputs", inputs, low=1))
         self._model.make_room(0, check.integer("outputs", outputs, low=1))
         self._model.warm_up(rows)
@@ -74,7 +62,7 @@ class _Online:
             self._slots[name] = len(self._slots)
 
     def _row_to_learn(self, x: Any) -> np.ndarray:
-        """The features of an example in their places, also those that are new."""
+        """The features of an example in their places; new features get new inputs."""
         if self._model is None or type(x) is not dict or not x.keys() <= self._slots.keys():
             check_features(x)
             self._take_in(x)
@@ -119,6 +107,8 @@ class _Online:
         return outputs
 
 
+@with_public_names
+@dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(_Online, base.MiniBatchClassifier):
     """A network that learns features online, as a River classifier with softmax and cross-entropy.
 
@@ -173,7 +163,7 @@ class Classifier(_Online, base.MiniBatchClassifier):
         self._take_in(frame.columns)
         rows, known = self._rows(frame), {*self._labels}
         new = [at for at, label in enumerate(labels) if label not in known and label not in labels[:at]]
-        for first, end in pairwise(dict.fromkeys([0, *new, len(labels)])):  # a new label has the first row of its part
+        for first, end in pairwise(dict.fromkeys([0, *new, len(labels)])):  # each part begins with a new label
             numbers = np.array([self._model.number(label) for label in labels[first:end]])
             self._model.learn(rows[first:end], numbers, None if weights is None else weights[first:end])
 
@@ -202,6 +192,8 @@ class Classifier(_Online, base.MiniBatchClassifier):
             raise ValueError(f"y must be a label, got {check.shown(y)}")
 
 
+@with_public_names
+@dataclass(eq=False, repr=False, kw_only=True)
 class Regressor(_Online, base.MiniBatchRegressor):
     """A network that learns features online, as a River regressor with squared error.
 

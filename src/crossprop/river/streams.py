@@ -66,7 +66,7 @@ def stream(
 
 @dataclass(frozen=True)
 class _Examples:
-    """Examples of River as numbers, again with every iteration if the data set can be read again."""
+    """Examples of River as numbers. They can be iterated over again if the data set can."""
 
     dataset: Iterable[Any]
     features: list[Any]

@@ -63,7 +63,7 @@ PREDICTIONS: dict[str, Callable[..., Stream]] = {
     "temperatures": _temperatures,
     "atari": Atari,
 }
-"""The streams that predict, and those around one that may."""
+"""The streams of predictions; `traced` is one if the stream in it is."""
 
 STREAMS: Registry[Stream] = Registry(
     "crossprop.streams",

@@ -9,11 +9,14 @@ from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop.datasets.atari import GAMES, INPUTS, Frames, played
+from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
 from crossprop.streams.base import Stream, check_left, set_fields
 from crossprop.streams.returns import discounted
 
 ACTIONS = 18
+RECORDED = 250_000
+"""Frames of each game for which actions were recorded."""
 
 
 @dataclass(frozen=True)
@@ -44,28 +47,22 @@ class Atari(Stream):
     (2024), "SwiftTD: A Fast and Robust Algorithm for Temporal Difference Learning".
     """
 
-    game: str = "pong"
-    frames: int = 210_000
-    sees: str = "ccn"
-    seed: int | None = None
-    discount: float = 0.98
+    game: str = parameter("pong", choices=tuple(GAMES))
+    frames: int = parameter(210_000, whole=True, low=2)
+    sees: str = parameter("ccn", choices=tuple(INPUTS))
+    seed: int | None = parameter(None, whole=True, low=0, high=2**31 - 1)
+    discount: float = parameter(0.98, low=0, high=1)
 
     outputs = 3
     one_hot = False
     predicts = True
 
     def __post_init__(self):
-        check.choice("game", self.game, GAMES)
-        check.choice("sees", self.sees, INPUTS)
-        frames = check.integer("frames", self.frames, low=2, high=250_000 if self.seed is None else None)
-        set_fields(
-            self,
-            frames=frames,
-            steps=frames,
-            inputs=INPUTS[self.sees] + ACTIONS + 1,  # what is seen, the actions and the reward
-            seed=None if self.seed is None else check.integer("seed", self.seed, low=0, high=2**31 - 1),
-            discount=check.scalar("discount", self.discount, low=0, high=1),
-        )
+        check_parameters(self)
+        if self.seed is None:
+            check.integer("frames", self.frames, low=2, high=RECORDED)
+        # An input is a part of the frame, an action, or the reward.
+        set_fields(self, steps=self.frames, inputs=INPUTS[self.sees] + ACTIONS + 1)
 
     @cached_property
     def _table(self) -> tuple[Frames, np.ndarray]:

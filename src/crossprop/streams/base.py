@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from crossprop._support import checks as check
 from crossprop._support.memory import bytes_of, check_memory
+from crossprop._support.programs import program
 from crossprop._support.transfers import to_device
 from crossprop.network import float_type
 
@@ -128,11 +130,25 @@ class PoolStream(Stream):
         x_rows, y_rows = self.rows(index, place.step + jnp.arange(count))
         return place._replace(step=place.step + count), x[x_rows].astype(float_type()), y[y_rows].astype(float_type())
 
-    def sample(self, key: Key[Array, ""]) -> Sample:
-        assert self.steps is not None
-        (x, y, index), steps = self.pool(key), np.arange(self.steps)
-        x_rows, y_rows = self.rows(index, steps)
-        return Sample(x[x_rows].astype(float_type()), y[y_rows].astype(float_type()), np.asarray(self.task(steps)))
+
+class Simulated(Stream):
+    """A stream that computes its examples, by one compiled program for each count."""
+
+    one_hot = False
+
+    def deal(self, place: Any, count: int) -> tuple[Any, Array, Array]:
+        check_left(self, place.step, count)
+        changed, x, y = _simulate(self, place, count)
+        return place._replace(step=place.step + count, **changed), x, y
+
+    @abstractmethod
+    def _deal(self, place: Any, count: int) -> tuple[dict[str, Array], Array, Array]:
+        """The fields of `place` besides `step` that change, and `count` examples."""
+
+
+@partial(program, static_argnums=(0, 2))
+def _simulate(stream: Simulated, place: Any, count: int) -> tuple[dict[str, Array], Array, Array]:
+    return stream._deal(place, count)
 
 
 def set_fields(stream: Stream, **values: Any) -> None:
@@ -142,7 +158,7 @@ def set_fields(stream: Stream, **values: Any) -> None:
 
 
 def check_left(stream: Stream, step: Any, count: int) -> None:
-    """A stream that stands at this step, if that is known, has `count` examples left."""
+    """A ValueError unless `count` examples are left from this step on; a traced step is not checked."""
     if stream.steps is not None and not check.is_traced(step) and int(step) + count > stream.steps:
         raise ValueError(f"count must be at most the {stream.steps - int(step)} examples left, got {count}")
 

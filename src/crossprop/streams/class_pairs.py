@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, Key
 
 from crossprop._support import checks as check
 from crossprop._support.transfers import to_device
+from crossprop.hyperparameters import parameter
 from crossprop.network import float_type
 from crossprop.seeds import keys
 from crossprop.streams.base import Tasks, set_fields
@@ -55,8 +56,8 @@ class ClassPairs(InPasses):
 
     data: Data = "digits"
     tasks: Tasks | int | None = 100
-    train: int | None = None
-    passes: int = 1
+    train: int | None = parameter(None, whole=True, low=1)
+    passes: int = parameter(1, whole=True, low=1)
 
     def __post_init__(self):
         super().__post_init__()
@@ -65,7 +66,7 @@ class ClassPairs(InPasses):
             raise ValueError(f"data must have images of every class, got {self.data} without some")
         train = max(1, smallest * 6 // 7) if self.train is None else self.train
         set_fields(self, train=check.integer("train", train, low=1, high=smallest))
-        set_fields(self, passes=check.integer("passes", self.passes, low=1), outputs=2)
+        set_fields(self, outputs=2)
 
     @property
     def examples(self) -> int:

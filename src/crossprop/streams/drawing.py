@@ -24,15 +24,14 @@ def coins(key: Key[Array, ""], size: int) -> Int[Array, " {size}"]:
 
 
 def rows_of_periods(period: int, count: int) -> int:
-    """The most periods that `count` steps and the one after them touch."""
+    """How many periods `count + 1` steps can touch at most."""
     return -(-count // period) + 1
 
 
 def flipped(
     key: Key[Array, ""], bits: Int[Array, " size"], first: Int[Array, ""], rows: int
 ) -> Int[Array, "{rows} size"]:
-    """The bits of `rows` periods from period `first` on, which has these: with every further period one of them,
-    drawn uniformly, flips."""
+    """The bits of `rows` periods. Period `first` has these bits; in each later one a bit, drawn uniformly, flips."""
     draw = partial(jax.random.randint, shape=(), minval=0, maxval=len(bits))
     which = by_number(key, first + jnp.arange(1, rows), draw)
     flips = jnp.concatenate([bits[None], (which[:, None] == jnp.arange(len(bits))[None]).astype(int)])

@@ -16,7 +16,7 @@ from crossprop.network import float_type
 from crossprop.streams.base import Stream, set_fields
 
 PREFETCHED = 2
-"""Batches of examples that are read ahead."""
+"""Batches of examples in the queue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Iterator(Stream):
 
     @contextmanager
     def batches(self, size: int, limit: int | None = None) -> Iterating[Iterating[tuple[np.ndarray, np.ndarray]]]:
-        """Checked arrays of up to `size` examples, `limit` in all, read ahead in a thread that ends with it."""
+        """Checked arrays of up to `size` examples, `limit` in all, prefetched in a thread that ends with this."""
         ready: queue.Queue[Any] = queue.Queue(PREFETCHED)
         stop = threading.Event()
 

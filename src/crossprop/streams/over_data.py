@@ -1,4 +1,4 @@
-"""What streams over a labelled data set share."""
+"""The base of streams over a labelled data set."""
 
 from typing import TYPE_CHECKING, Any, Literal
 

@@ -1,7 +1,6 @@
 """A random walk along a line of states, whose values are known."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,10 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Key
 
-from crossprop._support import checks as check
-from crossprop._support.programs import program
+from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, check_left, set_fields
+from crossprop.streams.base import Simulated, set_fields
 
 
 class WalkPlace(NamedTuple):
@@ -24,7 +22,7 @@ class WalkPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RandomWalk(Stream):
+class RandomWalk(Simulated):
     """A walk along a line of states, one step to the left or to the right at a time, again and again from the middle.
 
     A walk ends beyond the left end, with a cumulant of -1, or beyond the right end, with 1; all other cumulants are 0,
@@ -43,32 +41,20 @@ class RandomWalk(Stream):
     Sutton and Barto (2018), "Reinforcement Learning: An Introduction", example 7.1.
     """
 
-    states: int = 19
-    steps: int | None = None
+    states: int = parameter(19, whole=True, low=1)
+    steps: int | None = parameter(None, whole=True, low=1)
 
     outputs = 3
-    one_hot = False
     predicts = True
 
     def __post_init__(self):
-        states = check.integer("states", self.states, low=1)
-        set_fields(
-            self,
-            states=states,
-            inputs=states,
-            steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
-        )
+        check_parameters(self)
+        set_fields(self, inputs=self.states)
 
     def begin(self, key: Key[Array, ""]) -> WalkPlace:
         return WalkPlace(jnp.zeros((), int), jnp.full((), self.states // 2), key)
 
-    def deal(self, place: WalkPlace, count: int) -> tuple[WalkPlace, Array, Array]:
-        check_left(self, place.step, count)
-        state, x, y = self._deal(place, count)
-        return place._replace(step=place.step + count, state=state), x, y
-
-    @partial(program, static_argnums=(0, 2))
-    def _deal(self, place: WalkPlace, count: int) -> tuple[Array, Array, Array]:
+    def _deal(self, place: WalkPlace, count: int) -> tuple[dict[str, Array], Array, Array]:
         def move(state: Array, step: Array) -> tuple[Array, tuple[Array, Array, Array]]:
             moved = state + 2 * jax.random.bernoulli(jax.random.fold_in(place.key, step)).astype(int) - 1
             moved = jnp.where(step == 0, self.states // 2, moved)  # the first example has no step before it
@@ -79,4 +65,4 @@ class RandomWalk(Stream):
         state, (states, ended, end) = lax.scan(move, place.state, place.step + jnp.arange(count))
         values = (2 * states + 1 - self.states) / (self.states + 1)
         y = jnp.stack([jnp.where(ended, jnp.where(end < 0, -1, 1), 0), ~ended, values], axis=1)
-        return state, jax.nn.one_hot(states, self.states, dtype=float_type()), y.astype(float_type())
+        return {"state": state}, jax.nn.one_hot(states, self.states, dtype=float_type()), y.astype(float_type())

@@ -14,7 +14,7 @@ from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
 from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, check_left
+from crossprop.streams.base import Simulated
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 from crossprop.streams.threshold_networks import threshold_outputs
 
@@ -42,7 +42,7 @@ class SlowPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SlowlyChanging(Stream):
+class SlowlyChanging(Simulated):
     r"""A fixed random network of threshold units as the target, on bits most of which change rarely.
 
     Every example has `slow` bits, which stay as they are for `change_every` examples, and `inputs - slow` bits drawn
@@ -79,7 +79,6 @@ class SlowlyChanging(Stream):
     steps: int | None = parameter(None, whole=True, low=1)
 
     outputs = 1
-    one_hot = False
 
     def __post_init__(self):
         check_parameters(self)
@@ -116,14 +115,8 @@ class SlowlyChanging(Stream):
         """The targets of these inputs: whole numbers, and so the same on every device."""
         return threshold_outputs(x, target.incoming, target.matches, target.outgoing) + target.constant
 
-    def deal(self, place: SlowPlace, count: int) -> tuple[SlowPlace, Array, Array]:
-        check_left(self, place.step, count)
+    def _deal(self, place: SlowPlace, count: int) -> tuple[dict[str, Array], Array, Array]:
         self._check_memory(count)
-        bits, x, y = self._deal(place, count)
-        return place._replace(step=place.step + count, bits=bits), x, y
-
-    @partial(program, static_argnums=(0, 2))
-    def _deal(self, place: SlowPlace, count: int) -> tuple[Array, Array, Array]:
         steps, first = place.step + jnp.arange(count + 1), place.step // self.change_every
         rows = rows_of_periods(self.change_every, count)
         if self.change == "one":
@@ -133,4 +126,4 @@ class SlowlyChanging(Stream):
         slow = periods[steps // self.change_every - first]
         random = by_number(place.examples, steps[:count], partial(coins, size=self.inputs - self.slow))
         x = jnp.concatenate([slow[:count], random], axis=1).astype(float)
-        return slow[count], x, self.label(place.target, x)
+        return {"bits": slow[count]}, x, self.label(place.target, x)

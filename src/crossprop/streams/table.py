@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from crossprop._support import checks as check
 from crossprop._support.files import cache_folder, release_pages
 from crossprop._support.formats import listed, plural
+from crossprop.datasets.tables import Moments, standardized
 from crossprop.network import float_type
+from crossprop.streams import columns
 from crossprop.streams.arrays import KINDS, Arrays
-
-if TYPE_CHECKING:
-    import pandas as pd
+from crossprop.streams.columns import Column
 
 PARQUET = ".parquet"
 ENDINGS = (".csv", ".tsv", PARQUET)
@@ -28,19 +28,10 @@ VALUES_READ = 2**21
 """Values that are read at a time."""
 IN_MEMORY = 2**28
 """Bytes of inputs; more are kept in a file that is mapped into memory."""
-MOST_TEXTS, MOST_CLASSES, FEW = 100, 1000, 20
-"""Different texts of an input, different values of a target or a task, and whole numbers that are taken for classes."""
-MOSTLY = 0.9
-"""A column of texts of which this share are numbers is an error."""
+FEW = 20
+"""The most whole numbers that are taken for classes."""
 FAR = 10.0
 """Standard deviations that an input is clipped to."""
-DATE_PARTS: list[Callable[[Any], Any]] = [
-    lambda dates: (dates.dt.tz_localize(None) - np.datetime64(0, "s")).dt.total_seconds() / 86400,
-    lambda dates: dates.dt.hour + dates.dt.minute / 60,
-    lambda dates: dates.dt.day_of_week,
-    lambda dates: dates.dt.day_of_year,
-]
-"""The inputs that a date becomes."""
 
 
 def is_table(name: Any) -> TypeGuard[str]:
@@ -126,91 +117,6 @@ def _read(path: Path, size: int, changed: int, dtype: Any, *options: Any) -> Arr
 
 
 @dataclass
-class _Column:
-    """What a column holds."""
-
-    name: str
-    is_input: bool
-    kind: str | None = None
-    """"number", "date", "text", or "mixed" of numbers and texts; None if all values are missing."""
-    missing: int = 0
-    first_missing: int = 0
-    present: int = 0
-    numbers_found: int = 0
-    first_text: tuple[int, Any] | None = None
-    """The row of the first value that is no number, and the value."""
-    values: dict[Any, None] = field(default_factory=dict)
-
-    @property
-    def width(self) -> int:
-        """The number of inputs that it becomes."""
-        many = len(self.values)
-        widths = {"number": 1, "date": len(DATE_PARTS), "text": many if many <= MOST_TEXTS else 0}
-        return widths.get(self.kind or "", 0) * self.is_input
-
-    def add(self, values: "pd.Series", before: int) -> None:
-        """Looks at further values, which have so many rows `before` them."""
-        present = values.dropna()
-        if len(present) < len(values) and not self.missing:
-            self.first_missing = before + int(values.isna().to_numpy().argmax()) + 1
-        self.missing += len(values) - len(present)
-        if len(present) == 0:
-            return
-        kind = _kind(self.name, present)
-        self.present += len(present)
-        self.numbers_found += len(present) if kind == "number" else 0
-        if kind == "text":
-            self._add_texts(values, present, before)
-        if {self.kind, kind} == {"number", "text"} and self.first_text is not None:
-            kind = "mixed"
-        elif self.kind not in (None, kind, "mixed"):
-            raise ValueError(
-                f"column {self.name!r} must hold {self.kind}s alone, got a {kind} after row {before:,}: ignore it"
-            )
-        self.kind = "mixed" if self.kind == "mixed" else kind
-        if kind == "number":
-            check.finite(f"column {self.name!r}", present.to_numpy(float))
-        if (kind == "text" or not self.is_input) and len(self.values) <= MOST_CLASSES:
-            self.values |= dict.fromkeys(present.unique().tolist())
-
-    def _add_texts(self, values: "pd.Series", present: "pd.Series", before: int) -> None:
-        import pandas as pd
-
-        texts = present.astype(str)
-        parsed = lambda written: np.asarray(pd.to_numeric(written, errors="coerce"), float)
-        self.numbers_found += int((~np.isnan(parsed(texts.str.replace(",", "")))).sum())
-        if self.first_text is None:
-            places = np.flatnonzero(np.isnan(parsed(texts)))
-            if len(places):
-                row = before + int(np.flatnonzero(values.notna())[places[0]]) + 1
-                self.first_text = row, present.iloc[places[0]]
-
-    def check_numbers(self, path: Path, remedy: str) -> None:
-        """An error for texts among numbers: a typing error would make inputs or classes of all numbers."""
-        if self.first_text is None or not (self.kind == "mixed" or self.numbers_found >= MOSTLY * self.present):
-            return
-        row, value = self.first_text
-        raise ValueError(
-            f"{path}: {self.numbers_found:,} of {self.present:,} values of {self.name!r} are numbers (without their "
-            f"commas), but {check.shown(value)} in data row {row:,} is not a number: write numbers as 1234.5, "
-            f"or {remedy}"
-        )
-
-    def numbers(self, values: "pd.Series") -> np.ndarray:
-        """Rows of its inputs, NaN where a number is missing."""
-        if self.kind == "text":
-            return self.codes(values)[:, None] == np.arange(len(self.values))
-        parts = [values] if self.kind == "number" else [part(_dates(values)) for part in DATE_PARTS]
-        return np.stack([part.to_numpy(float, na_value=np.nan) for part in parts], axis=1)
-
-    def codes(self, values: "pd.Series") -> np.ndarray:
-        """The place of each value among all, sorted; -1 if it is missing."""
-        import pandas as pd
-
-        return pd.Index(sorted(self.values)).get_indexer(values)
-
-
-@dataclass
 class _File:
     """A file and the arguments of `read_table`; after `survey`, what its columns hold."""
 
@@ -223,11 +129,11 @@ class _File:
     missing: str | None
     standardize: bool
     rows: int = 0
-    columns: dict[str, _Column] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
     times: list[np.ndarray] = field(default_factory=list)
 
     def survey(self) -> None:
-        """Looks at all rows. An error says which column cannot be used, and what to do."""
+        """Reads all rows once. An error names the column that cannot be used, and says what to do."""
         names = _column_names(self.path)
         if self.target is None:
             raise ValueError(f"target (--target) must be given, one of {', '.join(map(repr, names))}")
@@ -236,7 +142,7 @@ class _File:
             if name is not None or role == "target":
                 check.choice(role, name, names)
         used = [name for name in names if name not in self.ignored or name == self.target]
-        self.columns = {name: _Column(name, name not in (self.target, self.task)) for name in used}
+        self.columns = {name: Column(name, name not in (self.target, self.task)) for name in used}
         for frame in self.chunks():
             for name, values in frame.items():
                 self.columns[str(name)].add(values, self.rows)
@@ -266,8 +172,8 @@ class _File:
                 )
             if role == "time" and column.kind == "text":
                 raise ValueError(f"time must have numbers, or dates such as 2024-05-31, got texts in {name!r}")
-            if len(column.values) > MOST_CLASSES and not (role == "target" and self.is_number):
-                raise ValueError(f"{role} must have at most {MOST_CLASSES:,} values, got more in {name!r}")
+            if len(column.values) > columns.MOST_CLASSES and not (role == "target" and self.is_number):
+                raise ValueError(f"{role} must have at most {columns.MOST_CLASSES:,} values, got more in {name!r}")
         lacking = [each for each in self.columns.values() if each.width and each.missing]
         if lacking and self.missing is None:
             where = ", ".join(f"{each.missing:,} in {each.name!r}" for each in lacking[:FEW])
@@ -310,7 +216,7 @@ class _File:
         about = (
             f"{self.path.name}: {plural(self.rows, 'row')}. Target {self.target}: {target}. Inputs: {listed(inputs)}"
         )
-        about += f"{scaled}." + f" Left out: {_some(left)} (empty, or over {MOST_TEXTS} texts)." * bool(left)
+        about += f"{scaled}." + f" Left out: {_some(left)} (empty, or over {columns.MOST_TEXTS} texts)." * bool(left)
         about += f" {plural(filled, 'missing value')} filled." * bool(filled)
         is_numbered = classes is not None and classes == [*range(len(classes))]
         kind = KINDS[classes is not None]
@@ -319,7 +225,7 @@ class _File:
         }
 
     def arrays(self, new: Callable[[str, tuple[int, ...], Any], np.ndarray]) -> dict[str, np.ndarray]:
-        """`x`, `y` and `tasks`, which `new` makes from a name, a shape and a type."""
+        """`x`, `y` and `tasks`. `new(name, shape, type)` makes an array."""
         columns, target = [each for each in self.columns.values() if each.width], self.columns[self.target]
         raw, x = (new(name, (self.rows, self.width), dtype) for name, dtype in (("raw", float), ("x", float_type())))
         y = new("y", (self.rows, 1), float if self.is_number else np.int32)
@@ -408,30 +314,13 @@ def _parquet(path: Path) -> Any:
     return ParquetFile(path)
 
 
-def _kind(name: str, present: "pd.Series") -> str:
-    import pandas as pd
-
-    if pd.api.types.is_numeric_dtype(present) or pd.api.types.is_bool_dtype(present):
-        return "number"
-    is_date = pd.api.types.is_datetime64_any_dtype(present)
-    if not is_date and not isinstance(present.iloc[0], str):
-        raise ValueError(f"column {name!r} must hold numbers, dates or texts, got {check.shown(present.iloc[0])}")
-    return "date" if is_date or _dates(present).notna().all() else "text"
-
-
-def _dates(values: "pd.Series") -> Any:
-    import pandas as pd
-
-    return pd.to_datetime(values, format="ISO8601", errors="coerce", utc=True)
-
-
 def _some(names: list[Any]) -> str:
     """The first names of a list."""
     return listed([*map(str, names)]) if len(names) <= 5 else f"{', '.join(map(str, names[:4]))} ..."
 
 
 def last_targets(y: np.ndarray) -> np.ndarray:
-    """The target before each row in the units of the row, of targets that were standardised with the mean before.
+    """The previous target in the standardised units of each row, where targets were standardised by the mean before.
 
     Row n (from 1) is (target - mean before) / deviation, so that the deviation before, squared, is
     (n - y² (n - 1) / n) / (n - 1) times the square of that of the row.
@@ -443,25 +332,12 @@ def last_targets(y: np.ndarray) -> np.ndarray:
 
 
 def _standardize(raw: np.ndarray, out: np.ndarray, scaled: np.ndarray, before: bool = False) -> None:
-    """Writes `raw` to `out`, the columns `scaled` by their mean and standard deviation up to each row, or their mean
-    `before` it. A missing number becomes the mean."""
-    count, mean, squares = np.zeros((3, raw.shape[1]))
-    size = max(1, VALUES_READ // raw.shape[1])
+    """Writes `raw` to `out`, the columns `scaled` standardised by the rows so far, and missing numbers as the mean."""
+    so_far, size = Moments(), max(1, VALUES_READ // raw.shape[1])
     for begin in range(0, len(raw), size):
         values = raw[begin : begin + size]
-        is_there = ~np.isnan(values)
-        first = np.take_along_axis(values, is_there.argmax(axis=0)[None], axis=0)[0]
-        centre = np.where(count > 0, mean, np.nan_to_num(first))  # sums of squares of numbers far from 0 lose digits
-        centred = np.where(is_there, values - centre, 0.0)
-        many = count + np.cumsum(is_there, axis=0)
-        means = np.cumsum(centred, axis=0) / np.maximum(many, 1)
-        variance = np.maximum((squares + np.cumsum(centred**2, axis=0)) / np.maximum(many, 1) - means**2, 0)
-        taken = (means * many - centred) / np.maximum(many - 1, 1) if before else means
-        standard = np.zeros_like(centred)
-        np.divide(centred - taken, np.sqrt(variance), out=standard, where=is_there & (variance > 0))
+        standard, means, so_far = standardized(values, so_far, before=before)
         standard = standard if before else np.clip(standard, -FAR, FAR)
-        so_far = np.where(many > 0, centre + means, 0)
-        out[begin : begin + size] = np.where(scaled, standard, np.where(is_there, values, so_far))
-        count, mean, squares = many[-1], centre + means[-1], variance[-1] * many[-1]
+        out[begin : begin + size] = np.where(scaled, standard, np.where(np.isnan(values), means, values))
         release_pages(raw)
         release_pages(out)

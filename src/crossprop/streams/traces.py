@@ -15,9 +15,9 @@ from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop._support.programs import program
-from crossprop.hyperparameters import LONGEST
+from crossprop.hyperparameters import LONGEST, check_parameters, parameter
 from crossprop.network import float_type
-from crossprop.streams.base import Stream, check_left, set_fields
+from crossprop.streams.base import Simulated, Stream, set_fields
 from crossprop.streams.drawing import by_number
 from crossprop.streams.iterator import Iterator
 
@@ -48,7 +48,7 @@ class Trials(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TracePatterning(Stream):
+class TracePatterning(Simulated):
     r"""Trace patterning: which pattern of cues is followed by the outcome, some time after the cues have gone?
 
     A trial begins with one step in which `on` of the `cues` are 1. Half of all such patterns, drawn for every run, are
@@ -71,34 +71,24 @@ class TracePatterning(Stream):
     (2023), "Scalable Real-Time Recurrent Learning Using Columnar-Constructive Networks".
     """
 
-    cues: int = 6
-    on: int = 3
+    cues: int = parameter(6, whole=True, low=1)
+    on: int = parameter(3, whole=True, low=1)
     wait: Sequence[int] = (24, 36)
     pause: Sequence[int] = (80, 120)
-    distractors: int = 5
-    discount: float = 0.9
-    steps: int | None = None
+    distractors: int = parameter(5, whole=True, low=0)
+    discount: float = parameter(0.9, low=0, high=0.999)
+    steps: int | None = parameter(None, whole=True, low=1)
 
     outputs = 3
-    one_hot = False
     predicts = True
 
     def __post_init__(self):
-        cues = check.integer("cues", self.cues, low=1)
-        on = check.integer("on", self.on, low=1, high=cues)
+        check_parameters(self)
+        cues, on = self.cues, check.integer("on", self.on, low=1, high=self.cues)
         if math.comb(cues, on) > MOST_PATTERNS:
             raise ValueError(f"cues and on must have at most {MOST_PATTERNS:,} patterns, got cues={cues}, on={on}")
-        set_fields(
-            self,
-            cues=cues,
-            on=on,
-            wait=_span("wait", self.wait),
-            pause=_span("pause", self.pause),
-            distractors=check.integer("distractors", self.distractors, low=0),
-            discount=check.scalar("discount", self.discount, low=0, high=0.999),
-            steps=None if self.steps is None else check.integer("steps", self.steps, low=1),
-        )
-        set_fields(self, inputs=self.cues + 1 + self.distractors)
+        set_fields(self, wait=_span("wait", self.wait), pause=_span("pause", self.pause))
+        set_fields(self, inputs=cues + 1 + self.distractors)
 
     @property
     def _patterns(self) -> np.ndarray:
@@ -109,13 +99,7 @@ class TracePatterning(Stream):
         zero = jnp.zeros((), int)
         return TrialPlace(zero, zero, zero, *jax.random.split(key))
 
-    def deal(self, place: TrialPlace, count: int) -> tuple[TrialPlace, Array, Array]:
-        check_left(self, place.step, count)
-        trial, offset, x, y = self._deal(place, count)
-        return place._replace(step=place.step + count, trial=trial, offset=offset), x, y
-
-    @partial(program, static_argnums=(0, 2))
-    def _deal(self, place: TrialPlace, count: int) -> tuple[Array, Array, Array, Array]:
+    def _deal(self, place: TrialPlace, count: int) -> tuple[dict[str, Array], Array, Array]:
         shortest = self.wait[0] + self.pause[0]
         further = math.ceil(math.log(UNSEEN) / (shortest * math.log(max(self.discount, 1e-3))))
         touched = count // shortest + 2
@@ -143,7 +127,7 @@ class TracePatterning(Stream):
         noise = draws < 1 / (10 * (1 + jnp.arange(self.distractors)))[None, :]
         x = jnp.concatenate([cues, outcome[:, None], noise], axis=1)
         y = jnp.stack([outcome, jnp.full_like(outcome, self.discount), returns], axis=1)
-        return trial, offset[-1], x.astype(float_type()), y.astype(float_type())
+        return {"trial": trial, "offset": offset[-1]}, x.astype(float_type()), y.astype(float_type())
 
     def _trials(self, key: Key[Array, ""], numbers: Array) -> Trials:
         patterns = len(self._patterns)
@@ -173,8 +157,8 @@ class TraceConditioning(TracePatterning):
     Diagnostic benchmarks for online representation learning".
     """
 
-    cues: int = 1
-    on: int = 1
+    cues: int = parameter(1, whole=True, low=1)
+    on: int = parameter(1, whole=True, low=1)
     wait: Sequence[int] = (7, 13)
 
 

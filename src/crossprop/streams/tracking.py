@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
-from crossprop._support.programs import program
 from crossprop.hyperparameters import check_parameters, parameter
-from crossprop.streams.base import Stream, check_left
+from crossprop.streams.base import Simulated
 from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
 
@@ -25,7 +24,7 @@ class TrackingPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tracking(Stream):
+class Tracking(Simulated):
     r"""A linear target with a few relevant inputs, whose weights change sign one by one: Sutton's tracking task.
 
     $y = \sum_i s_i x_i + \epsilon$ with x normal; $s_i$ is +1 or -1 for the first `relevant` inputs and 0 for the
@@ -53,7 +52,6 @@ class Tracking(Stream):
     steps: int | None = parameter(None, whole=True, low=1)
 
     outputs = 1
-    one_hot = False
 
     def __post_init__(self):
         check_parameters(self)
@@ -63,13 +61,7 @@ class Tracking(Stream):
         signs, flips, examples = jax.random.split(key, 3)
         return TrackingPlace(jnp.zeros((), int), coins(signs, self.relevant), flips, examples)
 
-    def deal(self, place: TrackingPlace, count: int) -> tuple[TrackingPlace, Array, Array]:
-        check_left(self, place.step, count)
-        negative, x, y = self._deal(place, count)
-        return place._replace(step=place.step + count, negative=negative), x, y
-
-    @partial(program, static_argnums=(0, 2))
-    def _deal(self, place: TrackingPlace, count: int) -> tuple[Array, Array, Array]:
+    def _deal(self, place: TrackingPlace, count: int) -> tuple[dict[str, Array], Array, Array]:
         steps = place.step + jnp.arange(count + 1)
         period = steps // self.flip_every - place.step // self.flip_every
         negative = flipped(
@@ -79,4 +71,4 @@ class Tracking(Stream):
         draws = by_number(place.examples, steps[:count], partial(jax.random.normal, shape=(size,)))
         x, signs = draws[:, : self.inputs], 1 - 2 * negative[:count]
         y = jnp.sum(x[:, : self.relevant] * signs, axis=1, keepdims=True)
-        return negative[count], x, y + self.noise * draws[:, self.inputs :] if self.noise > 0 else y
+        return {"negative": negative[count]}, x, y + self.noise * draws[:, self.inputs :] if self.noise > 0 else y

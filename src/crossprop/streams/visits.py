@@ -1,4 +1,4 @@
-"""What streams share that go through a data set again and again, in a fresh order each time, one task after another."""
+"""The base of streams whose tasks are passes over one data set, each in a fresh order."""
 
 import threading
 import weakref
@@ -62,19 +62,19 @@ class Passes(NamedTuple):
         return visit, visit * self.per_task + within // self.size, within % self.size
 
     def most_visits(self, count: int) -> int:
-        """The most visits that `count` steps and the one after them touch."""
+        """How many visits `count + 1` steps can touch at most."""
         return -(-count // self.examples) + 1
 
     def most_passes(self, count: int) -> int:
-        """The most passes that `count` steps and the one after them touch."""
+        """How many passes `count + 1` steps can touch at most."""
         return self.most_visits(count) + (-(-count // self.size) if self.per_task > 1 else 0)
 
 
 def drawn(
     draw: Callable[[Any], Array], current: Array, numbers: Int[Array, " steps"], rows: int
 ) -> tuple[Array, Int[Array, " steps"]]:
-    """A table of `rows` rows, with `current` for the first of these rising numbers and `draw(number)` for each further
-    one; and the row of each number. Only rows that are needed are drawn."""
+    """A table with `current` for the first of these rising numbers and `draw(number)` for each later one, and the row
+    of each number. It has `rows` rows; those after the last number are not drawn."""
     first, last = numbers[0], numbers[-1]
     if not check.is_traced(numbers):  # a loop on the device would be compiled for every call
         further = [draw(jnp.asarray(number)) for number in range(int(first) + 1, int(last) + 1)]
@@ -90,8 +90,8 @@ def drawn(
 
 
 class PassesPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, and the order of examples and what is drawn for a task
-    at it; then all that does not change."""
+    """Where the stream stands: the number of the next example, the order of the examples in its pass, and the random
+    parameters of its task; then constants."""
 
     step: Any
     order: Any
@@ -103,7 +103,7 @@ class PassesPlace(NamedTuple):
 
 
 class InPasses(OverData):
-    """A stream over a data set whose tasks are passes, each in a fresh order; something is drawn for every task."""
+    """A stream over a data set whose tasks are passes, each in a fresh order, with random parameters for every task."""
 
     tasks: Tasks | int | None
 
@@ -114,17 +114,17 @@ class InPasses(OverData):
     @property
     @abstractmethod
     def _passes(self) -> Passes:
-        """How many examples a pass and a task have."""
+        """The lengths of a pass and of a task."""
 
     @abstractmethod
     def _draw(self, key: Key[Array, ""]) -> Array:
-        """What is drawn for a task."""
+        """The random parameters of a task."""
 
     @abstractmethod
     def _examples(
         self, place: PassesPlace, rows: Int[Array, " count"], drawn: Array, own: Int[Array, " count"]
     ) -> tuple[Array, Array]:
-        """Inputs and targets of these rows of the data; row `own` of `drawn` is what is drawn for the task of each."""
+        """Inputs and targets of these rows of the data; row `own` of `drawn` has the random parameters of each."""
 
     @property
     def steps(self) -> int | None:
@@ -139,7 +139,7 @@ class InPasses(OverData):
         return jax.random.permutation(jax.random.fold_in(key, number), self._passes.size)
 
     def _of_visit(self, key: Key[Array, ""], visit: Any) -> Array:
-        """What is drawn for the task of a visit."""
+        """The random parameters of the task of a visit."""
         return self._draw(jax.random.fold_in(key, visited(self.tasks, visit)))
 
     def _begin(self, order_key: Key[Array, ""], task_key: Key[Array, ""], x: Array, labels: Any = None) -> PassesPlace:
@@ -164,7 +164,7 @@ _sharing = threading.Lock()
 
 
 def on_device(data: DataSet) -> Array:
-    """The inputs of a data set on the default device, there once for all runs."""
+    """The inputs of a data set on the default device, in one copy for all runs."""
     dtype = jax.dtypes.canonicalize_dtype(data.x.dtype.newbyteorder("="))
     device = this_device()
     with _sharing:

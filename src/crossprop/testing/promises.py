@@ -1,4 +1,4 @@
-"""How checks are made: each tests one promise, and says what it found in the place of what was promised."""
+"""The form of the checks: each tests one promise, and reports what it found instead."""
 
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -14,7 +14,7 @@ Check = Callable[[Any], None]
 
 
 class _Found(Exception):
-    """What a check found in place of what its promise says."""
+    """What a check found that breaks its promise."""
 
 
 def require(condition: Any, found: str) -> None:

@@ -1,7 +1,7 @@
 r"""Foresight for PyTorch: one line on a network of yours, with its own optimizer.
 
 The backward pass goes down through $W + a v$ instead of $W$, where $v$ is a fading sum of the steps that the optimizer
-took in $W$; the gradients of the weights themselves are computed as ever, from the error that arrives. See
+took in $W$; the gradients of the weights themselves are computed as usual, from the error that arrives. See
 `crossprop.Foresight` for the rule.
 """
 
@@ -17,7 +17,7 @@ from crossprop._support import checks as check
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 SETTINGS: dict[str, dict[str, Any]] = {"ahead": {}, "horizon": {"low": 1}}
-"""What may be set, and its limits."""
+"""Settings with their limits."""
 WEIGHTLESS = "it has no weights of its own that an error passes through"
 
 
@@ -28,8 +28,8 @@ def foresight(
 
     **Arguments:**
 
-    - `model`: any `nn.Module`. Its linear and convolutional layers take part, transposed and grouped ones too; whatever
-      else it has is left alone.
+    - `model`: any `nn.Module`. Its linear and convolutional layers take part, transposed and grouped ones too; the rest
+      is left alone.
     - `ahead`: how far to look ahead, in sums of past steps; 0 is backprop.
     - `horizon`: over how many steps of the optimizer past steps fade, at least 1.
     - `layers`: names of layers as `model.named_modules()` gives them; None is all that can take part.
@@ -124,7 +124,7 @@ class Foresight:
         return {"ahead": self.ahead, "horizon": self.horizon, "moves": moves}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes up what `state_dict` gave for a network of the same layers."""
+        """Restores what `state_dict` returned for a network of the same layers."""
         for key in ("ahead", "horizon", "moves"):
             if not isinstance(state, Mapping) or key not in state:
                 found = [*state][:3] if isinstance(state, Mapping) else state
@@ -140,7 +140,7 @@ class Foresight:
             self._moves_of(weight).copy_(moves[name])
 
     def weights_to_come(self, weight: Tensor) -> Tensor:
-        """The weights that the error goes down through."""
+        """The weights that errors are passed down through."""
         return torch.add(weight, self._moves_of(weight), alpha=self.ahead) if self.ahead else weight
 
     def _moves_of(self, weight: Any) -> Tensor:
@@ -173,7 +173,7 @@ class Foresight:
             torch._foreach_sub_(moves, before)
 
     def __getstate__(self) -> dict[str, Any]:
-        """With a network that is copied or pickled: the hooks of the copy use the copy."""
+        """Part of the network when it is copied or pickled: the hooks of the copy use the copy."""
         return self.__dict__ | {"_moves": [*self._moves.items()], "_before": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -182,15 +182,15 @@ class Foresight:
 
 
 class _Layer:
-    """The hooks of one layer. It computes its output from an input without history, so that autograd has the gradients
-    of its own weights as ever; `_PassDown` takes the error on to the input."""
+    """The hooks of one layer. The layer runs on a detached input, so that autograd computes the gradients of its
+    weights as usual; `_PassDown` passes the error on to the input."""
 
     def __init__(self, foresight: Foresight, module: nn.Module) -> None:
         self.foresight, self.module = foresight, module
 
     @property
     def __name__(self) -> str:
-        """What `torch.jit.script` asks every hook for first."""
+        """The first thing that `torch.jit.script` reads of a hook."""
         raise AttributeError(
             "crossprop.torch.foresight cannot be compiled by torch.jit.script, and its hooks have no __name__: remove "
             "it first, by handle.remove()"
@@ -202,14 +202,14 @@ class _Layer:
             raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
         if not (inputs and torch.is_grad_enabled() and inputs[0].requires_grad):
             return None
-        if torch.jit.is_tracing() or _is_exporting():  # else tracing crashes the process
+        if torch.jit.is_tracing() or _is_exporting():  # tracing would crash the process
             raise RuntimeError(
                 "crossprop.torch.foresight cannot be traced by torch.jit.trace or torch.export: remove it first, by "
                 "handle.remove(), or trace under torch.no_grad()"
             )
-        without_history: Any = inputs[0].detach()
-        without_history.crossprop_input = inputs[0]
-        return (without_history, *inputs[1:])
+        detached: Any = inputs[0].detach()
+        detached.crossprop_input = inputs[0]
+        return (detached, *inputs[1:])
 
     def __call__(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
         """The hook after the layer."""
@@ -247,12 +247,12 @@ class _PassDown(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, output: Tensor, weight: Tensor, layer: _Layer) -> Tensor:
         ctx.save_for_backward(weight)
         ctx.layer, ctx.shape, ctx.dtype = layer, x.shape, x.dtype
-        # The same memory, and no view of it to autograd, so that it may be changed in place: no layer keeps its output.
+        # The same memory, but not a view to autograd, so that it may be changed in place: no layer saves its output.
         return output.data
 
     @staticmethod
     def backward(ctx: Any, *errors: Tensor) -> Any:
-        (error,), _ = errors, ctx.saved_tensors  # refuses weights that were modified; those kept may be a copy
+        (error,), _ = errors, ctx.saved_tensors  # raises if the weights were modified; they may be a copy
         weight = ctx.layer.module.weight
         _refuse_double_backward()
         through = ctx.layer.foresight.weights_to_come(weight).to(error.dtype)
@@ -304,7 +304,7 @@ def _padding(module: Any) -> list[int]:
     return list(module.padding)
 
 
-# The steps of optimizers.
+# The steps of optimizers
 
 _LIVE: "weakref.WeakSet[Foresight]" = weakref.WeakSet()
 _hooks: list[Any] = []
