@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossprop._support.array_files import DamagedFile, read_arrays, write_arrays
+from crossprop._support.files import HOSTILE
 from crossprop.running import SCHEMA
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def read_records(path: str | Path) -> "xarray.Dataset":
     try:
         coordinates = attributes.pop("coordinates").split()
         return xarray.Dataset(variables, attrs=attributes).set_coords(coordinates)
-    except (ValueError, LookupError, AttributeError) as problem:
+    except HOSTILE as problem:
         raise DamagedFile(f"{path} does not hold records: {problem}") from None
 
 
@@ -46,7 +47,7 @@ def check_replaceable(path: str | Path, experiment: dict[str, str], steps: int |
         if stored.get(name) != value:
             try:
                 there = json.loads(stored.get(name, "null"))
-            except (ValueError, TypeError, RecursionError) as problem:
+            except HOSTILE as problem:
                 raise DamagedFile(f"{path} does not hold records: {name} is no JSON: {problem}") from None
             where, there, here = _difference(name, there, json.loads(value))
             raise ValueError(

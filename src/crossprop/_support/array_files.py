@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from crossprop._support.files import atomic_write
+from crossprop._support.files import HOSTILE, atomic_write
 from crossprop._support.memory import check_memory
 
 MAGIC = b"CDF\x02\0\0\0\0"
@@ -33,10 +33,6 @@ LENGTHS = 12
 
 Variables = Mapping[str, tuple[Sequence[str] | None, Any]]
 """Dims and values by name. Without dims it is an array of a state, which may have any type and size."""
-
-
-HOSTILE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
-"""Errors that a reader of JSON raises if the content is not what it expects."""
 
 
 class DamagedFile(ValueError):

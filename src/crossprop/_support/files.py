@@ -75,6 +75,8 @@ def bound_folder(folder: Path, ending: str, most: int) -> None:
         left -= size
 
 
+HOSTILE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+"""Errors that a reader of JSON raises if the content is not what it expects."""
 PART = ".part"
 """Ends the name of a file that is not complete yet."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -126,7 +128,7 @@ def read_json(path: Path, most: int = 2**30) -> dict[str, Any]:
         contents = json.loads(read_file(path, most))
         if contents.pop("sha256", None) != _digest(contents):
             raise ValueError("its checksum differs from its contents")
-    except (ValueError, AttributeError, TypeError, RecursionError) as problem:
+    except HOSTILE as problem:
         raise ValueError(f"{path} is damaged, or crossprop did not write it: {problem}") from None
     return contents
 

@@ -30,7 +30,8 @@ from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.reproduce import Reproduce, rerun_paper
 from crossprop.cli.run import Run, run_experiment
 from crossprop.cli.studies import Arena, Study, run_arena, run_study
-from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, print_progress, run_sweep
+from crossprop.cli.sweep import Plot, Status, Sweep, draw_plots, run_sweep
+from crossprop.cli.tables import print_status
 from crossprop.execution import damaged_programs_removed, use_compilation_cache
 
 
@@ -48,7 +49,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command(Run, run_experiment),
     "sweep": Command(Sweep, run_sweep),
-    "status": Command(Status, print_progress, compiles=False),
+    "status": Command(Status, lambda flags: print_status(flags.store), compiles=False),
     "plot": Command(Plot, draw_plots, compiles=False),
     "study": Command(Study, run_study, (FlagCreatePairsOff,)),
     "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),

@@ -127,10 +127,6 @@ def _announce(here: bool, runs: int, core_seconds: float) -> None:
     wrap(f"{plural(runs, 'run')} to do.{estimate}")
 
 
-def print_progress(flags: Status) -> None:
-    print_status(flags.store)
-
-
 def draw_plots(flags: Plot) -> None:
     for path in plot(flags.store, flags.out, flags.format, flags.width):
         say(f"Wrote {path}.")

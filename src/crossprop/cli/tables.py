@@ -14,7 +14,7 @@ from rich.text import Text
 
 from crossprop import records as schema
 from crossprop._support.formats import about, interval, listed, plural
-from crossprop.cli.console import new_table
+from crossprop.cli.console import new_table, say, wrap
 from crossprop.experiments.charts import FEW, band
 from crossprop.experiments.grid import value_label
 from crossprop.experiments.results import SweepResults, TunedLearner, read_results, status
@@ -37,40 +37,34 @@ def print_status(store: str | Path) -> None:
         table.add_row(
             Text(each.learner), f"{each.done:,}", f"{each.missing:,}", f"{each.diverged:,}", _time(each.seconds_left)
         )
-    console = Console()
-    console.print(table)
+    Console().print(table)
     known = [each.seconds_left for each in learners if each.seconds_left is not None]
     left = _time(sum(known) if len(known) == len(learners) else None)
     now = "Nothing runs now; the same command continues from here." if writer is None else f"Running now: {writer}."
     missing = sum(each.missing for each in learners)
     if writer is not None or missing:
-        console.print(f"{now} Total time left: {left}.", soft_wrap=True, markup=False)
+        say(f"{now} Total time left: {left}.")
     if any(each.done for each in learners):
-        _print_results(read_results(store), missing, console)
+        _print_results(read_results(store), missing)
 
 
-def _print_results(sweep: SweepResults, missing: int, console: Console) -> None:
+def _print_results(sweep: SweepResults, missing: int) -> None:
     """Prints the best setting of every learner, what it reached, and how that compares."""
     seeds = max(values.size for values in sweep.values.values())
     whose = f"{seeds} fresh seeds" if sweep.fresh else f"the sweep's {plural(seeds, 'seed')}"
     measure = f"mean {sweep.measure} over all steps"
     so_far = " so far" * bool(missing)
-    _say(console, f"\nBest settings{so_far}: {measure}, on {whose}, with 95% intervals of each alone")
+    wrap(f"\nBest settings{so_far}: {measure}, on {whose}, with 95% intervals of each alone")
     for name, learner in sweep.learners.items():
-        _say(console, f"\n{name}")
+        say(f"\n{name}")
         for sentence in (_setting(learner), _reached(name, sweep), _compared(name, sweep), _diverged(name, sweep)):
             if sentence:
-                console.print(Padding(Text(sentence), (0, 0, 0, 2), expand=False), highlight=False)
+                Console().print(Padding(Text(sentence), (0, 0, 0, 2), expand=False), highlight=False)
     if not sweep.fresh and any(learner.axes for learner in sweep.learners.values()):
-        _say(
-            console,
+        wrap(
             "\nOn the seeds that it was chosen by, the best of many settings looks better than it is: --evaluate 60 "
             "runs the best settings again, on fresh seeds.",
         )
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), highlight=False)
 
 
 def _setting(learner: TunedLearner) -> str:

@@ -138,17 +138,16 @@ class Simulated(Stream):
 
     def deal(self, place: Any, count: int) -> tuple[Any, Array, Array]:
         check_left(self, place.step, count)
-        changed, x, y = _simulate(self, place, count)
+        changed, x, y = self._compiled(place, count)
         return place._replace(step=place.step + count, **changed), x, y
 
     @abstractmethod
     def _deal(self, place: Any, count: int) -> tuple[dict[str, Array], Array, Array]:
         """The fields of `place` besides `step` that change, and `count` examples."""
 
-
-@partial(program, static_argnums=(0, 2))
-def _simulate(stream: Simulated, place: Any, count: int) -> tuple[dict[str, Array], Array, Array]:
-    return stream._deal(place, count)
+    @partial(program, static_argnums=(0, 2))
+    def _compiled(self, place: Any, count: int) -> tuple[dict[str, Array], Array, Array]:
+        return self._deal(place, count)
 
 
 def set_fields(stream: Stream, **values: Any) -> None:

@@ -174,7 +174,7 @@ class _File:
                 raise ValueError(f"time must have numbers, or dates such as 2024-05-31, got texts in {name!r}")
             if len(column.values) > columns.MOST_CLASSES and not (role == "target" and self.is_number):
                 raise ValueError(f"{role} must have at most {columns.MOST_CLASSES:,} values, got more in {name!r}")
-        lacking = [each for each in self.columns.values() if each.width and each.missing]
+        lacking = [each for each in self.inputs if each.missing]
         if lacking and self.missing is None:
             where = ", ".join(f"{each.missing:,} in {each.name!r}" for each in lacking[:FEW])
             raise ValueError(
@@ -185,9 +185,14 @@ class _File:
             raise ValueError(f"{self.path} must have a column of numbers, dates or texts beside the target")
 
     @property
+    def inputs(self) -> list[Column]:
+        """The columns that become inputs."""
+        return [each for each in self.columns.values() if each.width]
+
+    @property
     def width(self) -> int:
         """The number of inputs."""
-        return sum(each.width for each in self.columns.values())
+        return sum(each.width for each in self.inputs)
 
     @property
     def is_number(self) -> bool:
@@ -201,32 +206,32 @@ class _File:
 
     def described(self) -> dict[str, Any]:
         """The further arguments of `Arrays`."""
-        kinds = {
-            kind: [each.name for each in self.columns.values() if each.width and each.kind == kind]
-            for kind in ("number", "date", "text")
-        }
-        left = [each.name for each in self.columns.values() if each.is_input and not each.width]
         classes = None if self.is_number else sorted(self.columns[self.target].values)
-        target = "numbers" if classes is None else f"{len(classes)} classes ({_some(classes)})"
-        inputs = [f"{plural(len(names), kind)} ({_some(names)})" for kind, names in kinds.items() if names]
-        scaled = ", numbers standardised by their mean and deviation so far" * self.standardize
-        if self.standardize and classes is None:
-            scaled += ", the target too (not with --set stream.standardize=false)"
-        filled = sum(each.missing for each in self.columns.values() if each.width)
-        about = (
-            f"{self.path.name}: {plural(self.rows, 'row')}. Target {self.target}: {target}. Inputs: {listed(inputs)}"
-        )
-        about += f"{scaled}." + f" Left out: {_some(left)} (empty, or over {columns.MOST_TEXTS} texts)." * bool(left)
-        about += f" {plural(filled, 'missing value')} filled." * bool(filled)
-        is_numbered = classes is not None and classes == [*range(len(classes))]
-        kind = KINDS[classes is not None]
-        return {"classes": len(classes or ()) if is_numbered else classes, "about": about, "kind": kind} | {
-            "standardized": self.is_number and self.standardize
+        return {
+            "classes": len(classes) if classes and classes == [*range(len(classes))] else classes,
+            "kind": KINDS[classes is not None],
+            "standardized": self.is_number and self.standardize,
+            "about": self._about(classes),
         }
+
+    def _about(self, classes: list[Any] | None) -> str:
+        """What was found, in sentences."""
+        kinds = {kind: [each.name for each in self.inputs if each.kind == kind] for kind in ("number", "date", "text")}
+        inputs = [f"{plural(len(names), kind)} ({_some(names)})" for kind, names in kinds.items() if names]
+        target = "numbers" if classes is None else f"{len(classes)} classes ({_some(classes)})"
+        about = f"{self.path.name}: {plural(self.rows, 'row')}. Target {self.target}: {target}. "
+        about += f"Inputs: {listed(inputs)}"
+        if self.standardize:
+            about += ", numbers standardised by their mean and deviation so far"
+            about += ", the target too (not with --set stream.standardize=false)" * (classes is None)
+        left = [each.name for each in self.columns.values() if each.is_input and not each.width]
+        about += "." + f" Left out: {_some(left)} (empty, or over {columns.MOST_TEXTS} texts)." * bool(left)
+        filled = sum(each.missing for each in self.inputs)
+        return about + f" {plural(filled, 'missing value')} filled." * bool(filled)
 
     def arrays(self, new: Callable[[str, tuple[int, ...], Any], np.ndarray]) -> dict[str, np.ndarray]:
         """`x`, `y` and `tasks`. `new(name, shape, type)` makes an array."""
-        columns, target = [each for each in self.columns.values() if each.width], self.columns[self.target]
+        target = self.columns[self.target]
         raw, x = (new(name, (self.rows, self.width), dtype) for name, dtype in (("raw", float), ("x", float_type())))
         y = new("y", (self.rows, 1), float if self.is_number else np.int32)
         tasks = new("tasks", (self.rows,), np.int32)
@@ -236,13 +241,13 @@ class _File:
         for frame in self.chunks():
             at = place[begin : begin + len(frame)]
             begin += len(frame)
-            raw[at] = np.concatenate([each.numbers(frame[each.name]) for each in columns], axis=1)
+            raw[at] = np.concatenate([each.numbers(frame[each.name]) for each in self.inputs], axis=1)
             y[at] = (target.numbers if self.is_number else target.codes)(frame[target.name]).reshape(-1, 1)
             if self.task is not None:
                 tasks[at] = self.columns[self.task].codes(frame[self.task])
             for each in (raw, y, tasks):
                 release_pages(each)
-        scaled = np.repeat([each.kind != "text" for each in columns], [each.width for each in columns])
+        scaled = np.repeat([each.kind != "text" for each in self.inputs], [each.width for each in self.inputs])
         _standardize(raw, x, scaled & self.standardize)
         if self.is_number and self.standardize:
             _standardize(y, y, np.array([True]), before=True)

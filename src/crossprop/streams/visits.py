@@ -31,21 +31,6 @@ def checked_visits(tasks: Any) -> str | tuple[int, ...] | int | None:
     return checked_tasks(tasks)
 
 
-def visits(tasks: Tasks | int | None) -> int | None:
-    """How many tasks are visited."""
-    return len(tasks) if isinstance(tasks, str | tuple) else tasks  # pyright: ignore[reportReturnType]
-
-
-def visited(tasks: Tasks | int | None, which: Any) -> Any:
-    """The numbers of the tasks that are visited first, second ...: `which` counts visits from 0."""
-    if tasks is None or isinstance(tasks, int):
-        return which
-    numbers = task_numbers(tasks)
-    if isinstance(which, jax.Array):
-        return jnp.asarray(numbers)[jnp.minimum(which, len(numbers) - 1)]
-    return numbers[which]
-
-
 class Passes(NamedTuple):
     """Tasks of `examples` steps, each of passes over `size` examples; every pass of every task has its own number."""
 
@@ -128,11 +113,21 @@ class InPasses(OverData):
 
     @property
     def steps(self) -> int | None:
-        count = visits(self.tasks)
-        return None if count is None else count * self._passes.examples
+        if self.tasks is None:
+            return None
+        return (self.tasks if isinstance(self.tasks, int) else len(self.tasks)) * self._passes.examples
 
     def task(self, steps: np.ndarray) -> np.ndarray:
-        return visited(self.tasks, np.asarray(steps) // self._passes.examples)
+        return self._visited(np.asarray(steps) // self._passes.examples)
+
+    def _visited(self, visits: Any) -> Any:
+        """The numbers of the tasks of these visits, which are counted from 0."""
+        if self.tasks is None or isinstance(self.tasks, int):
+            return visits
+        numbers = task_numbers(self.tasks)
+        if isinstance(visits, jax.Array):
+            return jnp.asarray(numbers)[jnp.minimum(visits, len(numbers) - 1)]
+        return numbers[visits]
 
     def _order(self, key: Key[Array, ""], number: Any) -> Array:
         """The examples of a pass."""
@@ -140,7 +135,7 @@ class InPasses(OverData):
 
     def _of_visit(self, key: Key[Array, ""], visit: Any) -> Array:
         """The random parameters of the task of a visit."""
-        return self._draw(jax.random.fold_in(key, visited(self.tasks, visit)))
+        return self._draw(jax.random.fold_in(key, self._visited(visit)))
 
     def _begin(self, order_key: Key[Array, ""], task_key: Key[Array, ""], x: Array, labels: Any = None) -> PassesPlace:
         zero = jnp.zeros((), int)
