@@ -180,6 +180,11 @@ def test_a_file_that_cannot_be_written_is_named_and_not_its_scratch(tmp_path):
     assert caught.value.filename == str(tmp_path / "mine.cp") and caught.value.errno == errno.EACCES
 
 
+def test_keys_that_are_numbers_are_read_as_texts(tmp_path):
+    files.write_json(tmp_path / "card.json", {"seeds": {3: 0.5, 22: 0.25}})
+    assert files.read_json(tmp_path / "card.json") == {"seeds": {"3": 0.5, "22": 0.25}}
+
+
 def test_every_byte_of_a_json_file_with_a_checksum_counts(tmp_path):
     path = tmp_path / "store.json"
     files.write_json(path, contents := {"schema": 2, "learners": {"größer": [1, 0.5]}})

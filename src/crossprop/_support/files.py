@@ -118,8 +118,9 @@ def put_aside(path: Path, folder: Path) -> Path:
 
 def write_json(path: Path, contents: dict[str, Any]) -> None:
     """Writes a JSON object with its SHA-256, completely or not at all."""
+    contents = json.loads(json.dumps(contents, allow_nan=False))  # as it is read: keys that are numbers become texts
     with atomic_write(path) as scratch:
-        scratch.write_text(json.dumps(contents | {"sha256": _digest(contents)}, indent=1, allow_nan=False))
+        scratch.write_text(json.dumps(contents | {"sha256": _digest(contents)}, indent=1))
 
 
 def read_json(path: Path, most: int = 2**30) -> dict[str, Any]:
