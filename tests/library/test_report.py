@@ -22,7 +22,7 @@ from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
 from crossprop.experiments.questions import VERDICTS, Answer, Headline
 from crossprop.experiments.rerun import write_report
 from crossprop.library import PAPERS
-from crossprop.library.veeriah2017.features import _table as features_table
+from crossprop.library.veeriah2017.plans import _table as features_table
 from crossprop.streams import Geoff
 
 EVIL = "<img src=x onerror=alert(1)>"

@@ -16,8 +16,8 @@ from crossprop.datasets import ARCHIVES
 from crossprop.engines import ENGINES
 from crossprop.experiments.papers import Version
 from crossprop.experiments.rerun import mnist_for
-from crossprop.library.veeriah2017 import PAPER, features
-from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS, PRESETS
+from crossprop.library.veeriah2017 import PAPER, plans
+from crossprop.library.veeriah2017.plans import GEOFF_LEARNERS
 from crossprop.running import States
 from same import files_in
 
@@ -132,8 +132,8 @@ def test_maps_do_not_depend_on_the_threads_of_blas(monkeypatch):
         threads.extend(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
         return space[:, :2]
 
-    monkeypatch.setattr(features, "_tsne", tsne)
-    features._measured({}, cp.datasets.mnist5k(), 30, States({}, cp.Geoff(), 0))
+    monkeypatch.setattr(plans, "_tsne", tsne)
+    plans._measured({}, cp.datasets.mnist5k(), 30, States({}, cp.Geoff(), 0))
     assert {*threads} == {1}
 
 
@@ -230,7 +230,9 @@ def test_without_the_full_mnist_the_embedded_images_stand_in_and_it_says_so(monk
 
 
 def test_presets_are_the_papers_and_the_scripts():
-    paper, scripts = (PAPER.plans["geoff"](Version("full", cp.datasets.mnist5k, preset=each)) for each in PRESETS)
+    paper, scripts = (
+        PAPER.plans["geoff"](Version("full", cp.datasets.mnist5k, preset=each)) for each in ("paper", "scripts")
+    )
     assert paper.stream == cp.Geoff() and scripts.stream == cp.Geoff(tasks="ABCABC", constant=True)
     for plan, bias in ((paper, False), (scripts, True)):
         assert {learner.network for learner in plan.learners.values()} == {cp.Network.paper(20, 500, bias=bias)}

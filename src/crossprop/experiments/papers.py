@@ -127,6 +127,7 @@ class Plan:
     title: str = ""
     about: str = ""
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What the settings have in braces, besides `seeds` and `steps`."""
     steps: int | None = None
     """Steps of a run; unset, the whole stream."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
@@ -214,8 +215,8 @@ def read_paper(
     name: str,
     plans: Mapping[str, Callable[[Version], Plan]],
     find: Mapping[str, Find],
-    headline: Callable[[Sequence[Answer]], Headline | None],
     numbers: Mapping[str, Any],
+    headline: Callable[[Sequence[Answer]], Headline | None] | None = None,
     **options: Any,
 ) -> Paper:
     """The paper whose words are in `library/NAME.toml`.
@@ -224,6 +225,7 @@ def read_paper(
 
     - `find`: what finds the findings of each claim, by its id.
     - `numbers`: what stands in braces in the claims besides the file's own phrases.
+    - `headline`: the chart at the top, if its notes have numbers; else it is the file's.
     - `options`: other fields of the paper.
     """
     table = tomllib.loads((files("crossprop.library") / f"{name}.toml").read_text(encoding="utf-8"))
@@ -245,6 +247,9 @@ def read_paper(
     own = [id for id, each in claims.items() if each.get("own")]
     rows = table.pop("settings", {})
     named = {name: partial(_named, plans[name], name, words, rows) for name, words in table.pop("experiments").items()}
+    if headline is None:
+        fixed = Headline(**table.pop("headline"))
+        headline = lambda answers: fixed
     return Paper(**table, claims=questions, own=own, plans=named, headline=headline, **options)
 
 
@@ -253,8 +258,9 @@ def _named(
 ) -> Plan:
     """A plan with the words and the settings of the paper's file."""
     made = plan(version)
+    numbers = {"seeds": made.seeds, "steps": made.steps, **made.numbers}
     settings = [
-        _setting({key: text.format_map(made.numbers) for key, text in row.items()}, version.why)
+        _setting({key: text.format_map(numbers) for key, text in row.items()}, version.why)
         for group in words.get("settings", ())
         for row in rows[group]
     ]

@@ -68,8 +68,7 @@ def regression_plan(version: Version) -> Plan:
         several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
         learners |= several
         drawings += (_drawing(activation, [*several, LINEAR], _published(activation, steps, bin)),)
-    numbers = {"seeds": seeds, "steps": steps}
-    return Plan(learners, SlowlyChanging(), seeds, bin, numbers=numbers, steps=steps, drawings=drawings)
+    return Plan(learners, SlowlyChanging(), seeds, bin, steps=steps, drawings=drawings)
 
 
 def _drawing(activation: str, learners: Sequence[str], published: Published) -> Drawing:
@@ -100,8 +99,7 @@ def continual_plan(version: Version) -> Plan:
             shown.append(continual_name(activation, rate))
             learners[shown[-1]] = _regression(activation, STEP_SIZES[0], replacement)
         drawings += (_drawing(activation, shown, {}),)
-    numbers = {"seeds": seeds, "steps": steps}
-    return Plan(learners, SlowlyChanging(), seeds, bin, numbers=numbers, steps=steps, drawings=drawings)
+    return Plan(learners, SlowlyChanging(), seeds, bin, steps=steps, drawings=drawings)
 
 
 def mnist_plan(version: Version) -> Plan:
@@ -116,14 +114,8 @@ def mnist_plan(version: Version) -> Plan:
     learners = {name_of("backprop", each): Backprop(network, each) for each in step_sizes}
     replacement = ContinualReplacement(rate=1e-4, as_run=True)
     learners[name_of("continual", step_sizes[1])] = Backprop(network, step_sizes[1], replacement=replacement)
-    numbers = {
-        **{"seeds": seeds, "tasks": tasks, "examples": examples, "pixels": data.x.shape[1], "width": width},
-        "images": "the full set is not here" if full else version.why,
-        "step_sizes": ", ".join(f"{each:g}" for each in step_sizes),
-        "middle": step_sizes[1],
-    }
-    stream = PermutedInputs(data, tasks=tasks, examples=examples)
-    return permuted.plan(learners, stream, seeds, numbers)
+    numbers = {"width": width, "step_sizes": ", ".join(f"{each:g}" for each in step_sizes), "middle": step_sizes[1]}
+    return permuted.plan(version, learners, PermutedInputs(data, tasks=tasks, examples=examples), seeds, numbers)
 
 
 # Claims.

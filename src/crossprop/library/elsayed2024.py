@@ -42,13 +42,8 @@ def mnist_plan(version: Version) -> Plan:
         ADAM: Backprop(network, step_size, optimizer="adam"),
         CLIPPED: Backprop(network, step_size, optimizer=clip_weights(1.0, base="adam")),
     }
-    numbers = {
-        **{"seeds": seeds, "tasks": tasks, "examples": examples, "pixels": data.x.shape[1], "step_size": step_size},
-        **{"size": len(data.y), "images": "the full set is not here" if full else version.why},
-        **{"width": width, "half": width // 2},
-    }
-    stream = PermutedInputs(data, tasks=tasks, examples=examples)
-    return permuted.plan(learners, stream, seeds, numbers)
+    numbers = {"step_size": step_size, "size": len(data.y), "width": width, "half": width // 2}
+    return permuted.plan(version, learners, PermutedInputs(data, tasks=tasks, examples=examples), seeds, numbers)
 
 
 def _adam_falls(runs: Runs) -> list[Finding]:

@@ -1,6 +1,5 @@
 """Mahmood and Sutton (2013), "Representation search through generate and test": random features, fixed or searched."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,7 +11,6 @@ from jaxtyping import Array, Key
 from crossprop.experiments.findings import LESS_TIMES, Finding
 from crossprop.experiments.measures import Quantity, Runs
 from crossprop.experiments.papers import Plan, Version, read_paper
-from crossprop.experiments.questions import Answer, Headline
 from crossprop.learners import Frozen
 from crossprop.network import Network, float_type
 from crossprop.optimizers import nlms
@@ -77,8 +75,7 @@ def _plan(version: Version) -> Plan:
     numbers = (*FIXED, *version.pick((), (), (10_000, 30_000)))
     learners = {fixed(features): _learner(features) for features in numbers}
     learners |= {searched(features): _learner(features, search) for features in SEARCHED}
-    told = {"seeds": seeds, "steps": steps, "most": max(numbers)}
-    return Plan(learners, Bits(), seeds, steps // WINDOWS, numbers=told, steps=steps)
+    return Plan(learners, Bits(), seeds, steps // WINDOWS, numbers={"most": max(numbers)}, steps=steps)
 
 
 # The claims.
@@ -113,17 +110,9 @@ def _change(runs: Runs, name: str, part: str = "") -> Finding:
     return runs.change("error at the end / before", name, end, before, LESS_TIMES, says, part=part)
 
 
-def _headline(answers: Sequence[Answer]) -> Headline:
-    del answers
-    notes = {fixed(SEARCHED[0]): "", searched(SEARCHED[0]): "1 in 200 replaced per example"}
-    notes[fixed(TIMES * SEARCHED[0])] = "ten times as many"
-    return Headline("search", "loss", "A hundred random features, searched, and a thousand fixed", notes)
-
-
 PAPER = read_paper(
     "mahmood2013",
     plans={"search": _plan},
     find={"R1": _more_is_better, "R2": _search_beats_fixed, "R3": _goes_on},
-    headline=_headline,
     numbers=globals(),
 )

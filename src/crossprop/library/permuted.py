@@ -9,7 +9,7 @@ import numpy as np
 from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, curves_of
+from crossprop.experiments.papers import Drawing, Plan, Version, curves_of
 from crossprop.learners import Learner
 from crossprop.streams import PermutedInputs
 
@@ -36,11 +36,17 @@ def without_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
     return records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
 
 
-def plan(learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, numbers: Mapping[str, Any]) -> Plan:
-    """An experiment with a record for every task."""
+def plan(
+    version: Version, learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, numbers: Mapping[str, Any]
+) -> Plan:
+    """An experiment with a record for every task; `numbers` are its own among those of the settings."""
     assert stream.examples is not None
+    images = "the full set is not here" if version.size == "full" else version.why
+    sizes = {"tasks": stream.steps // stream.examples, "examples": stream.examples, "pixels": stream.inputs}
     drawings = (Drawing(charts=partial(curves_of, variables=("error",), of=without_tasks)),)
-    return Plan(learners, stream, seeds, stream.examples, numbers=numbers, drawings=drawings)
+    return Plan(
+        learners, stream, seeds, stream.examples, numbers={**sizes, "images": images, **numbers}, drawings=drawings
+    )
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

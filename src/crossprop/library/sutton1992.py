@@ -3,7 +3,6 @@
 The squared error is measured over 10,000 examples, after 20,000 others.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from crossprop.experiments.charts import along
 from crossprop.experiments.findings import LESS_TIMES, Finding
 from crossprop.experiments.measures import Quantity, Runs
 from crossprop.experiments.papers import Drawing, Plan, Version, curves_of, points_of, read_paper
-from crossprop.experiments.questions import Answer, Headline
 from crossprop.learners import Backprop
 from crossprop.network import Network
 from crossprop.optimizers import idbd
@@ -61,13 +59,13 @@ def _sizes(version: Version) -> tuple[int, int]:
 
 
 def _errors(version: Version) -> Plan:
-    seeds, (burn_in, measured) = _seeds(version), _sizes(version)
+    burn_in, measured = _sizes(version)
     return Plan(
         {LMS: _lms(), IDBD: _lms(optimizer=idbd())},
         Tracking(),
-        seeds,
+        _seeds(version),
         measured,
-        numbers={"seeds": seeds, "burn_in": burn_in, "measured": measured},
+        numbers={"burn_in": burn_in, "measured": measured},
         steps=burn_in + measured,
         over=ERRORS,
         drawings=_along(
@@ -77,13 +75,12 @@ def _errors(version: Version) -> Plan:
 
 
 def _fixed(version: Version) -> Plan:
-    seeds, (burn_in, measured) = _seeds(version), _sizes(version)
+    burn_in, measured = _sizes(version)
     return Plan(
         {ALONE: _lms(RELEVANT)},
         Tracking(inputs=RELEVANT, relevant=RELEVANT),
-        seeds,
+        _seeds(version),
         measured,
-        numbers={"seeds": seeds},
         steps=burn_in + measured,
         over=FIXED,
         drawings=_along(FIXED, "step size of the relevant inputs", {}),
@@ -103,14 +100,14 @@ def step_sizes(initial: Any, state: Any) -> Any:
 
 
 def _learned(version: Version) -> Plan:
-    seeds, steps = _seeds(version), version.pick(480, AFTER, AFTER)
+    steps = version.pick(480, AFTER, AFTER)
     published = {MEAN: ((min(steps, LONG), STEP_SIZE),)}
     return Plan(
         {IDBD: _lms(optimizer=idbd(LONG_META))},
         Tracking(),
-        seeds,
+        _seeds(version),
         steps // 120,
-        numbers={"seeds": seeds, "steps": steps, "why": version.pick(version.why, LONGER, LONGER)},
+        numbers={"why": version.pick(version.why, LONGER, LONGER)},
         steps=steps,
         probes={"step_sizes": step_sizes},
         drawings=(Drawing(charts=partial(curves_of, variables=("step_size",), of=_by_relevance, published=published)),),
@@ -188,12 +185,6 @@ def _best_fixed(runs: Runs) -> list[Finding]:
     return [runs.near("the best fixed step size", best, STEP_SIZE, STEP_SIZE_WITHIN, part=part)]
 
 
-def _headline(answers: Sequence[Answer]) -> Headline:
-    del answers
-    notes = {MEAN: "published: 0.13", LARGEST: "published: below 0.007"}
-    return Headline("step-sizes", "step_size", "The step sizes that IDBD learns", notes)
-
-
 PAPER = read_paper(
     "sutton1992",
     plans={"errors": _errors, "step-sizes": _learned, "fixed": _fixed},
@@ -204,6 +195,5 @@ PAPER = read_paper(
         "S4": _step_sizes_found,
         "S5": _best_fixed,
     },
-    headline=_headline,
     numbers=globals(),
 )

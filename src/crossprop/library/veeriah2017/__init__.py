@@ -12,8 +12,7 @@ from crossprop.experiments.findings import HIGHER_BY_EQUAL, LESS_TIMES, MORE_TIM
 from crossprop.experiments.measures import TINY, CannotDecide, Quantity, Runs
 from crossprop.experiments.papers import read_paper
 from crossprop.experiments.questions import Answer, Headline
-from crossprop.library.veeriah2017.features import features_plan
-from crossprop.library.veeriah2017.plans import geoff_plan, mnist_plan
+from crossprop.library.veeriah2017.plans import features_plan, geoff_plan, mnist_plan
 
 SIMILAR_RATIO = 1.10
 SIMILAR_ERROR = 2.0  # percentage points

@@ -1,17 +1,31 @@
 """The experiments of the paper: learners, stream, seeds, and every deviation from the paper with its reason."""
 
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
+from crossprop._support.extras import require
+from crossprop._support.formats import interval
 from crossprop.datasets import DataSet
+from crossprop.execution import cores
+from crossprop.experiments.charts import Chart, clouds
+from crossprop.experiments.page import Table, Text
 from crossprop.experiments.papers import Drawing, Plan, Version, curves_of
-from crossprop.learners import LEARNERS, Backprop, CrosspropApprox, Frozen, Learner
+from crossprop.learners import LEARNERS, CrosspropApprox, Learner
+from crossprop.learners.base import features_of
 from crossprop.network import Network
+from crossprop.progress import bar
+from crossprop.running import SCHEMA, States
+from crossprop.statistics import mean_interval
 from crossprop.streams import Geoff, LabelShift
 
-PRESETS = ("paper", "scripts")
+if TYPE_CHECKING:
+    import xarray
+
 STEP_SIZE = 0.0005
 QUICK_SEEDS = 5
 GEOFF_LEARNERS = (
@@ -20,6 +34,12 @@ GEOFF_LEARNERS = (
 )
 EXACT_MNIST = ("crossprop", "crossprop-0.5", "crossprop-projected")
 
+NEIGHBOURS = 10
+MEASURES = {"neighbours": "Same label among the 10 nearest", "silhouette": "Silhouette"}
+MAPS = """A t-SNE map of {:,} examples for the hidden units of each learner after one task, and for the pixels
+themselves. Distances between clusters mean little in such a map: the table has the numbers, measured in feature space
+before t-SNE."""
+
 
 def geoff_plan(version: Version) -> Plan:
     """Figures 1a, 2a, 3a: GEOFF."""
@@ -27,7 +47,7 @@ def geoff_plan(version: Version) -> Plan:
     stream = Geoff(tasks=_tasks(scripts), examples=version.pick(1000, 5000, 5000), constant=scripts)
     network = Network.paper(inputs=20, hidden=version.pick(100, 500, 500), bias=scripts)
     target = "21 inputs and 1,001 features, the last of each always 1" if scripts else "20 inputs, 1,000 features"
-    numbers = {"examples": stream.examples, "target": target, **_numbers(seeds, network, scripts)}
+    numbers = {"examples": stream.examples, "target": target, **_numbers(network, scripts)}
     learners = _learners(network, GEOFF_LEARNERS, scripts)
     return Plan(learners, stream, seeds, 50, numbers=numbers, drawings=_figures("a"))
 
@@ -43,7 +63,7 @@ def mnist_plan(version: Version) -> Plan:
         "examples": stream.examples or len(stream.data.y),
         "images": "as in scripts" if _is_full(stream.data) else f"the embedded 5,000 images: {embedded}",
         "exact": "with ten outputs, and projected" if exact else "no",
-        **_numbers(seeds, network, scripts),
+        **_numbers(network, scripts),
     }
     learners, every = _learners(network, names, scripts), version.pick(50, 500, 500)
     return Plan(learners, stream, seeds, every, numbers=numbers, drawings=_figures("b"))
@@ -83,19 +103,9 @@ def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: boo
     return {name: builders[name](network, STEP_SIZE) for name in names}
 
 
-def feature_learners(network: Network) -> dict[str, Learner]:
-    """The learners of figure 4, and the control."""
-    return {
-        "backprop": Backprop(network, STEP_SIZE),
-        "crossprop-approx": CrosspropApprox(network, STEP_SIZE),
-        "frozen": Frozen(network, STEP_SIZE),
-    }
-
-
-def _numbers(seeds: int, network: Network, scripts: bool) -> dict[str, Any]:
+def _numbers(network: Network, scripts: bool) -> dict[str, Any]:
     """What both tables of settings have in braces."""
     return {
-        "seeds": seeds,
         "tasks": " ".join(_tasks(scripts)),
         "units": network.units,
         "biases": "on" if scripts else "off",
@@ -106,3 +116,95 @@ def _numbers(seeds: int, network: Network, scripts: bool) -> dict[str, Any]:
 
 def _tasks(scripts: bool) -> str:
     return "ABCABC" if scripts else "ABC"
+
+
+# Figure 4: the hidden units of a learner after task A, as a t-SNE map and as numbers.
+
+
+def features_plan(version: Version) -> Plan:
+    """Standard MNIST, task A, with seed 0 and the network of the MNIST experiment; then the features of some images."""
+    require("crossprop reproduce features", "openTSNE", "sklearn", extra="paper")
+    stream, examples = mnist_stream(version, "A"), version.pick(500, 2500, 2500)
+    learners = _learners(mnist_network(version), ("backprop", "crossprop-approx", "frozen"), scripts=False)
+    return Plan(
+        learners,
+        stream,
+        1,
+        stream.steps,
+        drawings=[
+            Drawing(
+                f"Figure 4{letter}, t-SNE of the hidden units after task A", partial(_maps, names), f"figure-4{letter}"
+            )
+            for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"]))
+        ],
+        table=_table,
+        measure=partial(_measured, learners, stream.data, examples),
+        measured={"examples": examples, "neighbours": NEIGHBOURS},
+    )
+
+
+def _measured(learners: Mapping[str, Learner], data: DataSet, examples: int, states: States) -> "xarray.Dataset":
+    """The features of learners, and the pixels, of the same random images, mapped and measured."""
+    import xarray
+    from sklearn.metrics import silhouette_samples
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    drawn = np.sort(np.random.default_rng(0).choice(len(data.y), min(examples, len(data.y)), replace=False))
+    x, labels = data.x[drawn], data.y[drawn]
+    spaces = {name: _features(name, learner, states[name][0], x) for name, learner in learners.items()} | {"pixels": x}
+    maps = []
+    # With how many threads BLAS multiplies changes the last bits of a product, and these change all of a map.
+    with threadpool_limits(1), bar("maps", len(spaces), unit="maps") as advance, ThreadPoolExecutor(cores()) as pool:
+        for found in pool.map(_tsne, spaces.values()):
+            maps.append(found)
+            advance(1)
+    neighbours = [_neighbour_shares(space, labels) for space in spaces.values()]
+    silhouettes = [silhouette_samples(space, labels) for space in spaces.values()]
+    return xarray.Dataset(
+        {
+            "tsne": (("representation", "example", "axis"), np.array(maps, np.float32)),
+            "neighbours": (("representation", "example"), np.array(neighbours, np.float32)),
+            "silhouette": (("representation", "example"), np.array(silhouettes, np.float32)),
+            "label": (("example",), labels),
+        },
+        coords={"representation": list(spaces), "example": drawn},
+        attrs={"schema": SCHEMA},
+    )
+
+
+def _maps(names: Sequence[str], features: "xarray.Dataset") -> dict[str, Chart]:
+    """The maps of these representations."""
+    maps = dict(zip(map(str, features.representation.values), clouds(features), strict=True))
+    return {name: maps[name] for name in names}
+
+
+def _table(features: "xarray.Dataset") -> tuple[Text, Table]:
+    """How well labels are separated in each representation."""
+    measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
+    estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
+    names = map(str, features.representation.values)
+    rows = [[name, *(interval(*cell) for cell in cells)] for name, cells in zip(names, estimates, strict=True)]
+    caption = "How well labels are separated: mean [95% bootstrap interval of this mean alone, over examples]"
+    return Text(MAPS.format(features.sizes["example"])), Table(caption, ["Representation", *MEASURES.values()], rows)
+
+
+def _features(name: str, learner: Learner, state: Any, x: np.ndarray) -> np.ndarray:
+    """The units of the top hidden layer."""
+    layers = features_of(learner, state, x)
+    if layers is None:
+        raise ValueError(f"learner {name!r} has no features to map: give it a method features(state, x)")
+    return np.asarray(layers[-1])
+
+
+def _tsne(space: np.ndarray) -> np.ndarray:
+    """The map of a space. One thread each: OpenMP's threads spin while they wait, which costs ten times the work."""
+    from openTSNE import TSNE
+
+    return np.asarray(TSNE(random_state=0, n_jobs=1, negative_gradient_method="bh").fit(space))
+
+
+def _neighbour_shares(space: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    from sklearn.neighbors import NearestNeighbors
+
+    near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(space).kneighbors(return_distance=False)
+    return (labels[near] == labels[:, None]).mean(axis=1)
