@@ -13,8 +13,7 @@ from browser import Opened, data_of, violations
 from crossprop.cli import main
 from crossprop.cli.tables import _text
 from crossprop.experiments.results import read_results, value_text
-from crossprop.experiments.sweep_page import groups, plot, thinned
-from crossprop.experiments.sweep_words import conclusions
+from crossprop.experiments.sweep_page import conclusions, groups, plot, thinned
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -27,12 +27,11 @@ from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS
 from crossprop.experiments.results import SweepResults, read_results
 from crossprop.experiments.spec import SweepSpec
-from crossprop.experiments.sweep_words import are_backprop
+from crossprop.experiments.sweep_page import are_backprop
 from crossprop.learners import LEARNERS
 from crossprop.library.arena import answers, conclusions, read_arena, worth
 from crossprop.library.arena_page import _group, per_task
-from crossprop.library.price import Price, gains, prices_of
-from crossprop.library.standing import Results, parts_of, rank_estimates
+from crossprop.library.standing import Price, Results, gains, parts_of, prices_of, rank_estimates
 from crossprop.records import LearnerInfo
 from crossprop.streams import STREAMS
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import xarray
 
-from crossprop.experiments.findings import Bounds
+from crossprop.experiments.findings import Bounds, ratio
 from crossprop.experiments.questions import answer, answers_on, claims_json, verdict_of
-from crossprop.experiments.words import ratio
 from crossprop.library.veeriah2017 import PAPER
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"

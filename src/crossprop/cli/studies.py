@@ -22,7 +22,7 @@ from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
 from crossprop.library.arena import publish_arena, read_arena
 from crossprop.library.credit_page import publish_credit
-from crossprop.library.price import UNTUNED
+from crossprop.library.standing import UNTUNED
 from crossprop.library.study import publish_study
 
 CREDIT = "credit"

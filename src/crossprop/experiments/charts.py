@@ -141,12 +141,9 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Look | Ring | Mark):
         return to_json(value._asdict())
     if isinstance(value, Mapping):
-        return {name: to_json(each) for name, each in value.items() if not _is_empty(each)}
+        is_empty = lambda each: each is None or each is False or (isinstance(each, str | tuple) and not each)
+        return {name: to_json(each) for name, each in value.items() if not is_empty(each)}
     return [to_json(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or value is False or (isinstance(value, str | tuple) and not value)
 
 
 # Curves over the examples.

@@ -14,7 +14,7 @@ from crossprop._support import checks as check
 from crossprop._support.formats import upper_first
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.spec import SweepSpec
-from crossprop.experiments.toml import read_toml, spec_of_table
+from crossprop.experiments.toml import merged, read_toml, spec_of_table
 from crossprop.hyperparameters import hyperparameters
 from crossprop.network import Network
 from crossprop.records import PHASES
@@ -135,14 +135,12 @@ def read_experiment(
     """
     table = read_toml(path)
     check_keys(str(path), table, (*OF_EXPERIMENT, "questions", "sizes", called))
-    if isinstance(table.get("stream"), str):
-        table["stream"] = {"name": table["stream"]}
     sizes = as_table("sizes", table.pop("sizes", {}))
     if size is not None:
         if size not in sizes:
             raise ValueError(f"{path} has no size {size!r}: give a table [sizes.{size}]")
         check_keys(f"sizes.{size}", as_table(f"sizes.{size}", sizes[size]), (*OF_EXPERIMENT, "questions", called))
-        table = _merged(table, sizes[size], (*MERGED, called))
+        table = merged(table, sizes[size], (*MERGED, called))
     table |= {"over": {}, "settings": 1, "widen": 0, "resolution": False} if untuned else {}
     import_modules(table.get("import", []))
     for key in ("learners", *([called] if called != "stages" else [])):
@@ -197,23 +195,12 @@ def _tune_on(names: Any, stages: Mapping[str, Stage], reference: str) -> tuple[s
     return tuple(names)
 
 
-def _merged(table: Mapping[str, Any], changes: Mapping[str, Any], merged: Sequence[str]) -> dict[str, Any]:
-    """The table with these changes; tables named in `merged` are merged, and those in them too, unless the new one has
-    a name, such as that of another stream."""
-    both = {
-        key: _merged(table[key], value, [*value])
-        for key, value in changes.items()
-        if key in merged and isinstance(value, dict) and "name" not in value and isinstance(table.get(key), dict)
-    }
-    return {**table, **changes, **both}
-
-
 def _stage(
     name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: Path, observe: Observe | None, untuned: bool
 ) -> Stage:
     check_keys(name, row, OF_STAGE)
     row = {**row, "over": {}} if untuned else row
-    table = _merged({"stream": {"name": name}, "network": {}} | {**common}, row, MERGED)
+    table = merged({"stream": {"name": name}, "network": {}} | {**common}, row, MERGED)
     shared, own = (as_table("over", each.get("over", {})) for each in (common, row))
     both = {key: {**shared[key], **axes} for key, axes in own.items() if isinstance(shared.get(key), dict)}
     table["over"] = {**shared, **own, **both}

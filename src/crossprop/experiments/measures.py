@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop.experiments.findings import EQUAL, Bounds, Finding
-from crossprop.experiments.words import ratio, stated
+from crossprop.experiments.findings import EQUAL, Bounds, Finding, ratio, stated
 from crossprop.records import phase_windows, visits, window_lengths
 from crossprop.statistics import Estimate, paired_difference, paired_ratio
 

@@ -84,9 +84,5 @@ def _value(name: str, described: Any) -> Any:
     if "type" not in described:
         raise ValueError(f"its {name} is {described.get('function', 'an array')}, which has no registered name")
     own = {each: _value(each, value) for each, value in described.items() if each != "type" and value is not None}
-    return {"name": _name(described), **own}
-
-
-def _name(described: Mapping[str, Any]) -> str:
-    """The registered name of a part."""
-    return next((name for name, cls in STREAMS.classes.items() if _is_class(cls, described)), name_of(described))
+    of_stream = [name for name, cls in STREAMS.classes.items() if _is_class(cls, described)]
+    return {"name": of_stream[0] if of_stream else name_of(described), **own}

@@ -70,11 +70,6 @@ class Setting(NamedTuple):
     paper: str | None
     why: str = ""
 
-    @property
-    def differs(self) -> bool:
-        """Whether the setting is other than the paper's."""
-        return self.paper is not None and bool(self.why)
-
 
 def curves_of(
     records: "xarray.Dataset",
@@ -167,10 +162,6 @@ class Plan:
             return ran(steps=self.steps, checkpoint=checkpoint).assign_attrs(self.further)
         _, states = ran(steps=self.steps, checkpoint=checkpoint, return_states=True)
         return self.measure(states).assign_attrs(self.experiment())
-
-    def drawn(self, records: "xarray.Dataset") -> list[tuple[Drawing, dict[str, Chart]]]:
-        """The figures with their charts."""
-        return [(each, each.charts(records)) for each in self.drawings]
 
 
 def _joined(records: "dict[str, xarray.Dataset]") -> "xarray.Dataset":

@@ -61,17 +61,17 @@ def rerun(
     for plan, store in zip(plans, stores, strict=True):
         if store.exists():  # else the data of its stream would be hashed for nothing
             check_replaceable(store, plan.experiment())
-    done = []
+    done: list[Ran] = []
     for plan, store in zip(plans, stores, strict=True):
         if store.exists() and not force:
             say(f"{plan.name}: done before, in {store}")
-            done.append((plan, read_records(store)))
+            records = read_records(store)
         else:
             checkpoint = folder / f"{plan.name}.checkpoint" if checkpoints else None
-            done.append((plan, _records(plan, store, engine, say, checkpoint)))
-    experiments = [(plan, records, plan.drawn(records)) for plan, records in done]
+            records = _records(plan, store, engine, say, checkpoint)
+        done.append((plan, records, [(each, each.charts(records)) for each in plan.drawings]))
     (folder / "figures").mkdir(exist_ok=True)
-    for plan, _, drawn in experiments:
+    for plan, _, drawn in done:
         for drawing, charts in drawn:
             first = next(iter(charts.values()))
             rings = ", rings as published" * bool(first.rings)
@@ -79,7 +79,7 @@ def rerun(
             title = f"{drawing.title or plan.title}: {first.statistic}{quick}{rings}"
             file = drawing.file or "-".join([plan.name, *drawing.title.lower().split()])
             figures.save([*charts.values()], folder / "figures" / file, title, ".png", ".pdf")
-    answers = answers_on(paper.claims, {plan.name: records for plan, records in done})
+    answers = answers_on(paper.claims, {plan.name: records for plan, records, _ in done})
     with atomic_write(folder / "claims.json") as path:
         said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
         path.write_text(json.dumps(said | {"claims": claims_json(answers)}, indent=1, allow_nan=False))
@@ -87,7 +87,7 @@ def rerun(
         folder / "report.html",
         paper,
         conclusions(answers, _what(paper, version, plans), paper.leads, paper.own),
-        experiments,
+        done,
         answers,
         command=command,
         quick=version.is_quick,
@@ -109,10 +109,10 @@ def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
     return f"{'this small version' if small else 'this rerun'}{', with ' * bool(seeds)}{listed(seeds)}"
 
 
-def _facts(done: "Sequence[tuple[Plan, xarray.Dataset]]") -> dict[str, str]:
+def _facts(done: "Sequence[Ran]") -> dict[str, str]:
     """What a reader needs to judge the numbers: the engines and the data."""
     facts, here = {}, machine()["device"]
-    for plan, records in done:
+    for plan, records, _ in done:
         if "engine" in records.attrs:
             on = records.attrs.get("device", "")
             elsewhere = f", on {on}" if on and on not in here else ""
@@ -190,11 +190,9 @@ def _headline(wanted: Headline | None, experiments: "Sequence[Ran]") -> list[Fig
     """The chart at the top, if the report has its experiment."""
     if wanted is None:
         return []
-    drawn = (charts for plan, _, drawn in experiments if plan.name == wanted.experiment for _, charts in drawn)
-    chart = next((charts[wanted.variable] for charts in drawn if wanted.variable in charts), None)
-    if chart is None:
-        return []
-    return [Figure.of(headline(chart, wanted.notes), f"{wanted.title}: {chart.y.title}")]
+    drawn = [charts for plan, _, drawn in experiments if plan.name == wanted.experiment for _, charts in drawn]
+    found = [charts[wanted.variable] for charts in drawn if wanted.variable in charts]
+    return [Figure.of(headline(each, wanted.notes), f"{wanted.title}: {each.y.title}") for each in found[:1]]
 
 
 def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
@@ -225,7 +223,7 @@ def _experiment(experiment: "Ran") -> Section:
                 each.name,
                 each.value,
                 Cell(note="not given") if each.paper is None else Cell(each.paper),
-                Cell(each.why or "–", tags=["differs"] if each.differs else []),
+                Cell(each.why or "–", tags=["differs"] * bool(each.why and each.paper is not None)),
             ]
             for each in plan.settings
         ]

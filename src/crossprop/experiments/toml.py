@@ -41,9 +41,11 @@ def read_spec(
     """
     in_file = {} if path is None else read_toml(path)
     check_keys("a sweep", in_file, KEYS)
-    import_modules(in_file.get("import", []))
-    import_modules(flags.get("import", []))
-    table = _merged(in_file, {key: value for key, value in flags.items() if value is not None})
+    for each in (in_file, flags):
+        import_modules(each.get("import", []))
+    for key in ("network", "stream"):
+        as_table(key, in_file.get(key, {}))
+    table = merged(in_file, {key: value for key, value in flags.items() if value is not None}, ("network", "stream"))
     _check_complete("this sweep" if path is None else str(path), table)
     named = learner_tables(in_file.get("learners", {}))
     table["learners"] = {name: named.get(name, own) for name, own in learner_tables(table["learners"]).items()}
@@ -65,8 +67,11 @@ def spec_of_table(
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file as a table."""
-    return parse_toml(read_file(path, MOST_BYTES), path)
+    """A TOML file as a table, with its stream as a table, too."""
+    table = parse_toml(read_file(path, MOST_BYTES), path)
+    if isinstance(table.get("stream"), str):
+        table["stream"] = {"name": table["stream"]}
+    return table
 
 
 def parse_toml(content: bytes, path: Path | str) -> dict[str, Any]:
@@ -91,13 +96,15 @@ def _values(within: dict[str, Any] | list[Any]) -> Iterable[Any]:
     return within.values() if isinstance(within, dict) else within
 
 
-def _merged(in_file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    table = in_file | flags
-    for key in ("network", "stream"):
-        own = {"name": in_file[key]} if isinstance(in_file.get(key), str) else in_file.get(key, {})
-        if isinstance(flags.get(key), dict) and "name" not in flags[key]:
-            table[key] = as_table(key, own) | flags[key]
-    return table
+def merged(table: Mapping[str, Any], changes: Mapping[str, Any], tables: Iterable[str]) -> dict[str, Any]:
+    """The table with these changes. The `tables` in it are merged, and those in them too, unless the new one has a
+    name, such as that of another stream."""
+    both = {
+        key: merged(table[key], value, [*value])
+        for key, value in changes.items()
+        if key in tables and isinstance(value, dict) and "name" not in value and isinstance(table.get(key), dict)
+    }
+    return {**table, **changes, **both}
 
 
 def _check_complete(where: str, table: dict[str, Any]) -> None:

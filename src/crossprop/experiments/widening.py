@@ -112,7 +112,8 @@ def _explored(
         best(spec, which)
     narrow = spec.over if resolution is None else _refine(spec, best, resolution)
     union = {
-        name: {axis: _union(own, narrow[name][axis]) for axis, own in axes.items()} for name, axes in spec.over.items()
+        name: {axis: [*dict.fromkeys([*own, *narrow[name][axis]])] for axis, own in axes.items()}
+        for name, axes in spec.over.items()
     }
     return replace(spec, over=union)
 
@@ -133,10 +134,6 @@ def _grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """The learners whose grids have changed, in words."""
     names = [name for name in after if after[name] != before[name]]
     return listed(names) if len(names) < 4 else plural(len(names), "learner")
-
-
-def _union(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    return [*first, *(value for value in second if value not in first)]
 
 
 def refined(

@@ -17,10 +17,9 @@ from crossprop.experiments.findings import LABELS, Finding, compare
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import relative_mean
 from crossprop.experiments.runner import conclude, costs_of, facts_of, make_card_of, tuned
-from crossprop.experiments.sweep_words import are_backprop
+from crossprop.experiments.sweep_page import are_backprop
 from crossprop.library.arena_page import write_arena, write_arena_table
-from crossprop.library.price import OVERALL, UNTUNED, gains, prices_of
-from crossprop.library.standing import QUESTIONS, REPLACEMENT, Results, parts_of
+from crossprop.library.standing import OVERALL, QUESTIONS, REPLACEMENT, UNTUNED, Results, gains, parts_of, prices_of
 from crossprop.network import Network
 from crossprop.progress import Say
 from crossprop.specification import build_stream

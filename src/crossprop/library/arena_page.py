@@ -16,9 +16,8 @@ from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text,
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings
-from crossprop.library.price import OVERALL
-from crossprop.library.standing import CREDIT, OTHER, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
-from crossprop.statistics import MEAN_BRACKETS, Estimate, mean_interval
+from crossprop.library.standing import CREDIT, OTHER, OVERALL, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
+from crossprop.statistics import MEAN_BRACKETS, mean_interval
 
 if TYPE_CHECKING:
     import xarray
@@ -143,7 +142,7 @@ def _ranks(results: Results) -> Table:
         rows.append(
             [
                 title,
-                _interval_of(results.overall.ranks[learner]),
+                "{} [{}, {}]".format(*(fixed(float(part), 1) for part in results.overall.ranks[learner])),
                 overall,
                 *streams,
                 Cell(short(cost), note=f"{cost / unit:.1f}×" * bool(np.isfinite(cost))),
@@ -160,12 +159,6 @@ def _prices(results: Results) -> Table:
         median = f"{minus_signs(f'{price.median:+.0f}')}%" if np.isfinite(price.median) else "diverged"
         rows.append([learner, median, table_cell(price.default) if price.default else "not run"])
     return Table("The error of the best setting, all streams", head, rows)
-
-
-def _interval_of(rank: Estimate) -> str:
-    """A mean rank with its interval."""
-    mean, low, high = (fixed(float(each), 1) for each in rank)
-    return f"{mean} [{low}, {high}]"
 
 
 def _cell(standing: Standing, learner: str, *, short: bool = False) -> Cell:

@@ -186,14 +186,6 @@ def _change(runs: Runs, name: str, bounds: Bounds, part: str = "", note: str = "
     return runs.change(CHANGE, name, end, first, bounds, says, part=part, note=note)
 
 
-def _loses_plasticity(runs: Runs) -> list[Finding]:
-    return [_change(runs, name, MORE_TIMES, f"{name}'s error is higher at the end") for name in LOWEST]
-
-
-def _worse_than_linear(runs: Runs) -> list[Finding]:
-    return [runs.ratio(AT_END, name, LINEAR, MORE_TIMES, f"{name} is worse") for name in RELU[:2]]
-
-
 def _continual_keeps_plasticity(runs: Runs) -> list[Finding]:
     by_rate = [continual_name("relu", rate) for rate in RATES]
     tanh = continual_name("tanh", RATES[1])
@@ -223,17 +215,8 @@ def _by_backprop(runs: Runs, least: int) -> list[str]:
     return names
 
 
-def _accuracy_falls(runs: Runs) -> list[Finding]:
-    part = "{} misclassifies more at the end"
-    return [permuted.loses(runs, name, HIGHER, part.format(name)) for name in _by_backprop(runs, 1)]
-
-
 def _loses_more(runs: Runs, a: str, b: str, part: str) -> Finding:
     return runs.difference(permuted.LOST, a, b, HIGHER, f"{a} loses {{}} than {b}", part=part)
-
-
-def _larger_steps_lose_more_points(runs: Runs) -> list[Finding]:
-    return [_loses_more(runs, a, b, f"{a} loses more than {b}") for a, b in pairwise(_by_backprop(runs, 2))]
 
 
 def _continual_loses_less(runs: Runs) -> list[Finding]:
@@ -282,11 +265,16 @@ PAPER = read_paper(
         "D1": partial(_as_published, ENDS, AT_END),
         "D2": partial(_as_published, LOWEST, AT_ITS_LOWEST),
         "D3": _larger_steps_lose_more,
-        "D4": _loses_plasticity,
-        "D5": _worse_than_linear,
+        "D4": lambda runs: [_change(runs, name, MORE_TIMES, f"{name}'s error is higher at the end") for name in LOWEST],
+        "D5": lambda runs: [runs.ratio(AT_END, name, LINEAR, MORE_TIMES, f"{name} is worse") for name in RELU[:2]],
         "D6": _continual_keeps_plasticity,
-        "D7": _accuracy_falls,
-        "D8": _larger_steps_lose_more_points,
+        "D7": lambda runs: [
+            permuted.loses(runs, name, HIGHER, f"{name} misclassifies more at the end")
+            for name in _by_backprop(runs, 1)
+        ],
+        "D8": lambda runs: [
+            _loses_more(runs, a, b, f"{a} loses more than {b}") for a, b in pairwise(_by_backprop(runs, 2))
+        ],
         "D9": _continual_loses_less,
         "D10": _accuracy_as_published,
     },

@@ -84,23 +84,6 @@ def _plan(version: Version) -> Plan:
 AT_END = Quantity("error at the end", "error", lambda runs, name: runs.curve("loss", name)[:, -END:].mean(axis=1))
 
 
-def _more_is_better(runs: Runs) -> list[Finding]:
-    names = runs.having([fixed(features) for features in FIXED])
-    return [runs.ratio(AT_END, more, fewer, LESS_TIMES, f"{more} are better") for fewer, more in pairwise(names)]
-
-
-def _search_beats_fixed(runs: Runs) -> list[Finding]:
-    return [
-        runs.ratio(AT_END, searched(features), fixed(TIMES * features), LESS_TIMES, f"{searched(features)} are better")
-        for features in SEARCHED
-    ]
-
-
-def _goes_on(runs: Runs) -> list[Finding]:
-    found = [_change(runs, searched(features), f"{searched(features)} improve") for features in SEARCHED]
-    return [*found, *(_change(runs, fixed(features)) for features in SEARCHED)]
-
-
 def _change(runs: Runs, name: str, part: str = "") -> Finding:
     """The ratio of the error at the end to the error before the middle."""
     curve = runs.curve("loss", name)
@@ -113,6 +96,19 @@ def _change(runs: Runs, name: str, part: str = "") -> Finding:
 PAPER = read_paper(
     "mahmood2013",
     plans={"search": _plan},
-    find={"R1": _more_is_better, "R2": _search_beats_fixed, "R3": _goes_on},
+    find={
+        "R1": lambda runs: [
+            runs.ratio(AT_END, more, fewer, LESS_TIMES, f"{more} are better")
+            for fewer, more in pairwise(runs.having([*map(fixed, FIXED)]))
+        ],
+        "R2": lambda runs: [
+            runs.ratio(AT_END, searched(each), fixed(TIMES * each), LESS_TIMES, f"{searched(each)} are better")
+            for each in SEARCHED
+        ],
+        "R3": lambda runs: [
+            *(_change(runs, searched(each), f"{searched(each)} improve") for each in SEARCHED),
+            *(_change(runs, fixed(each)) for each in SEARCHED),
+        ],
+    },
     numbers=globals(),
 )

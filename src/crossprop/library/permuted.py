@@ -40,7 +40,7 @@ def plan(
     version: Version, learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, numbers: Mapping[str, Any]
 ) -> Plan:
     """An experiment with a record for every task; `numbers` are its own among those of the settings."""
-    assert stream.examples is not None
+    assert stream.examples is not None and stream.steps is not None
     images = "the full set is not here" if version.size == "full" else version.why
     sizes = {"tasks": stream.steps // stream.examples, "examples": stream.examples, "pixels": stream.inputs}
     drawings = (Drawing(charts=partial(curves_of, variables=("error",), of=without_tasks)),)

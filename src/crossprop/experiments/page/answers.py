@@ -4,10 +4,9 @@ import math
 from collections.abc import Sequence
 
 from crossprop._support.formats import interval
-from crossprop.experiments.findings import Finding
+from crossprop.experiments.findings import Finding, p_text, signed_percent
 from crossprop.experiments.page import Cell, Section, Table, Text
 from crossprop.experiments.questions import CANNOT, DOES_NOT, HOLDS, NOT_SHOWN, Answer
-from crossprop.experiments.words import p_text, signed_percent
 
 PILLS = {
     "yes": ("yes", "here", "everywhere", HOLDS),
