@@ -215,27 +215,28 @@ def _stage(
     plasticity = check.flag("plasticity", table.get("plasticity", True))
     probes, metrics = observe(network, stream, plasticity) if observe else ({}, {})
     spec = spec_of_table(table, store=store, probes=probes, metrics=metrics)
-    grids = {grid.name: grid.over for grid in spec.grids if all(_is_in(grid.name, each) for each in (common, row))}
+    grids = {grid.name: grid.over for grid in spec.grids}
+    for each in (common, row):
+        gone = _matching("without", each.get("without", []), grids)
+        grids = {name: grids[name] for name in _matching("only", each.get("only", "*"), grids) if name not in gone}
     if not grids:
         raise ValueError("only and without must leave some learners, got none")
     learners = {learner: spec.learners[learner] for learner in grids}
     return Stage(str(row.get("title", name)), replace(spec, learners=learners, over=grids))
 
 
-def _is_in(name: str, table: Mapping[str, Any]) -> bool:
-    """Whether a learner matches one of the patterns `only` of a file or a stage, and none of `without`."""
-    only, without = _patterns("only", table.get("only", "*")), _patterns("without", table.get("without", []))
-    return any(fnmatchcase(name, each) for each in only) and not any(fnmatchcase(name, each) for each in without)
-
-
-def _patterns(key: str, value: Any) -> list[str]:
-    """One pattern, or a list of patterns."""
+def _matching(key: str, value: Any, names: Iterable[str], *, lenient: bool = True) -> tuple[str, ...]:
+    """The names that match a pattern, or one of a list of patterns; a ValueError if there is none, unless it is
+    `lenient`."""
     patterns = [value] if isinstance(value, str) else value
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
         raise TypeError(
             f"{key} must be the name of a learner, a pattern such as '*-sgd', or a list of these, got {value!r}"
         )
-    return patterns
+    found = tuple(name for name in names if any(fnmatchcase(name, each) for each in patterns))
+    if not found and not lenient:
+        check.choice(key, next(iter(patterns), ""), names)
+    return found
 
 
 def _check_settings(spec: SweepSpec, settings: Any) -> None:
@@ -258,25 +259,16 @@ def _questions(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage])
     given, against, phase = row.get("learner", []), row.get("against", "backprop"), row.get("phase", "all")
     check.choice("phase of a question", phase, PHASES)
     asked, found = row.get("stage", [*stages][:1]), []
-    chosen = (ALL,) if asked == ALL else _named("stage", asked, stages)
+    chosen = (ALL,) if asked == ALL else _matching("stage of a question", asked, stages, lenient=False)
     for stage in chosen:
         there, lenient = stages.get(stage, next(iter(stages.values()))).spec.learners, len(chosen) > 1
-        learners = _named("learner", given, there, lenient)
-        references = _named("against", against, there, lenient)
+        learners = _matching("learner of a question", given, there, lenient=lenient)
+        references = _matching("against of a question", against, there, lenient=lenient)
         if learners and references:
             ask = row.get("ask", f"Is {_best_of(learners)} better than {_best_of(references)}?")
             ask = f"{upper_first(stages[stage].title)}. {ask}" if lenient else ask
             name = f"{row.get('id', number)}" + f"-{stage}" * lenient
             found.append(Comparison(name, ask, learners, references, stage, phase))
-    return found
-
-
-def _named(key: str, patterns: Any, names: Iterable[str], lenient: bool = False) -> tuple[str, ...]:
-    """The names that match one of the patterns; a ValueError if there is none, unless it is `lenient`."""
-    listed = _patterns(f"{key} of a question", patterns)
-    found = tuple(name for name in names if any(fnmatchcase(name, each) for each in listed))
-    if not found and not lenient:
-        check.choice(f"{key} of a question", next(iter(listed), ""), names)
     return found
 
 

@@ -181,11 +181,6 @@ class Runs:
         bounds, end = Bounds(published - within, published + within), f", published {published:g}"
         return self.mean(what, values, bounds, f"{what} is {{}}", end=end, **about)
 
-    def below(self, what: str, values: np.ndarray, bound: float, **about: Any) -> Finding:
-        """Whether a mean is below a bound."""
-        end = f", where below {bound:g} is claimed"
-        return self.mean(what, values, Bounds(high=bound), f"{what} is {{}}", end=end, **about)
-
     def count(self, agree: np.ndarray) -> str:
         """How many of the paired values agree, as the end of a sentence."""
         if "seed" not in self.records.sizes:

@@ -98,7 +98,7 @@ def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, qu
 def answers(results: Results) -> list[Answer]:
     """Answers the questions of an arena. Among several learners one is chosen on the sweep's seeds; all numbers are
     from fresh seeds."""
-    replacements, controls = results.only(REPLACEMENT), results.random_replacement[:1]
+    replacements, controls = results.only(REPLACEMENT), results.only(REPLACEMENT, controls=True)[:1]
     which = "Does it matter which unit is replaced, beside one at random?"
     found = [_winner(results), *(_stands(results, name, [name]) for name in results.own)]
     found += [_matters(results, kind) for kind in QUESTIONS if results.only(kind)]

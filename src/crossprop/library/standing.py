@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 CREDIT, STEP, REPLACEMENT, SEVERAL, OTHER = "credit", "step", "replacement", "several", "other"
 QUESTIONS = {CREDIT: "the credit", STEP: "the step", REPLACEMENT: "the replacement"}
 """What a learner can have other than the reference, in the order of `LearnerInfo`."""
-CONTROLS = ("random",)
-"""Replacements that others are compared with."""
+RANDOM = "random"
+"""The replacement that others are compared with."""
 RESAMPLES = 2000
 UNTUNED = "untuned"
 """The folder, within that of an arena, of the division in which nothing is tuned."""
@@ -121,26 +121,19 @@ class Results:
     def is_control(self, learner: str) -> bool:
         """Whether others are compared with this learner to see what they owe to learning."""
         info = self.infos[learner]
-        return is_control(info) or info.replacement in CONTROLS
+        return is_control(info) or info.replacement == RANDOM
 
-    def only(self, question: str) -> list[str]:
-        """The learners that answer only this question other than the reference, without controls."""
+    def only(self, question: str, *, controls: bool = False) -> list[str]:
+        """The learners that answer only this question other than the reference: without controls, or these alone."""
         return [
             name
             for name in self.infos
-            if name != self.reference and self.questions(name) == (question,) and not self.is_control(name)
+            if name != self.reference and self.questions(name) == (question,) and self.is_control(name) == controls
         ]
 
     def diverged(self, learner: str, *streams: str) -> int:
         """On how many fresh seeds of these streams, or of all, a learner diverged."""
         return sum(int(np.isinf(self.streams[name].values[learner]).sum()) for name in streams or self.streams)
-
-    @property
-    def random_replacement(self) -> list[str]:
-        """The reference with units replaced at random, which others are compared with."""
-        plain = self.infos[self.reference]
-        wanted = [plain._replace(replacement=control) for control in CONTROLS]
-        return [name for name, info in self.infos.items() if info in wanted]
 
     def best(self, stream: str, learners: Sequence[str]) -> str:
         """The best of these learners on the sweep's seeds, which had no part in its numbers on fresh seeds."""

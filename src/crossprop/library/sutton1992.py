@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crossprop.experiments.charts import along
-from crossprop.experiments.findings import LESS_TIMES, Finding
+from crossprop.experiments.findings import LESS_TIMES, Bounds, Finding
 from crossprop.experiments.measures import Quantity, Runs
 from crossprop.experiments.papers import Drawing, Plan, Version, curves_of, points_of, read_paper
 from crossprop.learners import Backprop
@@ -165,8 +165,9 @@ def _step_sizes_found(runs: Runs) -> list[Finding]:
     then = curves.isel(step=int(np.searchsorted(runs.steps, min(LONG, runs.steps[-1]))))
     values = lambda name: then.sel(learner=name).values
     near = lambda what, name, part="": runs.near(what, values(name), STEP_SIZE, STEP_SIZE_WITHIN, part=part)
-    part = "irrelevant inputs have step sizes below 0.007"
-    largest = runs.below("the largest step size of an irrelevant input", values(LARGEST), SMALL_STEP_SIZE, part=part)
+    what, end = "the largest step size of an irrelevant input", f", where below {SMALL_STEP_SIZE:g} is claimed"
+    part, bounds = "irrelevant inputs have step sizes below 0.007", Bounds(high=SMALL_STEP_SIZE)
+    largest = runs.mean(what, values(LARGEST), bounds, f"{what} is {{}}", end=end, part=part)
     small = curves.sel(learner=LARGEST).mean("seed").values < SMALL_STEP_SIZE
     if small.any() and not largest.inside:
         largest = replace(largest, note=f"it is so after {runs.steps[small.argmax()]:,} examples")
