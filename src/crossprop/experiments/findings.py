@@ -140,11 +140,6 @@ class Finding:
         whole = np.float64(self.learner_mean - self.mean) / 100
         return Estimate(*(float(each / whole) for each in self.interval))
 
-    @property
-    def agreeing(self) -> int:
-        """In how many pairs the difference has the sign of the mean difference."""
-        return self.won if self.mean < 0 else self.pairs - self.won - self.tied
-
     def sentence(self, noun: str = "mean", *, with_p: bool = True) -> str:
         """The comparison of `noun` in words, without a full stop."""
         return self.said or comparison(self, noun, with_p)
@@ -264,7 +259,8 @@ def comparison(finding: Finding, noun: str, with_p: bool = True) -> str:
     if finding.tied == finding.pairs:
         return f"{learner}'s {noun} equals {reference}'s in every seed"
     mean, low, high = (1 + part / 100 for part in finding.percent)
-    count = f", in {finding.agreeing} of {finding.pairs} seeds"
+    agreeing = finding.won if finding.mean < 0 else finding.pairs - finding.won - finding.tied
+    count = f", in {agreeing} of {finding.pairs} seeds"
     corrected = f" after Holm over {finding.together}" if finding.together > 1 else ""
     return ratio(noun, learner, reference, (mean, low, high), count) + f", {p_text(finding.p)}{corrected}" * with_p
 

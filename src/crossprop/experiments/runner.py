@@ -23,32 +23,24 @@ from crossprop.progress import Say
 
 def tuned(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
     """Runs what is missing of an experiment. The results by stage."""
+    how: dict[str, Any] = {"rounds": experiment.widen, "resolution": experiment.resolution}
     if experiment.tune_on:
-        return _tuned_elsewhere(experiment, say)
+        return _tuned_elsewhere(experiment, say, how)
     results = {}
     for name, (title, spec) in experiment.stages.items():
         assert spec.store is not None
         what = "running" if experiment.untuned else "tuning"
         say(f"{title}: {what} {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
-        blocks = fill_widening(
-            spec, announcements(title, say), rounds=experiment.widen, resolution=experiment.resolution
-        )
-        results[name] = read_results(spec.store, blocks, title)
+        results[name] = read_results(spec.store, fill_widening(spec, announcements(title, say), **how), title)
     return results
 
 
-def _tuned_elsewhere(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
+def _tuned_elsewhere(experiment: Experiment, say: Say, how: Mapping[str, Any]) -> dict[str, SweepResults]:
     """As `tuned`, with one setting of each learner for all stages, chosen on some and judged on the others."""
     titles = listed([experiment.stages[name].title for name in experiment.tune_on])
     specs = [experiment.stages[name].spec for name in experiment.tune_on]
     say(f"{titles}: tuning {plural(len(specs[0].learners), 'learner')}")
-    learners, blocks = tune_together(
-        specs,
-        experiment.reference,
-        announcements("tuning", say),
-        rounds=experiment.widen,
-        resolution=experiment.resolution,
-    )
+    learners, blocks = tune_together(specs, experiment.reference, announcements("tuning", say), **how)
     results, choices = {}, {name: each.choice for name, each in learners.items()}
     over = {name: {axis: [value] for axis, value in choice.point.items()} for name, choice in choices.items()}
     for name, (title, spec) in experiment.judged.items():

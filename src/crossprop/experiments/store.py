@@ -17,15 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from crossprop._support.array_files import HOSTILE, DamagedFile
-from crossprop._support.files import (
-    DAMAGED,
-    PART,
-    check_writable,
-    put_aside,
-    read_json,
-    to_disk,
-    write_json,
-)
+from crossprop._support.files import DAMAGED, PART, check_writable, put_aside, read_json, to_disk, write_json
 from crossprop._support.locks import locked
 from crossprop._support.warning import warn
 from crossprop._version import __version__

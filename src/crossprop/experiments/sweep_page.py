@@ -251,9 +251,13 @@ def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
 
 def conclusions(sweep: SweepResults) -> list[str]:
     """What was found, in sentences to quote: the best learner, how the others compare, and what limits the answer."""
-    ranked = sorted(sweep.learners, key=lambda name: _rank(sweep, name))
+    values, choices = sweep.evaluation.values(), {name: each.choice for name, each in sweep.learners.items()}
+    reached = {name: float(values[name].mean()) if sweep.fresh else each.mean for name, each in choices.items()}
+    ranked = sorted(choices, key=lambda name: (choices[name].diverged, reached[name]))
     best = ranked[0]
-    found = [_best(sweep, best), *_others(sweep, best, ranked[1 : OTHERS + 1])]
+    others = {name: best for name in ranked[1 : OTHERS + 1] if {name, best} <= values.keys()}
+    known = [each for each in compare(values, others) if each.pairs > 1 and np.isfinite(each.mean)]
+    found = [_best(sweep, best), *(upper_first(each.sentence(sweep.measure)) + "." for each in known)]
     edges = [f"{name} ({listed(swept.choice.edges)})" for name, swept in sweep.learners.items() if swept.choice.edges]
     if edges:
         found.append(
@@ -271,12 +275,6 @@ def are_backprop(sweep: SweepResults) -> list[str]:
     return [f"The best eta of {listed(plain)} is 1, which is backprop."] if plain else []
 
 
-def _rank(sweep: SweepResults, name: str) -> tuple[int, float]:
-    """Sorts by the mean on fresh seeds if all learners have them, else by that on the sweep's seeds."""
-    choice = sweep.learners[name].choice
-    return choice.diverged, float(sweep.evaluation.values()[name].mean()) if sweep.fresh else choice.mean
-
-
 def _best(sweep: SweepResults, name: str) -> str:
     """The learner with the lowest error, on fresh seeds if it has them."""
     swept, fresh = sweep.learners[name], sweep.evaluation.values().get(name)
@@ -291,14 +289,6 @@ def _best(sweep: SweepResults, name: str) -> str:
     return upper_first(
         f"{lead} the lowest {sweep.measure}: {shown} over all steps, {where}, on {fresh.size} fresh seeds."
     )
-
-
-def _others(sweep: SweepResults, best: str, others: list[str]) -> list[str]:
-    """How others compare with the best, on the fresh seeds that they have in common."""
-    values = sweep.evaluation.values()
-    compared = compare(values, {name: best for name in others if {name, best} <= values.keys()})
-    known = [each for each in compared if each.pairs > 1 and np.isfinite(each.mean)]
-    return [upper_first(each.sentence(sweep.measure)) + "." for each in known]
 
 
 def facts(sweep: SweepResults) -> dict[str, str]:
