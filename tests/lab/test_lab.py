@@ -26,7 +26,7 @@ from crossprop.lab import code
 from crossprop.learners import LEARNERS
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.replacements import REPLACEMENTS
-from crossprop.streams import STREAMS
+from crossprop.streams import STREAMS, SUITED
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -587,6 +587,17 @@ def test_ctrl_c_ends_the_lab_cleanly(tmp_path):
             lab.send_signal(signal.SIGINT)
             out, err = lab.communicate(timeout=60)
     assert (lab.returncode, err) == (0, "") and out.endswith("The lab is closed.\n")
+
+
+def test_a_file_of_classes_opens_with_the_step_size_for_classes(monkeypatch, tmp_path):
+    (file := tmp_path / "data.csv").write_text("size,kind\n" + "81,flat\n64,house\n" * 5)
+    monkeypatch.setitem(STREAMS, str(file), dict)  # both are put back after the test
+    monkeypatch.setitem(SUITED, str(file), None)
+    serve = server.Lab.serve
+    monkeypatch.setattr(server.Lab, "serve", lambda lab: (lab.stop(), serve(lab)))
+    main(["lab", str(file), "--target", "kind", "--no-open"])
+    offered = {stream["name"]: stream for stream in catalogue()["streams"]}
+    assert offered[str(file)]["step_sizes"]["sgd"] == 2**-5 and offered["geoff"]["step_sizes"]["sgd"] == 0.0005
 
 
 def test_a_link_without_a_setting_is_named(capsys):
