@@ -17,17 +17,19 @@ def fading(examples):
     return 0.02 * (1 + 4 * jnp.exp(-jnp.asarray(examples, float) / 3))
 
 
+@pytest.mark.parametrize("hidden", [4, (4, 3)])
 @pytest.mark.parametrize("name", ["step_size", "incoming_step_size", "memory_step_size"])
 @pytest.mark.usefixtures("x64", "quick_compilation")
-def test_every_step_size_follows_its_schedule(name):
+def test_every_step_size_follows_its_schedule(name, hidden):
     """As a learner for every example, with the step sizes for it, that begins where the last one ended."""
+    net = cp.Network(3, hidden, 2, bias=True)
     sizes = {"step_size": 0.02, "incoming_step_size": 0.01, "memory_step_size": 0.03}
-    learner = cp.Scheduled(cp.Crossprop(NET, eta=0.3, **sizes), **{name: fading})
-    x, y = reference.examples(NET, 12, seed=0)
+    learner = cp.Scheduled(cp.Crossprop(net, eta=0.3, **sizes), **{name: fading})
+    x, y = reference.examples(net, 12, seed=0)
     state = learner.init(jax.random.key(0))
-    plain = cp.Crossprop(NET, eta=0.3, **sizes).init(jax.random.key(0))
+    plain = cp.Crossprop(net, eta=0.3, **sizes).init(jax.random.key(0))
     for at in range(len(x)):
-        now = cp.Crossprop(NET, eta=0.3, **{**sizes, name: float(fading(at))})
+        now = cp.Crossprop(net, eta=0.3, **{**sizes, name: float(fading(at))})
         plain, _ = now.update(plain, x[at], y[at])
         state, _ = learner.update(state, x[at], y[at])
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9), state.inner, plain)
