@@ -34,7 +34,7 @@ UNCHECKED = (
     "crossprop.jax.",
     "crossprop.torch.hooks.foresight",
     "crossprop.cli.reproduce.",
-    "crossprop.bench.Benchmark",
+    "crossprop.cli.bench.",
 )
 
 _check = beartype(conf=BeartypeConf(is_pep484_tower=True))

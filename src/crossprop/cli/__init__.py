@@ -22,9 +22,8 @@ from tyro.conf import (
 from crossprop._support import checks as check
 from crossprop._support.interrupts import interruptible
 from crossprop._version import __version__
-from crossprop.bench import Benchmark
+from crossprop.cli.bench import Bench, time_engines
 from crossprop.cli.cards import Card, handle_card
-from crossprop.cli.console import command_line
 from crossprop.cli.data import Data, manage_data
 from crossprop.cli.lab import Lab, open_lab
 from crossprop.cli.reproduce import Reproduce, rerun_paper
@@ -55,7 +54,7 @@ COMMANDS = {
     "arena": Command(Arena, run_arena, (FlagCreatePairsOff,)),
     "card": Command(Card, handle_card),
     "reproduce": Command(Reproduce, rerun_paper),
-    "bench": Command(Benchmark, lambda flags: flags.run(command_line()), (FlagCreatePairsOff,)),
+    "bench": Command(Bench, time_engines, (FlagCreatePairsOff,)),
     "lab": Command(Lab, open_lab),
     "data": Command(Data, manage_data, compiles=False),
 }

@@ -9,8 +9,8 @@ from tyro.conf import arg, subcommand
 
 from crossprop._support import checks as check
 from crossprop._support.extras import missing
-from crossprop._support.flags import Unset
 from crossprop.cli.console import new_table, say
+from crossprop.cli.flags import Unset
 from crossprop.datasets import ARCHIVES
 
 

@@ -1,12 +1,11 @@
-"""Flags that `crossprop run` and `crossprop sweep` share, and what they describe."""
+"""Flags that commands share, and what those of `crossprop run` and `crossprop sweep` describe."""
 
 from dataclasses import MISSING, dataclass, field, make_dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from tyro.conf import UseAppendAction, arg
 
 from crossprop._support import checks as check
-from crossprop._support.flags import Unset
 from crossprop._support.formats import listed
 from crossprop.engines import ENGINES
 from crossprop.experiments.toml import parse_value
@@ -18,6 +17,12 @@ from crossprop.replacements import replacement_names
 from crossprop.specification import HYPERPARAMETERS
 from crossprop.streams import STREAMS
 
+T = TypeVar("T")
+
+QUIET = arg(help_behavior_hint="")
+"""For a flag whose help says what happens without it: tyro would add "(default: None)"."""
+Unset = Annotated[T | None, QUIET]
+"""A flag that is None unless given: `seeds: Unset[int] = None`."""
 STREAM_HELP = (
     f"One of {', '.join(STREAMS)} (crossprop data list tells which data sets are here), or a stream that an imported "
     "module registers; or a CSV or Parquet file, with --target."

@@ -19,9 +19,8 @@ from tyro.conf import Positional, arg
 from crossprop._support import checks as check
 from crossprop._support import interrupts
 from crossprop._support.extras import require
-from crossprop._support.flags import Unset
 from crossprop.cli.console import say, wrap
-from crossprop.cli.flags import Imports
+from crossprop.cli.flags import Imports, Unset
 from crossprop.registry import import_modules
 from crossprop.specification import loss_of
 from crossprop.streams import STREAMS, SUITED, SUITED_TO, is_table, read_table

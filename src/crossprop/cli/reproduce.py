@@ -8,9 +8,8 @@ from rich.console import Console
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from crossprop._support import checks as check
-from crossprop._support.flags import QUIET, Unset
 from crossprop.cli.console import command_line, new_table, say, wrap
-from crossprop.cli.flags import check_sizes
+from crossprop.cli.flags import QUIET, Unset, check_sizes
 from crossprop.experiments.papers import Size, Version
 from crossprop.experiments.rerun import mnist_for, rerun
 from crossprop.library import PAPERS

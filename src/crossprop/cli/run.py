@@ -13,11 +13,10 @@ from tyro.conf import arg
 from crossprop import records as schema
 from crossprop._support.extras import missing, needs
 from crossprop._support.files import check_writable
-from crossprop._support.flags import Unset
 from crossprop._support.formats import listed, upper_first
 from crossprop.arguments import checked_steps
 from crossprop.cli.console import say, wrap
-from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
+from crossprop.cli.flags import STREAM_HELP, ExperimentFlags, Unset
 from crossprop.cli.tables import Clock, results
 from crossprop.configuration import configuration
 from crossprop.descriptions import backprop_at, nested

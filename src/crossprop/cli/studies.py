@@ -14,10 +14,9 @@ from tyro.conf import Positional, arg
 from crossprop._support import checks as check
 from crossprop._support.extras import require
 from crossprop._support.files import check_writable
-from crossprop._support.flags import QUIET, Unset
 from crossprop._support.formats import upper_first
 from crossprop.cli.console import command_line, say, wrap
-from crossprop.cli.flags import check_sizes
+from crossprop.cli.flags import QUIET, Unset, check_sizes
 from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
 from crossprop.library.arena import publish_arena, read_arena

@@ -7,10 +7,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from crossprop._support.flags import Unset
 from crossprop._support.formats import plural
 from crossprop.cli.console import say, wrap
-from crossprop.cli.flags import STREAM_HELP, ExperimentFlags
+from crossprop.cli.flags import STREAM_HELP, ExperimentFlags, Unset
 from crossprop.cli.tables import print_status
 from crossprop.execution import expected_time
 from crossprop.experiments import fill
