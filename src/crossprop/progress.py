@@ -9,7 +9,7 @@ from typing import Any
 Say = Callable[[str], None]
 """A function that prints one line about what is being done."""
 STARTING = "compiling"
-"""What is shown until the first steps are done: mostly it is the compiler that works."""
+"""Shown until the first steps are done: until then it is mostly the compiler that works."""
 REFRESH = 0.2
 """Seconds between two updates in a notebook."""
 

@@ -1,1 +1,1 @@
-"""What the rest of the package stands on: checks of arguments, files, memory, interrupts, words for numbers."""
+"""Helpers for the whole package: checks of arguments, files, memory, interrupts, numbers as text."""

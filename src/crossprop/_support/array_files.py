@@ -40,7 +40,7 @@ class DamagedFile(ValueError):
 
 
 class Contents(NamedTuple):
-    """What is in a file."""
+    """The contents of a file."""
 
     variables: dict[str, tuple[tuple[str, ...], np.ndarray]]
     attributes: dict[str, Any]
@@ -121,7 +121,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _header(arrays: Mapping[str, _Array], attributes: Mapping[str, Any], begin: int) -> bytes:
-    """The header of a netCDF-3 file whose first array begins at `begin`, on which its length does not depend."""
+    """The header of a netCDF-3 file whose first array begins at `begin`. Its length does not depend on `begin`."""
     sizes: dict[str, int] = {}
     for each in arrays.values():
         sizes |= zip(each.dims, each.sizes, strict=True)
@@ -172,7 +172,7 @@ def _padded(size: int) -> int:
 
 
 def read_arrays(path: Path) -> Contents:
-    """What `write_arrays` wrote. A `DamagedFile` says what is wrong with a file, an OSError that it cannot be read."""
+    """Reads what `write_arrays` wrote. Raises a `DamagedFile` that says what is wrong, or an OSError."""
     try:
         if not S_ISREG(path.stat().st_mode):  # a pipe would never end
             raise DamagedFile(f"{path} is no plain file")

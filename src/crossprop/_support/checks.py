@@ -159,7 +159,7 @@ def choice(name: str, value: Any, choices: Iterable[str], further: str = "") -> 
 
 
 def length(values: Any) -> int:
-    """The number of values, at most 2**63 - 1: Python cannot count those of a longer range."""
+    """`len(values)`, or 2**63 - 1 for a longer range, where `len` raises an OverflowError."""
     try:
         return len(values)
     except OverflowError:

@@ -12,8 +12,8 @@ CGROUPS = (
     (Path("/sys/fs/cgroup"), "memory.max", "memory.current", "inactive_file"),
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""For both versions of Linux's control groups: their folder, a group's files with its limit and what it uses, and the
-entry of `memory.stat` with how much of that are files which need not stay in memory."""
+"""For both versions of Linux's control groups: their folder, a group's files with its limit and its usage, and the
+entry of `memory.stat` with the part of the usage that the system can free, which is cached files."""
 
 
 SMALL = 2**24
@@ -30,7 +30,7 @@ def check_memory(what: str, size: int, device: Any = None) -> None:
 
 
 def free_memory(device: Any = None) -> int:
-    """Bytes that are free: of a GPU's memory, or of what the host, its container and its limits allow."""
+    """Free bytes: of a GPU's memory, or of the host's within the limits of its container and user."""
     stats = None if device is None else device.memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"] - stats.get("bytes_in_use", 0))
@@ -72,7 +72,7 @@ def _group_memory() -> list[int]:
 
 
 def _limited_memory() -> list[int]:
-    """What is left of the limits that `ulimit` sets, where the system tells what is used."""
+    """What is left of the limits of `ulimit`, where the system reports the usage."""
     try:
         import resource
 

@@ -113,8 +113,8 @@ def _act(words: list[str]) -> None:
 
 
 def _introduce(words: list[str], text: str) -> None:
-    """Prints what a command does above its help, since tyro would not wrap it: paragraphs filled up to the width of the
-    terminal, at most 100 columns; those with indented lines, as of examples, stay."""
+    """Prints the description of a command above its help, which tyro would not wrap: paragraphs filled to the width of
+    the terminal, at most 100 columns; those with indented lines, such as examples, as they are."""
     if {"-h", "--help"} & {*words}:
         fill = partial(textwrap.fill, width=min(shutil.get_terminal_size().columns, 100))
         paragraphs = [each if "\n  " in each else fill(each) for each in text.split("\n\n")]

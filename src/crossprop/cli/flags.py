@@ -1,4 +1,4 @@
-"""Flags that commands share, and what those of `crossprop run` and `crossprop sweep` describe."""
+"""Flags that commands share, and the tables that flags of `crossprop run` and `crossprop sweep` stand for."""
 
 from dataclasses import MISSING, dataclass, field, make_dataclass
 from typing import Annotated, Any, TypeVar
@@ -146,7 +146,7 @@ class ExperimentFlags:
 
 
 def check_sizes(flags: Any, **lowest: int) -> None:
-    """Checks what a study, an arena and a reproduction have in common: one size, the engine, and numbers of things."""
+    """Checks the flags that a study, an arena and a reproduction share; `lowest` has minima of whole numbers."""
     check.choice("engine", flags.engine, ("auto", *ENGINES))
     if flags.full and flags.quick:
         raise ValueError("full and quick must not both be given: they are two sizes of one experiment")

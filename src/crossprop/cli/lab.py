@@ -30,7 +30,7 @@ SETTING = {
     "network": {"hidden": 100},
     "seeds": 4,
 }
-"""What the page of a file opens with."""
+"""The setting of a page for a file."""
 
 
 @dataclass

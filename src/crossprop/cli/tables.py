@@ -49,7 +49,7 @@ def print_status(store: str | Path) -> None:
 
 
 def _print_results(sweep: SweepResults, missing: int) -> None:
-    """Prints the best setting of every learner, what it reached, and how that compares."""
+    """Prints the best setting of every learner, its error, and the comparison with backprop."""
     seeds = max(values.size for values in sweep.values.values())
     whose = f"{seeds} fresh seeds" if sweep.fresh else f"the sweep's {plural(seeds, 'seed')}"
     measure = f"mean {sweep.measure} over all steps"

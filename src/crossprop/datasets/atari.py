@@ -25,15 +25,15 @@ STICKY = 0.25
 SIDE = 16
 NO_ACTION = 255
 LATER = 1000
-"""Frames after the last one whose rewards are known, for the returns of the last ones."""
+"""Further frames that are played, since their rewards enter the returns of the last ones."""
 INPUTS = {"ccn": SIDE * SIDE, "ram": 128}
-"""The numbers that a frame is seen by: the screen in 16 x 16 pixels of grey, or the memory of the console."""
+"""Sizes of observations: the screen in 16 x 16 pixels of grey, or the memory of the console."""
 FORMAT = 2
 
 
 class Frames(NamedTuple):
-    """The frames of a game: what is seen `(frames, size)`, the last action, 255 for none, and clipped rewards, with
-    those of later frames."""
+    """The frames of a game: observations `(frames, size)`, the action before each (255 for none), and clipped rewards,
+    also of later frames."""
 
     seen: np.ndarray
     action: np.ndarray
@@ -72,7 +72,7 @@ def _checked(path: Path, changed: int) -> bool:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether the file is there and has the right hash, which is looked at once as long as it does not change."""
+    """Whether the file is there with the right hash, which is computed again only after a change."""
     return path.is_file() and _sum_of(path).is_file() and _checked(path, path.stat().st_mtime_ns)
 
 
@@ -93,8 +93,8 @@ def emulator(game: str, seed: int, sticky: float) -> Any:
 def _frames(
     game: str, inputs: str, actions: bytes | None, seed: int | None, count: int
 ) -> Iterator[tuple[np.ndarray, int, int]]:
-    """What is seen, the last action and the clipped reward, frame by frame. A game that is over begins anew with a
-    frame that no action led to; recorded actions have `R` there."""
+    """The observation, the action before it and the clipped reward, frame by frame. The first frame of a game has no
+    action; recorded actions have `R` there."""
     ale = emulator(game, SEED if seed is None else seed, 0.0 if seed is None else STICKY)
     legal, draw = ale.getMinimalActionSet(), np.random.default_rng(seed)
     for at in range(count):

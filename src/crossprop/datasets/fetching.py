@@ -75,20 +75,22 @@ class Archive:
 
     def is_cached(self) -> bool:
         """Whether all files are in the cache folder, each with the right hash."""
-        return all(self._is_right(name) for name in self.files)
+        return all(self._read(name) is not None for name in self.files)
 
-    def _is_right(self, name: str) -> bool:
+    def _read(self, name: str) -> bytes | None:
+        """A file of the cache, None if it is missing or has the wrong hash."""
         path = self.folder() / name
-        return path.is_file() and path.stat().st_size <= self.largest and sha256(path.read_bytes()) == self.files[name]
+        content = path.read_bytes() if path.is_file() and path.stat().st_size <= self.largest else b""
+        return content if sha256(content) == self.files[name] else None
 
     def content(self, name: str) -> bytes:
         """A file of the cache, checked by its hash."""
         path = self.folder() / name
         if not path.is_file():
             raise FileNotFoundError(f"{self.title}: not in the cache ({self.folder()}). Fetch it with: {self.command}")
-        if not self._is_right(name):
+        if (content := self._read(name)) is None:
             raise ValueError(f"{path} has the wrong hash: it is damaged. Fetch it again with: {self.command}")
-        return path.read_bytes()
+        return content
 
     def fetch(self, source: str | Path | None = None) -> str:
         """Puts the files into the cache folder and returns where they came from.

@@ -27,7 +27,7 @@ def _reconstruct(kind: Any, shape: Any, code: Any) -> np.ndarray:
 
 
 def _dtype(code: Any, *flags: Any) -> np.dtype:
-    """A type of numbers, one of those that NumPy shares and no state can change."""
+    """A dtype of numbers: NumPy's own object for it, which a pickled state cannot change."""
     dtype = np.dtype(code) if isinstance(code, str) else None
     if dtype is None or dtype.kind not in "biuf":
         raise pickle.UnpicklingError(f"its arrays must hold numbers, got {code!r}")
@@ -53,11 +53,11 @@ ADMITTED = {
     ("numpy.numeric", "_frombuffer"): _frombuffer,
     ("_codecs", "encode"): _latin1,
 }
-"""What pickled arrays are made of, by module and name."""
+"""The functions and classes that pickled arrays need, by module and name."""
 
 
 class _Arrays(pickle.Unpickler):
-    """Reads arrays, numbers, strings and what holds them, and nothing else."""
+    """Reads arrays, numbers, strings, and lists and dicts of these, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
         core = module.replace("._core.", ".").replace(".core.", ".")

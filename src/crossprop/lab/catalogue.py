@@ -27,7 +27,7 @@ DECADES = 2
 PROBE = Network(inputs=2, hidden=2)
 """The network of learners that are built only for their controls."""
 SMALL = 5e-4
-"""Where the slider of a number begins that is unset, or whose default depends on the stream."""
+"""The start of the slider of a number that is unset, or whose default depends on the stream."""
 
 
 class Control(NamedTuple):

@@ -101,7 +101,7 @@ def as_command(setting: Setting, imports: tuple[str, ...] = ()) -> str:
 
 
 def _stream(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The stream's table; that of a file with what the lab was opened with."""
+    """The stream's table; that of a file with the flags of `crossprop lab`."""
     name = table["stream"]["name"]
     whole = {**STREAMS[name].keywords, **table["stream"]} if is_table(name) else table["stream"]
     return {name: value for name, value in whole.items() if name != "path"}

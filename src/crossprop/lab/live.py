@@ -1,4 +1,4 @@
-"""The runs of a page: sessions of the engines, advanced one short segment at a time, and what the page is told."""
+"""The runs of a page: sessions of the engines, advanced one short segment at a time, and the messages about them."""
 
 import asyncio
 import itertools

@@ -57,7 +57,8 @@ class Arrays(PoolStream):
     """Whether `read_table` standardised the target."""
 
     def __post_init__(self):
-        x, y = (np.array(each) if own else each for each, own in (_taken("x", self.x), _taken("y", self.y)))
+        given = check.array("x", self.x), check.array("y", self.y)
+        x, y = (each if isinstance(each, np.memmap) else np.array(each) for each in given)
         if self.kind is not None:
             check.choice("kind", self.kind, KINDS)
         if self.kind == "prediction" and (y.ndim != 2 or y.shape[1] % 3 or y.dtype.kind != "f"):
@@ -104,25 +105,19 @@ class Arrays(PoolStream):
         del key
         if self.classes is None:
             return Pool(self.x, self.y)
-        return Pool(self.x, one_hot_table(self.outputs), self.y)
+        return Pool(self.x, one_hot_table(self.outputs, float_type()), self.y)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         return steps, steps if index is None else index[steps].astype(int)
 
 
-def _taken(name: str, values: Any) -> tuple[np.ndarray, bool]:
-    """The array, and whether it must be copied: what is mapped from a file is not."""
-    found = check.array(name, values)
-    return found, not isinstance(found, np.memmap)
-
-
 def _all_text(given: Any) -> bool:
-    """Whether a list has text alone; NumPy would make text of numbers beside it."""
+    """Whether a list has only texts: NumPy would turn numbers among them into texts."""
     return not isinstance(given, list | tuple) or all(isinstance(each, str) for each in np.array(given, object).flat)
 
 
 def _description(values: np.ndarray, given: Any, kinds: str) -> str:
-    """What is wrong with `values`: the first that is no number or label, or their shape and type."""
+    """The first of `values` that is not a number or label, or else their shape and type."""
     if not values.ndim:
         return check.shown(given)
     if values.ndim in (1, 2) and values.dtype.kind in "OUS":
@@ -137,7 +132,7 @@ def _description(values: np.ndarray, given: Any, kinds: str) -> str:
 
 
 def _guessed(y: np.ndarray, classes: Any) -> str:
-    """The kind of `y`, where it is beyond doubt."""
+    """The kind of `y`; a ValueError where it is in doubt."""
     if classes is not None:
         return "classification"
     ask = 'say kind="regression" or kind="classification"'
@@ -161,7 +156,7 @@ def _guessed(y: np.ndarray, classes: Any) -> str:
 
 
 def _as_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, Any]:
-    """The number of the class of every step, and how many there are, or their labels."""
+    """The class of every step as a number, and the number of classes or their labels."""
     if y.ndim == 2 and y.shape[1] > 1:
         if y.dtype.kind not in "buif" or not (((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()):
             raise ValueError(f"y must be one label per step, or one-hot, for classification, got shape {y.shape}")
@@ -195,13 +190,9 @@ def _as_classes(y: np.ndarray, classes: Any) -> tuple[np.ndarray, Any]:
     return np.array([place[label] for label in y.tolist()]), tuple(labels.tolist())
 
 
-def one_hot_table(size: int) -> np.ndarray:
-    """The identity matrix as a view of one row: any number of classes takes next to no memory."""
-    return _one_hot_table(size, float_type())
-
-
 @lru_cache(16)
-def _one_hot_table(size: int, dtype: np.dtype) -> np.ndarray:
+def one_hot_table(size: int, dtype: np.dtype) -> np.ndarray:
+    """The identity matrix as a view of one row: any number of classes takes next to no memory."""
     row = np.zeros(2 * size - 1, dtype)
     row[size - 1] = 1
     row.flags.writeable = False

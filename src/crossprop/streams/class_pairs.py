@@ -1,4 +1,4 @@
-"""Class pairs: one problem of two classes after another, and how many held-out images of each are right at its end."""
+"""Class pairs: one task of two classes after another, and the accuracy on held-out images at the end of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ HELD_OUT = "held_out"
 
 @dataclass(frozen=True, eq=False)
 class ClassPairs(InPasses):
-    """Two classes of a data set, drawn anew for every task, to be told apart. The learner is not told when.
+    """Two classes of a data set to tell apart, drawn anew for every task. The learner does not know when a task begins.
 
     A task is `passes` passes over the first images of both classes, each in a fresh order. There are two outputs, one
     for each class of the pair. Inputs that are bytes are scaled to 0 to 1.
@@ -113,8 +113,8 @@ class ClassPairs(InPasses):
         return np.asarray(jax.vmap(lambda visit: self._of_visit(pairs_key, visit))(jnp.arange(tasks)))
 
     def held_out(self, learner: Any, most: int = 100) -> Callable[[Any, Any], Array]:
-        """A probe: of every class, the share of its held-out images, at most so many, for which the second output of
-        the learner is the larger one."""
+        """A probe: for every class, the share of its held-out images (the first `most` of them) for which the learner's
+        second output is the larger one."""
         count = min(check.integer("most", most, low=1), *(len(rows) for rows in self._rows(self._train, None)))
         if not count:
             raise ValueError(f"train must leave images of every class, got {self.train} for {self.data}")
@@ -129,8 +129,8 @@ class ClassPairs(InPasses):
         return share
 
     def accuracy(self, records: "xarray.Dataset", probe: str = HELD_OUT) -> "xarray.DataArray":
-        """The share of held-out images that are right at the end of every task, from records whose windows end there
-        and that have the probe of this name: dims `learner`, `seed` and `task`."""
+        """The accuracy on the held-out images at the end of every task, with dims `learner`, `seed` and `task`. The
+        records need the probe of this name, and windows that end with the tasks."""
         import xarray
 
         check.choice("probe", probe, [str(name) for name in records.data_vars])

@@ -27,7 +27,7 @@ DATE_PARTS: list[Callable[[Any], Any]] = [
 
 @dataclass
 class Column:
-    """What a column holds."""
+    """A column of a table, and what its values so far are."""
 
     name: str
     is_input: bool

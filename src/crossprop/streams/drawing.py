@@ -12,7 +12,7 @@ WORD = 32
 
 
 def by_number(key: Key[Array, ""], numbers: Int[Array, " count"], draw: Callable[[Any], Any]) -> Any:
-    """`draw(key)` for each of these numbers, each with a key of its own: arrays `(count, ...)`."""
+    """`draw(key)` for each number, with the key folded with it: arrays `(count, ...)`."""
     return jax.vmap(lambda number: draw(jax.random.fold_in(key, number)))(numbers)
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import parameter
+from crossprop.network import float_type
 from crossprop.streams.arrays import one_hot_table
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 from crossprop.streams.over_data import Data, OverData
@@ -59,7 +60,7 @@ class LabelShift(OverData, PoolStream):
         count = len(self.data.y)
         order = np.asarray(jax.random.permutation(key, count)) if self.shuffle else np.arange(count)
         index = (order[: self._examples].astype(np.int32), self.data.y.astype(np.int32), task_numbers(self.tasks))
-        return Pool(self.data.x, one_hot_table(self.data.classes), index)
+        return Pool(self.data.x, one_hot_table(self.data.classes, float_type()), index)
 
     def rows(self, index: Any, steps: Any) -> tuple[Any, Any]:
         order, labels, shifts = index

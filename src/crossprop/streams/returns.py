@@ -8,7 +8,7 @@ from jaxtyping import Float
 from crossprop._support import checks as check
 
 UNKNOWN = 1e-6
-"""A return is known if this share, or less, of what comes after the data would be in it."""
+"""A return is known if cumulants after the end of the data would enter it with at most this weight."""
 
 
 def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps triples"]:
@@ -19,8 +19,8 @@ def discounted(cumulants: Any, discounts: Any) -> Float[np.ndarray, "steps tripl
     - `cumulants`: `(steps,)`, or `(steps, predictions)`. A row holds what came with that row's `x`.
     - `discounts`: a number, one for each prediction, or `(steps, predictions)`; one for each step is `(steps, 1)`.
 
-    **Returns:** `(steps, 3 * predictions)`. The last returns are NaN, down to where less than a millionth of what comes
-    after the data is in them.
+    **Returns:** `(steps, 3 * predictions)`. The last returns are NaN: those that cumulants after the end of the data
+    would enter with a weight above a millionth.
 
     ```python
     stream = Arrays(np.ones((500, 1)), discounted(np.arange(500) % 2, [0.5, 0.9]), kind="prediction")

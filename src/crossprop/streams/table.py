@@ -35,7 +35,7 @@ FAR = 10.0
 
 
 def is_table(name: Any) -> TypeGuard[str]:
-    """Whether a name is that of a file with a table."""
+    """Whether a name is the path of a CSV or Parquet file."""
     return isinstance(name, str) and name.lower().endswith(ENDINGS)
 
 

@@ -22,7 +22,7 @@ from crossprop.streams.drawing import by_number
 from crossprop.streams.iterator import Iterator
 
 UNSEEN = 1e-8
-"""Less than this share of what is further away is left out of a return."""
+"""Outcomes that enter a return with less weight than this are left out."""
 MOST_PATTERNS = 100_000
 """The most patterns of cues."""
 

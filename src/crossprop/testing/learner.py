@@ -179,7 +179,7 @@ def _engines(learner: Learner) -> None:
 
 
 def _require_loop(learner: Learner, what: str, records: Any, last: Any) -> None:
-    """That these records, by name, and the last state are those of a loop of `update`."""
+    """Requires that these records, by name, and the last state are those of a loop of `update`."""
     (x, y), state = _examples(learner, STEPS), learner.init(keys(0)[1])
     first, losses, drifts = learner.weights(state), [], {name: [] for name in learner.weights(state)}
     for step in range(STEPS):
@@ -282,7 +282,7 @@ def _records(learner: Learner, seeds: list[int], **options: Any) -> Any:
 
 
 def _all_fields(thing: Any) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
-    """The fields of a dataclass and of those among them, but not those of static ones, nor of functions of optax."""
+    """The fields of a dataclass and of dataclasses in them, without those in static fields and functions of optax."""
     for field in dataclasses.fields(thing):
         value = getattr(thing, field.name)
         yield field, value

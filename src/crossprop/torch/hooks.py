@@ -112,7 +112,7 @@ class Foresight:
         return f"<Foresight of {of}{skipped}: ahead={self.ahead:g}, horizon={self.horizon:g}{removed}>"
 
     def remove(self) -> None:
-        """Takes it off the network: from the next forward pass on the network is what it was."""
+        """Removes it from the network, from the next forward pass on."""
         for remove in self._removals:
             remove()
         self._removals.clear()
@@ -218,7 +218,7 @@ class _Layer:
         return _PassDown.apply(inputs[0].crossprop_input, output, module.weight, self)
 
     def input_gradient(self, error: Tensor, weight: Tensor, shape: torch.Size) -> Tensor:
-        """The gradient of the layer's input from that of its output, through other weights."""
+        """The gradient of the layer's input from the `error` at its output, through these weights."""
         module: Any = self.module
         if isinstance(module, nn.Linear):
             return (error.reshape(-1, error.shape[-1]) @ weight).reshape(shape)
