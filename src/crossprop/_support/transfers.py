@@ -19,8 +19,14 @@ ROWS_COMPARED = 256
 
 
 def to_device(arrays: Any) -> Any:
-    """Copies a tree of arrays to the device and waits until all of it is there."""
-    return jax.block_until_ready(jax.tree.map(jnp.asarray, arrays))
+    """Copies a tree of arrays, of any byte order, to the device and waits until all of it is there."""
+    return jax.block_until_ready(jax.tree.map(lambda values: jnp.asarray(_native(values)), arrays))
+
+
+def _native(values: Any) -> Any:
+    if not isinstance(values, np.ndarray):
+        return values
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def this_device() -> Any:

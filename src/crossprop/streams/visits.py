@@ -166,5 +166,5 @@ def on_device(data: DataSet) -> Array:
         kept = _shared.setdefault(data, {})
         if (device, dtype) not in kept:
             check_memory(f"the inputs of {data.name}", data.x.size * dtype.itemsize, device)
-            kept[device, dtype] = SentTable(data.x.astype(dtype)).array
+            kept[device, dtype] = SentTable(data.x).array
         return kept[device, dtype]
