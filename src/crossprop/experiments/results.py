@@ -15,11 +15,9 @@ from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.charts import Chart, band, curves
 from crossprop.experiments.evaluate import Choice, Evaluation, best_of_scores, choose, evaluated, scores
 from crossprop.experiments.findings import Finding, compare
-from crossprop.experiments.grid import Grid, build, value_label
+from crossprop.experiments.grid import Grid, value_label
 from crossprop.experiments.labelled import labelled_at
-from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.store import read_header, read_store
-from crossprop.learners import Learner
 from crossprop.records import NONE, PHASES, LearnerInfo
 from crossprop.variables import VARIABLES
 
@@ -127,11 +125,6 @@ class SweepResults:
         """The title of what is compared: the loss, or the error where there are classes."""
         return VARIABLES[str(next(iter(self.learners.values())).scores.name)].title
 
-    @property
-    def seconds(self) -> float:
-        """The time of all runs in the store."""
-        return sum(block.seconds for block in self.blocks)
-
     @cached_property
     def values(self) -> "dict[str, xarray.DataArray]":
         """One value per seed for the best setting of every learner."""
@@ -204,13 +197,6 @@ class SweepResults:
         """The steps at which runs of a learner diverged, at any setting."""
         mine = [block for block in self.blocks if block.identity in self.learners[name].grid.points]
         return [at for block in mine for at in block.diverged_at.tolist() if at >= 0]
-
-    def built(self, spec: SweepSpec) -> dict[str, Learner]:
-        """The learners of a sweep at their best settings."""
-        return {
-            name: build(each.choice.point, name, spec.learners[name], spec.stream, {})[0]
-            for name, each in self.learners.items()
-        }
 
 
 def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None, title: str = "") -> SweepResults:

@@ -14,6 +14,7 @@ from crossprop.experiments.cards import of_sweep, write_card
 from crossprop.experiments.evaluate import Evaluation
 from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.facts import machine
+from crossprop.experiments.grid import build
 from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.questions import Answer, write_answers
 from crossprop.experiments.results import SweepResults, read_results
@@ -60,7 +61,11 @@ def costs_of(
     path: Path, spec: SweepSpec, sweep: SweepResults, steps: int, repeats: int, *names: str
 ) -> dict[str, Cost]:
     """The costs of these learners, or of all, at their best settings, without probes; measured once."""
-    learners = {name: each for name, each in sweep.built(spec).items() if name in (names or spec.learners)}
+    learners = {
+        name: build(each.choice.point, name, spec.learners[name], spec.stream, {})[0]
+        for name, each in sweep.learners.items()
+        if name in (names or spec.learners)
+    }
     return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=spec.engine)
 
 

@@ -306,7 +306,7 @@ def facts(sweep: SweepResults) -> dict[str, str]:
     return found | {
         "seeds": f"{_range([len(grid.seeds) for grid in grids])} to choose settings, {_range([*fresh])} fresh ones",
         "examples per run": f"{int(sweep.best.step.values[-1]):,}, one value recorded per {grids[0].record_every:,}",
-        "time of all runs": duration(sweep.seconds),
+        "time of all runs": duration(sum(block.seconds for block in sweep.blocks)),
         "drawn with": machine()["versions"],
     }
 

@@ -78,13 +78,9 @@ def _drawing(activation: str, learners: Sequence[str], published: Published) -> 
 
 def _published(activation: str, steps: int, bin: int) -> Published:
     """Published values to mark: where the curves end, and where some of them begin."""
-    found: dict[str, tuple[tuple[float, float], ...]] = {
-        name: ((steps, value),) for name, value in ENDS.items() if name.startswith((ACTIVATIONS[activation], "linear"))
-    }
-    for name, value in FIRST.items():
-        if name in found:
-            found[name] = ((bin, value), *found[name])
-    return found
+    of_chart = [name for name in ENDS if name.startswith((ACTIVATIONS[activation], "linear"))]
+    starts = {name: [(bin, value)] for name, value in FIRST.items()}
+    return {name: [*starts.get(name, []), (steps, ENDS[name])] for name in of_chart}
 
 
 def continual_plan(version: Version) -> Plan:
