@@ -3,7 +3,7 @@
 python benchmarks/schedules.py [--seeds 20] [--quick]
 
 Its grid has values of `start` and `over` that are a factor of 4 apart. Here backprop and foresight, both with a step
-for U that fades, have 108 settings each around the best that the study finds where W starts at 0: closer together,
+for U that fades, have 81 and 243 settings around the best that the study finds where W starts at 0: closer together,
 tuned on the three seeds of the study, and the best of each judged on its fresh seeds.
 """
 
@@ -19,8 +19,8 @@ GRIDS: dict[str, tuple[type[cp.CreditRule], dict[str, Any]]] = {
     "backprop": (
         cp.Backprop,
         {
-            "start": [32, 64, 128],
-            "over": [128, 181, 256, 362],
+            "start": [16, 32, 64],
+            "over": [256, 362, 512],
             "step_size": [2**-5, 2**-4.75, 2**-4.5],
             "incoming_step_size": [2**-7.75, 2**-7.25, 2**-6.75],
         },
@@ -28,11 +28,11 @@ GRIDS: dict[str, tuple[type[cp.CreditRule], dict[str, Any]]] = {
     "foresight": (
         cp.Foresight,
         {
-            "start": [16, 32, 64],
-            "over": [256, 362],
-            "step_size": [2**-4.75, 2**-4.5],
+            "start": [8, 16, 32],
+            "over": [181, 256, 362],
+            "step_size": [2**-5, 2**-4.75, 2**-4.5],
             "incoming_step_size": [2**-7.25, 2**-7, 2**-6.75],
-            "ahead": [0.5, 1, 2],
+            "ahead": [1, 2, 4],
         },
     ),
 }
