@@ -494,7 +494,7 @@ def test_status_of_a_folder_that_is_no_store_is_refused(call, tmp_path):
 
 def test_help_tells_every_option(call):
     answer = call("sweep", "--help")
-    options = ("FILE.toml", "--learners", "--stream", "--over", "--seeds", "--record-every", "--engine", "--store")
+    options = ("FILE", "--learners", "--stream", "--over", "--seeds", "--record-every", "--engine", "--store")
     for mention in (*options, "step_size=2**-14..2**-6", *OWN_LEARNERS):
         assert mention in answer.out
     assert "FOLDER" in call("status", "--help").out
