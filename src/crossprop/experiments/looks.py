@@ -76,11 +76,6 @@ LABELS = ("#4e79a7", "#f28e2b", "#e15759", "#76b7b2", "#59a14f", "#edc948", "#b0
 """The colours of classes."""
 
 
-def is_control(info: LearnerInfo) -> bool:
-    """Whether a learner is a control."""
-    return info.rule in CONTROLS
-
-
 def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
     """The look of each learner: its own in `LOOKS`, or its rule's colour with its optimizer's dashes.
 
@@ -96,4 +91,4 @@ def looks(learners: Mapping[str, LearnerInfo]) -> dict[str, Look]:
         wanted = [LOOKS[info.rule]._replace(dash=STYLES[info.optimizer])] if known else []
         free = (each for each in wanted + others if each not in chosen.values())
         chosen[name] = next(free, None) or next(again)
-    return {name: chosen[name]._replace(control=is_control(info)) for name, info in learners.items()}
+    return {name: chosen[name]._replace(control=info.rule in CONTROLS) for name, info in learners.items()}

@@ -16,7 +16,7 @@ from crossprop.experiments import SweepSpec
 from crossprop.experiments.evaluate import scores
 from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.findings import Finding, compare
-from crossprop.experiments.looks import is_control
+from crossprop.experiments.looks import CONTROLS
 from crossprop.experiments.results import SweepResults, Values, read_results, relative_mean
 from crossprop.records import NONE, LearnerInfo
 from crossprop.statistics import Estimate
@@ -121,7 +121,7 @@ class Results:
     def is_control(self, learner: str) -> bool:
         """Whether others are compared with this learner to see what they owe to learning."""
         info = self.infos[learner]
-        return is_control(info) or info.replacement == RANDOM
+        return info.rule in CONTROLS or info.replacement == RANDOM
 
     def only(self, question: str, *, controls: bool = False) -> list[str]:
         """The learners that answer only this question other than the reference: without controls, or these alone."""
