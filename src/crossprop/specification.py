@@ -188,10 +188,10 @@ def build_learner(
         raise TypeError(f"learners.{name} must build a learner such as crossprop.Backprop(...), got {learner!r}")
     if predicts and not learner.predicts:
         around.setdefault("td", True)
-    for each, wrap in WRAPPERS.items():
-        if (its := around.get(each, False)) is not False:
-            owner = f"learners.{name}.{each}"
-            learner = bind(owner, partial(wrap), {} if its is True else as_table(owner, its), learner)()
+    for wrapper, wrap in WRAPPERS.items():
+        if (given := around.get(wrapper, False)) is not False:
+            owner = f"learners.{name}.{wrapper}"
+            learner = bind(owner, partial(wrap), {} if given is True else as_table(owner, given), learner)()
     return learner
 
 

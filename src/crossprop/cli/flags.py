@@ -51,7 +51,7 @@ def _flag(name: str) -> tuple[str, Any, Any]:
     """The name, the type and the default of a hyperparameter's flag."""
     known = HYPERPARAMETERS[name]
     everywhere = {learner: hyperparameters(cls) for learner, cls in LEARNERS.classes.items()}
-    owners = {learner: its[name].default for learner, its in everywhere.items() if name in its}
+    owners = {learner: facts[name].default for learner, facts in everywhere.items() if name in facts}
     defaults = {"one that suits the stream" if default is MISSING else default for default in owners.values()}
     default = "" if None in defaults else f"; default: {' or '.join(f'{each}' for each in sorted(defaults))}"
     whose = "" if len(owners) == len(everywhere) else f" (of {listed([*owners])})"

@@ -51,7 +51,7 @@ def played(game: str, frames: int, inputs: str, seed: int | None) -> Frames:
     if not _is_whole(path):
         with atomic_write(path) as file:
             table = np.lib.format.open_memmap(file, "w+", np.uint8, (count, INPUTS[inputs] + 2))
-            with bar(f"{game}, {count:,} frames", count) as advance:
+            with bar(game, count, unit="frames", starting="starting") as advance:
                 for at, (seen, action, reward) in enumerate(_frames(game, inputs, actions, seed, count)):
                     table[at, :-2], table[at, -2], table[at, -1] = seen, action, reward + 1
                     advance(1000 * (at % 1000 == 999))
