@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import http.client
 import json
+import logging
 import shlex
 import signal
 import socket
@@ -558,6 +559,16 @@ def test_browser_is_opened_with_a_private_file_and_without_the_token(monkeypatch
     assert url.endswith("/#%7B%22a%22%7D") and f"url={url}" in text
     assert address.startswith("file:///") and urlsplit(url).path.strip("/") not in address
     assert (mode, folder_mode) == (0o600, 0o700) and not page.parent.exists()
+
+
+def test_logging_of_the_process_is_left_alone():
+    """Its handlers were closed, and with them the streams of absl's."""
+    handler, closed = logging.NullHandler(), []
+    handler.close = lambda: closed.append("handler")
+    lab = server.Lab(0)
+    lab.shared.close()
+    lab.socket.close()
+    assert not closed
 
 
 def test_a_port_that_is_taken_is_named():

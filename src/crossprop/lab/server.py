@@ -229,6 +229,7 @@ class Lab:
             application(self.shared, self.token),
             http=Connections(),  # pyright: ignore[reportArgumentType]
             backlog=ACCEPTED,
+            log_config=None,  # that of the process stays as it is
             log_level="error",
             lifespan="off",
             ws="none",
