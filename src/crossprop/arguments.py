@@ -29,10 +29,10 @@ from crossprop.variables import DRIFT, VARIABLES, Variable, of_examples, probed
 
 MOST_STEPS = 2**31 - 1
 LONGEST_WINDOW = 1_000_000
-"""Engines sum in the float type of the loss. In float32, sums over this many examples, of values that are all the same,
-were within 2e-4 of the true ones, those over a quarter as many within 1e-4."""
+"""Engines sum in the float type of the loss. In float32, sums of this many equal values were within 2e-4 of the true
+ones, and sums of a quarter as many within 1e-4."""
 BYTES_PER_RUN = 2048
-"""What the bookkeeping of a run takes at least."""
+"""The least memory for the bookkeeping of a run."""
 LABELS = {"rule", "optimizer", "replacement"}
 """Coordinates of `learner`; as axes of a sweep they are dims of their own."""
 COORDINATES = {"learner", "seed", "step", "task", "window"}
@@ -81,12 +81,12 @@ def _check_field(what: str, value: Any) -> None:
 
 
 def _check_methods(which: str, learner: Learner) -> None:
-    """One's own `update` returns a state like `init`'s and an `Outcome`, and one's own `weights` arrays by name."""
+    """The `update` of a user's learner returns a state like `init` and an `Outcome`, and `weights` arrays by name."""
     what, state = f"{which}.update", jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     x, y = (jax.ShapeDtypeStruct((size,), float_type()) for size in (learner.network.inputs, learner.targets))
     try:
         found = jax.eval_shape(learner.update, state, x, y)
-    except (TypeError, ValueError) as problem:  # of JAX, which does not know whose it is
+    except (TypeError, ValueError) as problem:  # JAX's errors do not name the learner
         raise TypeError(f"{what}: {problem}") from problem
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Outcome):
         raise TypeError(f"{what} must return a state and a crossprop.Outcome, got {check.shown(found)}")
@@ -137,8 +137,8 @@ def checked_steps(steps: Any, stream: Stream) -> int | None:
 
 
 def check_steps(steps: int | None, record_every: int, first: int = 0) -> None:
-    """Engines count steps and windows in 32 bits, and sum over no window that is too long. `steps` is where a run stops
-    that begins at `first`, None if it is not known."""
+    """Engines count steps and windows in 32 bits, and sums over long windows lose precision. A run goes from step
+    `first` to `steps`, None if that is not known."""
     longest = record_every if steps is None else min(record_every, steps - first)
     steps = first if steps is None else steps
     if steps + record_every > MOST_STEPS and record_every < steps:
@@ -153,7 +153,7 @@ def check_steps(steps: int | None, record_every: int, first: int = 0) -> None:
 
 
 def check_run_memory(learners: dict[str, Learner], stream: Stream, seeds: int, options: RunOptions) -> None:
-    """A ValueError if the states, examples and records of a call cannot fit into memory, with what they would take."""
+    """A ValueError if the states, examples and records of a call cannot fit into memory."""
     place, size = devices()[0], float_type().itemsize
     threads = DevicePool().count
     steps = (stream.steps if options.steps is None else options.steps) or 0
@@ -230,7 +230,7 @@ def check_fit(learners: dict[str, Learner], stream: Any) -> None:
 
 @by_structure
 def _drifts(learner: Learner) -> int:
-    """How many weights of a learner have a drift to record."""
+    """The number of drifts that are recorded of a learner."""
     return len(jax.eval_shape(learner.weights, state_shapes(learner)))
 
 
@@ -299,7 +299,7 @@ def _shape(variable: Variable, learner: Learner) -> tuple[int, ...]:
 
 @lru_cache(1024)
 def _probed(probe: Probe, structure: Any, shapes: tuple[tuple[int, ...], ...], dtype: np.dtype) -> Any:
-    """What a probe gives for a learner of this structure. A sweep asks again for every grid that grows."""
+    """The shape of a probe for a learner of this structure, cached, since sweeps ask for every growing grid."""
     learner = jax.tree.unflatten(structure, [np.ones(shape, dtype) if shape else 1.0 for shape in shapes])
     state = jax.eval_shape(lambda: learner.init(jax.random.key(0)))
     return jax.eval_shape(partial(probed, probe), state, state, learner)

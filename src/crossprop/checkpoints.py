@@ -1,4 +1,4 @@
-"""Checkpoints of a long run: the same call goes on from them, bit for bit, even after `kill -9`."""
+"""Checkpoints of a long run: the same call continues from them, bit for bit, even after `kill -9`."""
 
 import json
 import time
@@ -17,7 +17,7 @@ SECONDS = 10.0
 
 
 class Checkpoints:
-    """A folder with the state of every batch of a call, with the number of the batch and the call in each file."""
+    """A folder with the state of every batch of a call; each file names the batch and the call."""
 
     def __init__(self, folder: Path, call: dict[str, str]):
         self.folder = folder
@@ -25,7 +25,7 @@ class Checkpoints:
         self.saved: dict[int, float] = {}
 
     def restore(self, number: int, session: Session) -> None:
-        """Takes the batch up where it was last saved, if it was. A damaged file is put aside."""
+        """Continues the batch where it was last saved, if it was. A damaged file is put aside."""
         self.saved[number] = time.monotonic()
         path = self._path(number)
         if not path.exists():

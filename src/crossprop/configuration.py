@@ -1,4 +1,4 @@
-"""The one description of a learner, network or stream, in JSON's types: for attributes, files and comparisons."""
+"""The description of a learner, network or stream in JSON's types: for attributes, files and comparisons."""
 
 import hashlib
 from dataclasses import fields, is_dataclass

@@ -1,4 +1,4 @@
-"""Learners and their parts from what `configuration` says of them: class, name, hyperparameters, the learner itself."""
+"""Learners and their parts from a `configuration`: class, name, hyperparameters, the learner itself."""
 
 import dataclasses
 import inspect
@@ -19,13 +19,14 @@ from crossprop.replacements import REPLACEMENTS, Replacement
 
 PARTS = (Learner, Network, Objective, Optimizer, Replacement)
 """Classes that are built from a description, with their subclasses, besides networks of other classes."""
+REGISTRIES = (LEARNERS, PREDICTORS, OPTIMIZERS, REPLACEMENTS, OBJECTIVES)
 NETWORK = ("inputs", "outputs", "loss")
-"""What every network has."""
+"""The attributes of every network."""
 
 
 def find_class(name: Any) -> Any:
-    """The class of a learner or of its part, by the name that `configuration` gives it, if its module is imported or it
-    is registered, else None."""
+    """The class of a learner or of its part, by its name in a `configuration`; None unless its module is imported or it
+    is registered."""
     module, colon, path = str(name).rpartition(":")
     if colon:
         # Not getattr, which may run code of a module: `__getattr__`, or a property.
@@ -35,20 +36,14 @@ def find_class(name: Any) -> Any:
             names = {*dir(found), *found.__dataclass_fields__}
             if issubclass(found, PARTS) or names.issuperset(NETWORK):  # a network is anything with these
                 return found
-    builders = (
-        *LEARNERS.values(),
-        *PREDICTORS.values(),
-        *REPLACEMENTS.values(),
-        *OPTIMIZERS.values(),
-        *OBJECTIVES.values(),
-    )
+    builders = [build for registry in REGISTRIES for build in registry.values()]
     classes = (*(build.func for build in builders), *WRAPPERS.values(), Scheduled, Network)
     return next((cls for cls in classes if isinstance(cls, type) and class_name(cls) == name), None)
 
 
 def built(description: Any, given: Mapping[str, Any], name: str = "learner") -> Any:
-    """The learner that was described, or the value of its field `name`. What a description only names, such as a
-    function, is taken from what is `given` by the name of the field."""
+    """The learner of a description, or the value of its field `name`. Functions, which a description only names, are
+    `given` by field."""
     match description:
         case list():
             return tuple(built(each, given, name) for each in description)
@@ -82,31 +77,30 @@ def _instance(cls: Any, values: dict[str, Any]) -> Any:
 
 
 def nested(learner: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What describes a learner, then the learner that it is around, and so on."""
+    """The description of a learner, of the one inside it, and so on."""
     while isinstance(learner, Mapping):
         yield learner
         learner = learner.get("learner")  # pyright: ignore[reportAssignmentType]
 
 
 def learner_info(learner: Mapping[str, Any]) -> LearnerInfo:
-    """What a learner, or the one that it is around, consists of, by name: credit rule or objective, optimizer and
-    replacement."""
+    """The names of the parts of the innermost learner: credit rule or objective, optimizer and replacement."""
     learner = [*nested(learner)][-1]
     rule = name_of(learner.get("objective") or learner) + "-projected" * (learner.get("projections") is not None)
     return LearnerInfo(rule, name_of(learner.get("optimizer")), name_of(learner.get("replacement")))
 
 
 def name_of(part: Any) -> str:
-    """The name that a class is registered by; otherwise that of the class or function itself."""
+    """The registered name of a class, or else that of the class or function itself."""
     if isinstance(part, Mapping):
         part = part.get("type") or part["function"]
-    registered = LEARNERS.classes | PREDICTORS.classes | OPTIMIZERS.classes | REPLACEMENTS.classes | OBJECTIVES.classes
-    names = {class_name(cls): name for name, cls in reversed(registered.items())}
+    registered = [pair for registry in REGISTRIES for pair in registry.classes.items()]
+    names = {class_name(cls): name for name, cls in reversed(registered)}
     return NONE if part is None else names.get(part) or re.split("[:.]", str(part))[-1]
 
 
 def facts(learner: Mapping[str, Any], axis: str) -> Facts:
-    """What is known about a hyperparameter, such as `eta` or `optimizer.sigma`, of a learner; nothing if its class is
+    """The facts about a hyperparameter, such as `eta` or `optimizer.sigma`, of a learner; none if its class is
     not known."""
     part, _, name = axis.rpartition(".")
     for one in nested(learner):

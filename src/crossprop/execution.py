@@ -34,14 +34,14 @@ from crossprop.streams.iterator import Iterator as IteratorStream
 from crossprop.variables import Variable
 
 SECONDS_TO_INTERRUPT = 0.2
-"""Seconds between checks for an interrupt that Python lost."""
+"""Seconds between checks for a Ctrl-C that Python lost."""
 ITERATOR_SEGMENT = 1024
-"""Examples of an iterator that all runs go through before the next ones are taken."""
+"""Examples of an iterator that all runs learn from before the next ones are taken."""
 MOST_CACHED = 2**30
-"""Bytes of compiled programs on disk; beyond, those that were used longest ago are removed."""
+"""Bytes of compiled programs on disk; beyond, the least recently used are removed."""
 HARMLESS_FLAGS = ("--xla_force_host_platform_device_count", "--xla_dump")
 LEAST_SECONDS_CACHED = 0.1
-"""Programs that are compiled in less time are not kept on disk."""
+"""Programs that compile faster are not kept on disk."""
 LONG = 30
 """Seconds; a command that takes longer prints an estimate first."""
 
@@ -63,9 +63,9 @@ def engine_for(
     observed: tuple[Variable, ...] = (),
     what: str = "the learner",
 ) -> str:
-    """The name of the engine that runs this learner here. An error says why one cannot."""
+    """The name of the engine for this learner on this machine. An error says why one cannot run it."""
     check.choice("engine", engine, ("auto", *ENGINES))
-    drop_outdated_programs(learner)  # the choice depends on what its code says
+    drop_outdated_programs(learner)  # the choice depends on its code
     platform = devices()[0].platform
     if engine == "auto":
         return choose(learner, platform, observed)
@@ -76,11 +76,11 @@ def engine_for(
 
 
 class Executor:
-    """Executes runs, each on the engine named beside it.
+    """Executes runs, each on its engine.
 
-    Runs go in batches of one structure, as many side by side as their engine takes: on a CPU one run per thread, a
-    thread per core. XLA works outside of Python's lock, so that keeps all cores busy with one compiled program, and a
-    run's numbers cannot depend on its neighbours.
+    Runs go in batches of one structure, as many side by side as their engine takes. On a CPU a batch is one run and
+    every core has a thread: XLA releases Python's lock, so one compiled program keeps all cores busy, and a run's
+    numbers cannot depend on its neighbours.
 
     **Arguments:**
 
@@ -105,7 +105,7 @@ class Executor:
         drop_outdated_programs(*(variable.of for variable in options.observed))
         self.pool = pool or DevicePool()
         self.stop = threading.Event()
-        # JAX's context managers hold for the caller's thread alone, so that workers have to set it again.
+        # JAX's context managers hold for the caller's thread alone, so workers have to set it again.
         self.x64 = float_type() == "float64"
 
     def results(self) -> Generator[tuple[int, RunResult], None, None]:
@@ -275,7 +275,7 @@ def cores() -> int:
 
 
 def expected_time(core_seconds: float) -> str:
-    """A sentence about the time that work takes on this machine, if that is long and known, as it is on a CPU."""
+    """A sentence about the time of long work on this machine; empty for short work, and on GPUs."""
     seconds = core_seconds / cores()
     if seconds < LONG or jax.default_backend() != "cpu":
         return ""
@@ -283,10 +283,10 @@ def expected_time(core_seconds: float) -> str:
 
 
 def use_compilation_cache() -> None:
-    """Keeps compiled programs on disk, from one process to the next, as the command line does.
+    """Keeps compiled programs on disk for other processes, as the command line does.
 
-    It turns on JAX's persistent compilation cache, which holds for the whole process: programs of your own that take
-    more than 0.1 s to compile are kept, too. A cache that is set already (`jax_compilation_cache_dir`) is left alone.
+    It turns on JAX's persistent compilation cache for the whole process: programs of your own that take more than 0.1 s
+    to compile are kept, too. A cache that is set already (`jax_compilation_cache_dir`) stays.
 
     ```python
     cp.use_compilation_cache()
@@ -305,8 +305,8 @@ def use_compilation_cache() -> None:
 
 
 def bound_compilation_cache() -> None:
-    """Removes programs from the cache on disk if they take much, unless it is a cache of the user's own. JAX's bound
-    needs a package for locks, and reads a file for every program that is there before it writes one."""
+    """Bounds the size of the cache on disk, unless it is the user's own. JAX's own bound needs a package for locks, and
+    reads a file for every cached program before it writes one."""
     folder = cache_folder() / "compiled"
     if xla.setting("jax_compilation_cache_dir") == str(folder):
         bound_folder(folder, xla.CACHED, MOST_CACHED)
@@ -314,7 +314,7 @@ def bound_compilation_cache() -> None:
 
 @contextmanager
 def damaged_programs_removed() -> Iterator[None]:
-    """Has damaged programs removed from the cache on disk, as a full disk leaves them: JAX would warn and keep them."""
+    """Removes damaged programs, as a full disk leaves them, from the cache on disk; JAX would warn and keep them."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 

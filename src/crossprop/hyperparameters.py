@@ -1,4 +1,4 @@
-"""Hyperparameters: fields of learners and of their parts that carry all that is known about them.
+"""Hyperparameters: fields of learners and of their parts, with their default, range, scale and help.
 
 Numbers are leaves of the pytree; choices, whole numbers, flags, names and functions are its structure.
 """
@@ -18,22 +18,22 @@ Hyperparameter = float | Array
 Result = TypeVar("Result")
 
 LONGEST = 0.999999
-"""The largest decay of a running mean: nearer to 1, float32 has no digits left for what is new."""
+"""The largest decay of a running mean: nearer to 1, new values are lost in float32."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about a hyperparameter: checks, flags, help, sliders and the growth of grids read it here."""
+    """The facts about a hyperparameter, for checks, flags, help, sliders and the growth of grids."""
 
     default: Any
     help: str = ""
-    """One line, without a full stop. Where the default is None it says what that stands for."""
+    """One line, without a full stop. It explains a default of None."""
     low: float | None = None
     above: float | None = None
     high: float | None = None
     scale: Literal["log", "linear", "symlog", "decay"] | None = None
-    """How it is varied: by factors, by differences, by factors of either sign, or by factors of its distance from 1;
-    unset, "log" if it has a lower bound and else "symlog"."""
+    """How it is varied: by factors, by differences, by factors of either sign, or by factors of its distance from 1.
+    None is "log" with a lower bound and "symlog" without."""
     backprop_at: float | None = None
     """The value at which the rule is backprop."""
     whole: bool = False
@@ -43,7 +43,7 @@ class Facts:
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """The ends of its range that belong to it."""
+        """The ends of its range that it can take."""
         return tuple(limit for limit in (self.low, self.high) if limit is not None)
 
     @property
@@ -72,11 +72,11 @@ class Facts:
 
 
 def hyperparameter(*, default: Any = MISSING, kw_only: bool = False, **known: Any) -> Any:
-    """A field for a hyperparameter, with what is known about it: keyword arguments of `Facts`.
+    """A field for a hyperparameter, with keyword arguments of `Facts`.
 
     It is a number, or None if that is its default, or one of `choices`; a whole number with `whole`, and a flag if its
-    default is one. Integers and NumPy's numbers become floats, so that 1 and 1.0 are one learner to the compiler.
-    Arrays of JAX stay as they are.
+    default is one. Integers and NumPy's numbers become floats, so that 1 and 1.0 share a compiled program. Arrays of
+    JAX stay as they are.
     """
     facts = Facts(default, **known)
     options = {"default": default} if default is not MISSING else {}
@@ -95,13 +95,12 @@ def known(default: Any, **facts: Any) -> dict[str, Any]:
 
 
 def parameter(default: Any, **facts: Any) -> Any:
-    """A field of a stream, with what is known about it: keyword arguments of `Facts`. A stream's `__post_init__` calls
-    `check_parameters`."""
+    """A field of a stream, with keyword arguments of `Facts`. A stream's `__post_init__` calls `check_parameters`."""
     return field(default=default, metadata=known(default, **facts))
 
 
 def check_parameters(stream: Any) -> None:
-    """Checks the fields of a frozen dataclass that `parameter` has declared; numbers of NumPy become Python's."""
+    """Checks the fields of a stream that are a `parameter`; numbers of NumPy become Python's."""
     for name, facts in hyperparameters(type(stream)).items():
         value = check.plain(getattr(stream, name))
         if type(facts.default) is float:
@@ -111,12 +110,12 @@ def check_parameters(stream: Any) -> None:
 
 
 def hyperparameters(cls: Any) -> dict[str, Facts]:
-    """What is known about the hyperparameters of a dataclass, by name."""
+    """The facts about the hyperparameters of a dataclass, by name."""
     return {field.name: field.metadata["facts"] for field in fields(cls) if "facts" in field.metadata}
 
 
 class Checked(eqx.Module):
-    """A module whose hyperparameters are checked when it is made."""
+    """A module that checks its hyperparameters when it is made."""
 
     def __check_init__(self):
         for name, facts in hyperparameters(type(self)).items():
@@ -131,12 +130,10 @@ def as_numbers(value: Any) -> Any:
 
 
 def memory_step_size_field() -> Any:
-    """The step size of a memory."""
     return hyperparameter(default=None, above=0, help="Step size of the memory; default: that of the layer above")
 
 
 def layers_field(default: str) -> Any:
-    """Which hidden layers of a deep network follow the rule."""
     return hyperparameter(
         default=default,
         choices=("top", "all"),
@@ -150,8 +147,8 @@ _by_structure: list[dict[Any, Any]] = []
 
 
 def by_structure(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
-    """Decorator for `function(learner)`, called once for each structure: for sizes and other facts that the values of
-    hyperparameters do not change."""
+    """Decorator that caches `function(learner)` by the learner's structure: for sizes and other results that do not
+    depend on the values of hyperparameters."""
     known: dict[Any, tuple[Result]] = {}
     _by_structure.append(known)
 
@@ -169,7 +166,7 @@ def by_structure(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
 
 
 def forget_structures() -> None:
-    """Has every function of a structure called anew, after an edit of the code of a learner."""
+    """Clears these caches, after an edit of the code of a learner."""
     for known in _by_structure:
         known.clear()
 
@@ -180,5 +177,5 @@ class Name(str):
 
 
 def given_for(value: Any) -> Any:
-    """The name or function that stands for an object where it is shown, compared and described; else the object."""
+    """The name or function by which an object is shown, compared and described, if it has one; else the object."""
     return getattr(value, "__given__", value)

@@ -46,7 +46,7 @@ class Activation(NamedTuple):
 
 
 def _sizes(hidden: Any) -> tuple[Any, ...]:
-    """One size or several as a tuple."""
+    """The sizes of hidden layers as a tuple."""
     several = isinstance(hidden, list | tuple) or (isinstance(hidden, np.ndarray) and hidden.ndim == 1)
     return tuple(map(check.plain, hidden if several else (hidden,)))
 
@@ -150,8 +150,7 @@ class Network(eqx.Module):
         return self.inputs + self.bias
 
     def layers(self) -> tuple["Network", ...]:
-        """Every hidden layer as a network of its own, whose inputs are the layer below and whose outputs are the layer
-        above; a network with one hidden layer is its own only layer."""
+        """One network per hidden layer, from the layer below to the layer above."""
         if len(self.hidden) == 1:
             return (self,)
         same = {"activation": self.activation, "loss": self.loss, "bias": self.bias, "layer_norm": self.layer_norm}
@@ -180,8 +179,8 @@ class Network(eqx.Module):
         return tuple(incoming), outgoing
 
     def fresh_unit(self, key: Key[Array, ""], layer: int = 0, scheme: str | None = None) -> Float[Array, " fan_in"]:
-        """New incoming weights for one unit of a hidden layer, from the distribution of the initial ones; or by a
-        scheme such as `"kaiming-uniform"`, with a bias of 0."""
+        """New incoming weights for one unit of a hidden layer, from the distribution of the initial ones; or from that
+        of a `scheme` such as `"kaiming-uniform"`, with a bias of 0."""
         fan_in = (self.inputs, *self.hidden)[layer]
         gain = GAINS.get(self.activation, 1.0)
         if scheme is not None:
@@ -201,7 +200,7 @@ class Network(eqx.Module):
             weights = _by_name(scale, key, fan_in, size, gain)
         if not self.bias:
             return weights
-        # JAX's split(key)[1] is fold_in(key, 1), which sparse weights have drawn their zeros with.
+        # JAX's split(key)[1] is fold_in(key, 1), with which sparse weights have drawn their zeros.
         if scale == SIGNS and self.bias_scale is None:
             matches = jnp.sum(weights < 0, axis=0, keepdims=True) - np.floor(BETA * fan_in + 1e-9) - 0.5
             return jnp.concatenate([weights, matches.astype(weights.dtype)])
@@ -219,8 +218,8 @@ class Network(eqx.Module):
         return outgoing[:, : self.units]
 
     def transposed(self, above: Float[Array, "features hidden_above"]) -> Float[Array, "hidden_above hidden"]:
-        """The weights of the layer above, as outgoing ones without those of the constant feature. Cut before they are
-        turned: XLA copies them on a CPU otherwise."""
+        """The weights of the layer above, as outgoing ones without those of the constant feature. They are cut before
+        they are transposed, or XLA would copy them on a CPU."""
         return above[: self.units].T
 
     def weigh(self, values: Float[Array, " rows"], weights: Float[Array, "rows columns"]) -> Float[Array, " columns"]:
@@ -230,7 +229,6 @@ class Network(eqx.Module):
     def outputs_of(
         self, features: Float[Array, " features"], outgoing: Float[Array, "outputs features"]
     ) -> Float[Array, " outputs"]:
-        """The linear outputs."""
         return jnp.matmul(outgoing, features, precision=jax.lax.Precision.HIGHEST)
 
     def activate(self, z: Float[Array, "*batch hidden"]) -> Activation:
@@ -247,7 +245,7 @@ class Network(eqx.Module):
         return Activation(*activation_and_slope(self.activation, values), (values, reciprocal))
 
     def through_norm(self, error: Float[Array, " hidden"], units: Activation) -> Float[Array, " hidden"]:
-        """The error at the pre-activations from that at the normalised ones; without layer norm they are the same."""
+        """The error at the pre-activations from the one at normalised pre-activations; without layer norm the same."""
         if units.norm is None:
             return error
         values, reciprocal = units.norm
@@ -255,23 +253,18 @@ class Network(eqx.Module):
         return (error - mean(error) - values * mean(error * values)) * reciprocal
 
     def own_slope(self, units: Activation) -> Float[Array, " hidden"] | None:
-        """How a unit's normalised pre-activation follows its own pre-activation; None without layer norm."""
+        """The derivative of a unit's normalised pre-activation by its own pre-activation; None without layer norm."""
         if units.norm is None:
             return None
         values, reciprocal = units.norm
         return (1 - (1 + values**2) / self.units) * reciprocal
 
-    def preactivations(
-        self, incoming: Float[Array, "fan_in hidden"], x: Float[Array, "batch inputs"]
-    ) -> Float[Array, "batch hidden"]:
-        """The weighted inputs `z` of one layer for a batch of examples."""
-        return jax.vmap(lambda one: self.weigh(self.with_constant(one), incoming))(x)
-
     def activations(self, incoming: Sequence[Array], x: Float[Array, "batch inputs"]) -> list[Activation]:
         """The units of every hidden layer for a batch of examples; `incoming` as in a learner's state."""
         layers: list[Activation] = []
-        for network, weights in zip(self.layers(), incoming, strict=True):
-            layers.append(network.activate(network.preactivations(weights, layers[-1].phi if layers else x)))
+        for net, weights in zip(self.layers(), incoming, strict=True):
+            z = jax.vmap(lambda one, net=net, weights=weights: net.weigh(net.with_constant(one), weights))
+            layers.append(net.activate(z(layers[-1].phi if layers else x)))
         return layers
 
     def error(self, outputs: Float[Array, " outputs"], y: Float[Array, " outputs"]) -> tuple[Array, Array]:
@@ -289,7 +282,7 @@ class Network(eqx.Module):
 
 @lru_cache(256)
 def _layers(widths: tuple[int, ...], **same: Any) -> tuple[Network, ...]:
-    """A network for each hidden layer between its neighbours; engines ask for them often."""
+    """`Network.layers`, cached, since engines ask for them often."""
     around = zip(widths[:-2], widths[1:-1], widths[2:], strict=True)
     return tuple(Network(below, own, above, **same) for below, own, above in around)
 
@@ -342,6 +335,12 @@ def _by_name(scheme: Name, key: Array, fan_in: int, size: int, gain: float) -> A
 
 def _within(bound: float, key: Array, shape: tuple[int, int]) -> Array:
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+def check_network(network: Any) -> None:
+    """A TypeError unless it is a network of this package."""
+    if not isinstance(network, Network):
+        raise TypeError(f"network must be a crossprop.Network, got {check.shown(network)}")
 
 
 def _check_scale(name: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-r"""The oracle: the exact meta-gradient beside a learner, to judge the direction of its incoming weights by.
+r"""The oracle: the exact meta-gradient beside a learner, to compare the direction of its incoming weights with.
 
 The outgoing weights W that a learner has now depend on the features that it had in the past, and so on the incoming
 weights U of that time. Backprop's gradient at example t leaves this out. The meta-gradient does not. Shift every past U
@@ -9,7 +9,7 @@ $$-\frac{d}{d\epsilon} \ell_t(U_t + \epsilon, W_t(\epsilon)) = -\frac{\partial \
 
 The first term, *direct*, is backprop's direction. The second, *memory*, is what crossprop estimates. $U_t$ are the
 incoming weights that the learner really had at t. $J$ is computed by forward-mode differentiation of the whole update,
-whatever the optimizer: delta depends on W, W on U, and the optimizer's averages on both. $\ell$ is the loss that the
+with any optimizer: delta depends on W, W on U, and the optimizer's averages on both. $\ell$ is the loss that the
 learner descends, half of the squared error or the cross-entropy, and every direction is one of descent.
 
 In a network of several hidden layers, U is the incoming weights of all of them: all are held fixed in the past, W alone
@@ -234,8 +234,8 @@ def _window(
 
 
 def _advance(learner: CreditRule, state: State, derivatives: tuple[Derivative, ...], x: Array, y: Array) -> Any:
-    """What the directions at this example are, as a function of a learner and its state; and the derivatives after
-    this example's update of W."""
+    """The directions at this example, as a function of a learner and its state, and the derivatives after this
+    example's update of W."""
     network, matrices = learner.network, state.incoming
     x, y = (values.astype(state.outgoing.dtype) for values in (x, y))
     shifts = tuple(jnp.zeros_like(matrix[0]) for matrix in matrices)
@@ -282,13 +282,13 @@ def _with_weights(state: State, other: State) -> State:
 
 
 def _defined(tangent: Array, value: Array) -> Array:
-    """Adam's and RMSProp's root has no slope at 0, where the gradient of a weight has been 0 so far, by a dead unit for
-    example. There the derivative of the gradient is 0 too, and so is the step's."""
+    """The tangent, 0 where it is not defined: the root of Adam and RMSProp has no slope at 0, where the gradient of a
+    weight has always been 0, for example by a dead unit. There the derivative of the step is 0."""
     return jnp.where(jnp.isnan(tangent) & jnp.isfinite(value), 0, tangent)
 
 
 def _inputs(network: Network, matrices: Layers, shifts: Layers, x: Array) -> list[Array]:
-    """What every layer sees, the output layer last, with its constant; `shifts` are added to the pre-activations."""
+    """The inputs of every layer, the output layer last, with their constant; `shifts` are added to pre-activations."""
     inputs = [network.with_constant(x)]
     for layer, matrix, shift in zip(network.layers(), matrices, shifts, strict=True):
         units = layer.activate(layer.weigh(inputs[-1], matrix) + shift)
@@ -297,7 +297,7 @@ def _inputs(network: Network, matrices: Layers, shifts: Layers, x: Array) -> lis
 
 
 def _direction(learner: CreditRule, state: State, x: Array, y: Array) -> Layers:
-    """Where the learner wants its incoming weights to go, before its optimizer; zeros if it does not move them."""
+    """The learner's direction of its incoming weights, before its optimizer; zeros if it does not move them."""
     stack, inputs = Stack.of(learner), learner.network.with_constant(x)
     z = stack.nets[0].weigh(inputs, state.layers[0].weights)
     _, directions = hidden_directions(state, respond(stack, state, inputs, z, y))
@@ -306,7 +306,7 @@ def _direction(learner: CreditRule, state: State, x: Array, y: Array) -> Layers:
 
 
 def _no_derivatives(state: State) -> tuple[Derivative, ...]:
-    """Before the first example nothing depends on U."""
+    """Derivatives of 0: before the first example nothing depends on U."""
     numbers = Derivative(state.outgoing, eqx.filter(state.optimizer, eqx.is_inexact_array))
     zeros = lambda matrix: jax.tree.map(lambda leaf: jnp.zeros((*matrix.shape, *leaf.shape), leaf.dtype), numbers)
     return tuple(zeros(matrix) for matrix in state.incoming)
@@ -342,7 +342,7 @@ def _products(found: Directions, at: int) -> Array:
 
 
 def _added(direction: Array, direct: Array) -> Array:
-    """What a learner adds to backprop; a difference by rounding is none."""
+    """What a learner adds to backprop; 0 where that is within rounding."""
     added = direction - direct
     return jnp.where(jnp.vdot(added, added) > 1e-10 * jnp.vdot(direct, direct), added, 0)
 
@@ -359,7 +359,7 @@ def _check_learner(name: str, learner: Any) -> None:
 
 
 def _check_memory(learner: CreditRule, limit: float, examples: int = 0) -> None:
-    """The derivatives, which are there twice while they are updated, and the directions at some examples fit."""
+    """A ValueError unless the derivatives, twice while they are updated, and the directions at some examples fit."""
     check.scalar("memory_limit", limit, above=0)
 
     def kept(key: Array) -> Any:

@@ -23,7 +23,7 @@ from crossprop.network import float_type
 from crossprop.source_identity import drop_outdated_programs
 
 ROWS = 4096
-"""Examples of a `predict` that are in memory at a time."""
+"""The most examples of a `predict` on the device at a time."""
 
 
 def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
@@ -54,7 +54,7 @@ def live(learner: Learner, state: Any, x: Any, y: Any) -> tuple[Any, Outcome]:
 
 
 def learn_from(learner: Learner, state: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, Outcome]:
-    """`live` without its checks, and with more outcomes than there are examples."""
+    """`live` without its checks; the outcomes are padded."""
     drop_outdated_programs(learner)
     length = padded_length(len(x))
     padded = (np.concatenate([each, np.zeros((length - len(each), each.shape[1]), each.dtype)]) for each in (x, y))
@@ -76,7 +76,7 @@ def predict(learner: Learner, state: Any, x: Any) -> Float[Array, "examples outp
 
 
 def padded_length(examples: int) -> int:
-    """The length that a pass is filled up to, so that few programs are compiled: 1, 8, 64, 512, then powers of two."""
+    """The length to which a pass is padded, so that few programs are compiled: 1, 8, 64, 512, then powers of two."""
     bits = (examples - 1).bit_length()
     return 1 << (bits if bits > 9 else -(-bits // 3) * 3)
 
@@ -91,12 +91,12 @@ def padded_lengths(examples: int) -> list[int]:
 
 @program
 def answers(learner: Learner, state: Any, x: Array) -> Array:
-    """The linear outputs for examples, of which nothing is checked."""
+    """`predict` without its checks."""
     return jax.vmap(partial(learner.predict, state))(x)
 
 
 class _Every:
-    """Keeps every outcome, in the place of the fold of a run, which adds them up."""
+    """Keeps every outcome, unlike the fold of a run, which adds them up."""
 
     @staticmethod
     def example(outcomes: Outcome, at: Any, outcome: Outcome, y: Array, answer: Any) -> Outcome:

@@ -1,8 +1,8 @@
 """Probes: numbers about a learner's features, for `run(..., probes={"rank": probes.effective_rank(net, batch)})`.
 
-A probe is any function `f(initial_state, state)` that returns a number or an array; one that is marked by
-`with_learner` is called as `f(initial_state, state, learner)`. These look at the features of a fixed batch of examples,
-which a learner of your own gives by its method `features`; without one they are NaN, and `run` warns of it.
+A probe is any function `f(initial_state, state)` that returns a number or an array, or `f(initial_state, state,
+learner)` with the decorator `with_learner`. These measure the features for a fixed batch of examples, by the learner's
+method `features`; for a learner without one they are NaN, and `run` warns of it.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from crossprop._support import checks as check
 from crossprop.learners.base import Learner, NetworkLearner, features_of, innermost
-from crossprop.network import Network, float_type
+from crossprop.network import Network, check_network, float_type
 from crossprop.variables import with_learner
 
 Probe = Callable[..., Float[Array, ""] | float]
@@ -26,7 +26,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
     "linear": jnp.ones_like,
     "ltu": jnp.zeros_like,
 }
-"""The slope of an activation where it has a value."""
+"""The slope of an activation, from its value."""
 
 
 def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> Probe:
@@ -37,7 +37,7 @@ def saturated(network: Network, batch: np.ndarray, threshold: float = 0.05) -> P
     `batch (examples, inputs)`. It is NaN for a learner of your own that is no credit rule, whose slopes are not known.
     """
     check.number("threshold", threshold, above=0, high=1)
-    _check_network(network)
+    check_network(network)
     largest = 0.25 if network.activation == "sigmoid" else 1.0
 
     def share(layers: tuple[Array, ...], learner: Learner):
@@ -85,7 +85,7 @@ def effective_rank(network: Network, batch: np.ndarray) -> Probe:
 
 def weight_size(network: Network) -> Probe:
     """The mean absolute value of all weights that the learner names, without biases."""
-    _check_network(network)
+    check_network(network)
 
     @with_learner
     def mean(initial: Any, state: Any, learner: Learner):
@@ -97,8 +97,13 @@ def weight_size(network: Network) -> Probe:
 
 
 def _of_features(measure: Callable[..., Any], network: Network, batch: np.ndarray) -> Probe:
-    """A probe that gives `measure(layers, learner)` of the hidden units for a batch; NaN without features."""
-    x = _checked(network, batch)
+    """The probe `measure(layers, learner)` of the hidden units for a batch; NaN without features."""
+    check_network(network)
+    if not network.hidden:
+        raise ValueError("network must have a hidden layer, got hidden=()")
+    x = check.rows("batch", batch, network.inputs).astype(float_type(), copy=False)
+    if not len(x):
+        raise ValueError(f"batch must have at least one example, got shape {x.shape}")
 
     @with_learner
     def probe(initial: Any, state: Any, learner: Learner):
@@ -108,18 +113,3 @@ def _of_features(measure: Callable[..., Any], network: Network, batch: np.ndarra
 
     setattr(probe, "of_features", True)  # noqa: B010, an attribute that functions do not declare
     return probe
-
-
-def _check_network(network: Network) -> None:
-    if not isinstance(network, Network):
-        raise TypeError(f"network must be a crossprop.Network, got {check.shown(network)}")
-
-
-def _checked(network: Network, batch: np.ndarray) -> np.ndarray:
-    _check_network(network)
-    if not network.hidden:
-        raise ValueError("network must have a hidden layer, got hidden=()")
-    x = check.rows("batch", batch, network.inputs)
-    if not len(x):
-        raise ValueError(f"batch must have at least one example, got shape {x.shape}")
-    return x.astype(float_type(), copy=False)

@@ -64,9 +64,6 @@ class Registry(MutableMapping[str, "partial[T]"]):
     def __len__(self) -> int:
         return len({*self._builders, *self._entry_points})
 
-    def __or__(self, others: Mapping[str, Callable[..., T]]) -> "dict[str, Callable[..., T]]":
-        return {**dict(self.items()), **others}
-
     def items(self) -> "ItemsView[str, partial[T]]":
         self._load_all()
         return super().items()
@@ -77,8 +74,7 @@ class Registry(MutableMapping[str, "partial[T]"]):
 
     @property
     def classes(self) -> dict[str, type[T]]:
-        """The classes that were assigned as they are, by name: without entry points, and without builders that fix
-        arguments."""
+        """The assigned classes by name, without entry points and without builders that fix arguments."""
         whole = {name: build.func for name, build in self._builders.items() if not (build.args or build.keywords)}
         return {name: cls for name, cls in whole.items() if isinstance(cls, type)}
 
@@ -91,10 +87,11 @@ class Registry(MutableMapping[str, "partial[T]"]):
         return build
 
     def made(self, argument: str, value: str | Mapping[str, Any]) -> T:
-        """What a name stands for, with its defaults, or a table of a `name` and arguments."""
+        """The object of a name, with its defaults, or of a table with a `name` and arguments."""
         table = {"name": value} if isinstance(value, str) else value
         name, own = table.get("name"), {key: each for key, each in table.items() if key != "name"}
-        bound = bind(f"{argument} {name!r}", self.find(argument, name), own)
+        what = argument if isinstance(value, str) else f"the name of {argument}"
+        bound = bind(f"{argument} {name!r}", self.find(what, name), own)
         try:
             return bound()
         except (ValueError, TypeError) as problem:
@@ -127,7 +124,7 @@ def arguments_of(build: Callable[..., Any]) -> list[str] | None:
 
 
 def bind(owner: str, build: "Callable[..., T]", own: Mapping[str, Any], *first: Any) -> "partial[T]":
-    """A builder with its arguments, after a check that it takes what is given and is given what it needs."""
+    """A builder with its arguments, after a check that it takes these and needs no others."""
     known = arguments_of(build)
     for argument in own:
         if known is not None and len(known) == len(first):

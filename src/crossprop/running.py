@@ -48,7 +48,7 @@ SCHEMA = 1
 
 
 class ProgressEvent(NamedTuple):
-    """What a `progress` function is called with after every compiled segment of a run."""
+    """The argument of a `progress` function, called after every compiled segment of a run."""
 
     learner: str
     seed: int
@@ -116,7 +116,7 @@ def run(
     checkpoint: str | Path | None = None,
     return_states: bool = False,
 ) -> "xarray.Dataset | tuple[xarray.Dataset, States]":
-    """Runs every learner on the stream with every seed, on all cores, and returns what happened.
+    """Runs every learner on the stream with every seed, on all cores, and returns records.
 
     **Arguments:**
 
@@ -125,15 +125,15 @@ def run(
     - `seeds`: how many, from 0 on, or a list of them.
     - `record_every`: the steps of a window, at most a million; each gives one record.
     - `engine`: `"auto"` picks by device, sizes and rule; the records' attribute `engine` says which it was.
-    - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window; those of
-      `crossprop.probes` ask the learner for its `features`.
+    - `probes`: `f(initial_state, state)` by name, a number or an array, evaluated at the end of every window; see
+      `crossprop.probes`.
     - `metrics`: `f(outcome, y) -> number` by name, evaluated at every example and averaged over every window, in
       the float type of the loss; or such as `metrics.plasticity`, which also see the outcome after learning.
     - `steps`: how many examples to learn from; an endless stream needs it, a finite one may be cut short.
-    - `start`: states to start from, `start[learner][seed]`. Given what `return_states` returned and the same stream,
-      the run goes on after the examples that those states have seen (from the first one if none are left); drift is
-      still measured from the seed's initial weights.
-    - `checkpoint`: a folder in which long runs are saved from time to time. The same call goes on from there.
+    - `start`: states to start from, `start[learner][seed]`. With states of `return_states` and the same stream, the run
+      continues after the examples that those states have seen (from the first one if none are left); drift is still
+      measured from the seed's initial weights.
+    - `checkpoint`: a folder in which long runs are saved from time to time. The same call continues from there.
     - `return_states`: return the last states too.
     - `progress`: a bar (True), none (False), a bar in a terminal (None), or a function of a `ProgressEvent`.
 
@@ -206,7 +206,7 @@ def run(
 
 
 def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
-    """The step to stop at, None if only the stream knows, and the one to begin with."""
+    """The step to stop at, None if it is not known, and the one to begin with."""
     if steps is not None or not isinstance(stream, IteratorStream):
         steps = checked_steps(steps, stream)
     first = 0
@@ -221,7 +221,7 @@ def _bounds(stream: Stream, steps: Any, start: Any) -> tuple[int | None, int]:
 
 
 def _code(where: str, given: dict[str, Any]) -> dict[str, str]:
-    """The identity of the code that the package does not define. A warning names code that could not be read."""
+    """The identity of the user's code. A warning names code that could not be read."""
     sources = {name: source for name, value in given.items() if (source := code_identity(value)) is not None}
     warn_unknown(sources, where)
     return {f"the code of {name}": source.sha256 for name, source in sources.items()}
@@ -239,7 +239,7 @@ def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
 
 
 def _is_same(one: Stream, other: Stream) -> bool:
-    """Whether two streams have the same examples; a ValueError if nothing tells."""
+    """Whether two streams have the same examples; a ValueError if that cannot be known."""
     if one is other:
         return True
     if configuration(one) != configuration(other):
@@ -293,12 +293,12 @@ def coordinates(
 
 
 def further_dims(variable: str, count: int) -> tuple[str, ...]:
-    """The names of the axes that a probe's arrays have."""
+    """The names of the axes of a probe's arrays."""
     return tuple(f"{variable}_{axis}" for axis in range(count))
 
 
 def provenance(engines: Mapping[str, str]) -> dict[str, Any]:
-    """What the records were made with. `engine` is one name if all learners had the same, else a JSON object."""
+    """Versions, engines and device of the records. `engine` is a name if all learners share it, else a JSON object."""
     names = set(engines.values())
     made_with = {
         "schema": SCHEMA,
@@ -311,7 +311,7 @@ def provenance(engines: Mapping[str, str]) -> dict[str, Any]:
 
 
 def experiment(learners: Mapping[str, Learner], stream: Stream, seeds: list[int], record_every: int) -> dict[str, str]:
-    """What is run, as the records' attributes say it: with the same values, the numbers are the same."""
+    """Learners, stream, seeds and windows, as attributes of the records."""
     return {
         "learners": json.dumps({name: configuration(learner) for name, learner in learners.items()}),
         "stream": json.dumps(configuration(stream)),

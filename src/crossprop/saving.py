@@ -35,9 +35,9 @@ def save(path: str | Path, learner: Learner, state: Any) -> None:
 def load(path: str | Path, **functions: Any) -> tuple[Learner, Any]:
     """Reads back what `save` wrote, as `learner, state`.
 
-    The class of a learner of your own must be registered, or its module imported before. Of other classes only
-    networks, optimizers and replacements are built. Anything else is not kept in the file: a learner whose optimizer is
-    a function needs it again, `load(path, optimizer=my_function)`.
+    The class of a learner of your own must be registered, or its module imported before, as those of its parts.
+    Functions are not kept in the file: a learner whose optimizer is a function needs it again,
+    `load(path, optimizer=my_function)`.
     """
     path = check.path("path", path, "a file written by crossprop.save")
     try:

@@ -1,4 +1,4 @@
-"""Variables: what is recorded of a run, and its windows. Sums, names, sizes, titles and axes follow from the table."""
+"""Variables: what is recorded of a run, once per window. Sums, names, sizes, titles and axes follow from this table."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Variable:
     name: str
     of: Any = None
     """For an example `of(outcome, y)`, or `of(outcome, y, after)`; for weights `of(*changes)`, the arrays of their
-    changes since the start; for a state as `probed` calls it. None for one of records that only names it."""
+    changes since the start; for a state as `probed` calls it. None in records, where it is computed already."""
     reads: Literal["example", "weights", "state"] = "example"
     """An example's values are averaged over the window; the others are read at its end."""
     after: bool = False
@@ -32,7 +32,7 @@ class Variable:
 
     @property
     def averaged(self) -> bool:
-        """Whether a value is the mean over its window; otherwise it is the value at the window's end."""
+        """Whether a value is the mean over its window; otherwise that at the window's end."""
         return self.reads == "example"
 
 
@@ -43,7 +43,7 @@ def with_learner(probe: AnyProbe) -> AnyProbe:
 
 
 def probed(probe: Callable[..., Any], initial: Any, state: Any, learner: Any) -> Any:
-    """What a probe gives."""
+    """The value of a probe."""
     return probe(initial, state, learner) if getattr(probe, "with_learner", False) else probe(initial, state)
 
 
@@ -93,7 +93,7 @@ def functions(variables: Iterable[Variable]) -> dict[str, Any]:
 
 
 def window_ends(steps: int, record_every: int, first: int = 0) -> np.ndarray:
-    """The coordinate `step` of the records: how many examples were learned from at each window's end."""
+    """The coordinate `step` of the records: the number of examples before each window's end."""
     return np.append(np.arange((first // record_every + 1) * record_every, steps, record_every), steps)
 
 

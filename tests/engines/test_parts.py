@@ -13,7 +13,7 @@ import pytest
 import crossprop as cp
 from crossprop.engines import chunked, scan, segments
 from crossprop.engines.gpu import parts, products, support
-from crossprop.engines.gpu.layout import padded_stack, split_state
+from crossprop.engines.gpu.layout import in_pieces, padded_stack
 from crossprop.engines.gpu.parts import stack_of_units
 from crossprop.engines.gpu.shares import axes_of_units
 from crossprop.engines.protocol import Batch, Rows, Run, RunOptions
@@ -143,7 +143,7 @@ def test_several_programs_are_one_run(rule):
     `jax.vmap`: the interpreter cannot run programs that wait for each other."""
     learner, programs = ADD_UP[rule](cp.Network.paper(20, (9, 14), 3, loss="softmax", bias=True), 5e-2), 4
     state = learner.init(jax.random.key(3))
-    above = parts._apart(learner, split_state(learner, state, [slice(0, 1)]))[1]
+    above = parts._apart(learner, in_pieces(learner, state, [slice(0, 1)]))[1]
     axes = axes_of_units(above, 16)
     slices = jax.tree.map(partial(split, programs=programs), axes, above)
     random = np.random.default_rng(0)

@@ -99,7 +99,7 @@ def test_a_replaced_unit_loses_its_traces():
             (np.asarray(state.inner.outgoing)[:, :4] == 0).all(axis=0) & (before[:, :4] != 0).all(axis=0)
         ):
             replaced = True
-            for into, out in state.inner.optimizer.traces:
+            for into, out in state.inner.optimizer[0]:
                 assert not into[:, unit].any() and not out[:, unit].any()
                 assert into.any() and out.any()
     assert replaced

@@ -418,7 +418,7 @@ def test_the_target_of_mahmood2013_is_that_of_the_paper():
     assert plan.steps == 1_000_000 and "30,000 fixed" in plan.learners
     units = plan.learners["100 fixed"].network
     (weights,), _ = units.init(jax.random.key(0))
-    phi = units.activate(units.preactivations(weights, jax.numpy.asarray(x))).phi
+    phi = units.activations([weights], jax.numpy.asarray(x))[0].phi
     np.testing.assert_array_equal(phi, fires(np.asarray(weights)[:-1]))
 
 

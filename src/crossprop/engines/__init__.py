@@ -13,7 +13,7 @@ from crossprop.variables import Variable
 
 @runtime_checkable
 class Engine(Protocol):
-    """A way to execute runs. Engines differ in speed, never in meaning."""
+    """The contract of an engine: a module or an object with these functions."""
 
     def why_unsupported(self, learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> str | None:
         """Why this engine cannot run the learner there, or None."""

@@ -1,11 +1,11 @@
 r"""The chunked engine, for wide inputs: matrix products instead of one rank-one step after another.
 
 Within a block of examples $X$ (one per row) nothing is approximated. A step needs the big matrices only through their
-products with the block's own examples, $X U$ and $X H_k$, which have as many rows as the block has examples. An update
-adds multiples of $x_t$ and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of
-$x_t$: the block is run in a small network whose inputs are the block's examples, by the same rule. At its end $U$ and
-$H_k$ are what they were, scaled per unit, plus $X^\top$ times what each example has contributed. A block is cut into
-parts in the same way, small ones if there are $H_k$, so that a single step touches few rows.
+products with the block's examples, $X U$ and $X H_k$, which have one row per example. An update adds multiples of $x_t$
+and of $H_k$ to $U$, so it acts on those rows as it does on $U$, with $X x_t$ in the place of $x_t$: the block is run by
+the same rule in a small network whose inputs are the block's examples. At its end $U$ and $H_k$ are their old values,
+scaled per unit, plus $X^\top$ times the contributions of the examples. A block is cut into parts in the same way, small
+ones if there are $H_k$, so that a single step touches few rows.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ WIDE = 128
 """The fewest inputs with which blocks pay off."""
 TILE_BYTES = 2**27
 TILE_BYTES_OF_PROGRAMS = 2**29
-"""Idle slots cost programs little, so that this can be more."""
+"""More than `TILE_BYTES`, since padding costs GPU programs little."""
 MOST_APART = 16
 
 
@@ -103,12 +103,12 @@ class BlockLoop(NamedTuple):
 
 
 def _turned(learner: CreditRule, work: State) -> State:
-    """Between blocks the matrices have a row per unit, with which products with few examples are faster on a CPU."""
+    """The state with one row per unit in the big matrices: products with few examples are then faster on a CPU."""
     return jax.tree.map(lambda matrix: jnp.swapaxes(matrix, -1, -2), Matrices.of(learner, work)).put_into(work)
 
 
 def _apart(learner: CreditRule, work: State) -> State:
-    """On a CPU each matrix of H is an array of its own, changed in place; a loop over a stack would copy it."""
+    """The same with each matrix of H as a separate array, which a CPU changes in place; a stack would be copied."""
     work = _turned(learner, work)
     first = work.layers[0]
     if not memory_matrices(learner) or len(first.memory) > MOST_APART:
@@ -117,7 +117,7 @@ def _apart(learner: CreditRule, work: State) -> State:
 
 
 def _block(record_every: int) -> int:
-    """The examples per block: windows are cut into blocks of about equal size, which can be cut into equal parts."""
+    """The examples per block, such that blocks of a window are about equal and can be cut into equal parts."""
     even = -(-record_every // -(-record_every // BLOCK))
     return next(
         size for size in range(even, even + 8) if 2 * _part(size, PART_WITH_MEMORY) >= min(size, PART_WITH_MEMORY)
@@ -200,7 +200,7 @@ def _by_scan(
         return jax.tree.map(keep, work, before), masked, outcome
 
     def example(carry, i):
-        """As in `scan`, the rows follow an example when the next one comes; after the last they are not needed."""
+        """Moves the rows by the last example before the next one; after the last one they are not needed."""
         work, credit, outcome = carry
         first = move_layer_in_order(stack.rules[0], work.layers[0], credit, gram[i - 1], outcome.loss)
         return respond_to(work.with_first(first), i), (credit, outcome.outputs)

@@ -54,7 +54,7 @@ class Dealt:
         self.which, self.stream, self.seeds, self.step = which, which.stream, len(seeds), 0
         self.places: Any = [self.stream.begin(keys(seed)[0]) for seed in seeds]
         self.shared = None
-        """What no deal changes and all places have in common, such as a table of examples, which is not copied."""
+        """Leaves that `deal` never changes and all places share, such as a table of examples; they are not copied."""
         kept = unchanged(self.stream, self.places[0])
         self.is_traced = kept is not None
         if self.is_traced:
@@ -89,9 +89,9 @@ class Dealt:
 
 @partial(program, static_argnums=(0, 4, 5))
 def _deal(which: StreamKey, numbers: Any, places: Any, shared: Any, count: int, length: int | None) -> Any:
-    """The next places, with None for leaves that `deal` returns as they are, since XLA would copy them, and the
-    examples. Seeds are dealt one after another, so that each is dealt as it would be alone; their numbers tell how many
-    there are, since nothing else may differ."""
+    """The next places, with None for leaves that `deal` returns unchanged, since XLA would copy them, and the examples.
+    Seeds are dealt one after another, each as it would be alone. `numbers` are mapped over with the places, which may
+    have no arrays left."""
 
     def one(numbered: Any) -> Any:
         changed, x, y = _changes(which.stream, eqx.combine(numbered[1], shared), count)
@@ -103,8 +103,8 @@ def _deal(which: StreamKey, numbers: Any, places: Any, shared: Any, count: int, 
 
 
 def unchanged(stream: Stream, place: Any) -> Any:
-    """Which leaves of a place the stream's `deal` returns as they are, if JAX can trace it; None if it cannot: a stream
-    that uses NumPy or files is called on the host."""
+    """Which leaves of a place the stream's `deal` returns unchanged; None if JAX cannot trace it, as with NumPy or
+    files: such a stream is called on the host."""
     numbers = jax.Array | np.ndarray | np.generic | complex | float | int
     if not all(isinstance(leaf, numbers) for leaf in jax.tree.leaves(place)):
         return None
@@ -113,14 +113,14 @@ def unchanged(stream: Stream, place: Any) -> Any:
     except NOT_TRACEABLE:
         return None
     except Exception:
-        # Other packages have errors of their own for a tracer. Whatever else is wrong shows here, too.
+        # Other packages raise their own errors for a tracer. Any other mistake is raised again by this call.
         _dealt(stream, place, 1)
         return None
     return jax.tree.map(lambda leaf: leaf is None, changed, is_leaf=lambda leaf: leaf is None)
 
 
 def _changes(stream: Stream, place: Any, count: int) -> tuple[Any, Any, Any]:
-    """What a stream deals, with None for leaves of the place that stay."""
+    """The next place, with None for unchanged leaves, and the examples."""
     after, x, y = _dealt(stream, place, count)
     before, form = jax.tree.structure(place), jax.tree.structure(after)
     if form != before:
@@ -131,7 +131,7 @@ def _changes(stream: Stream, place: Any, count: int) -> tuple[Any, Any, Any]:
 
 
 def _dealt(stream: Stream, place: Any, count: int) -> tuple[Any, Any, Any]:
-    """What a stream deals, which has the shapes that it says."""
+    """The next place and the examples, after a check of their shapes."""
     dealt = stream.deal(place, count)
     if not isinstance(dealt, tuple) or len(dealt) != 3:
         raise TypeError(f"the stream's deal must return (place, x, y), got {dealt!r}")

@@ -24,13 +24,13 @@ from crossprop.network import float_type
 from crossprop.streams.base import PoolStream, Stream
 
 SEGMENTS_SENT = 16
-"""Row numbers are sent for at most this many segments at a time;"""
+"""The most segments whose row numbers are sent at a time."""
 ROW_NUMBERS_SENT = 2**22
-"""for fewer segments if that would be more numbers than this, but for at least one."""
+"""The most row numbers that are sent at a time, unless one segment has more."""
 
 
 class Examples(NamedTuple):
-    """Examples of a segment for several runs: what they share is there once."""
+    """Examples of a segment for several runs, with shared data stored once."""
 
     pool: Any
     """`(examples, inputs)`"""
@@ -41,14 +41,14 @@ class Examples(NamedTuple):
 
 
 class Feed:
-    """The examples of some runs: a row of `x` and `y` for each seed of a stream. `place` is the row of each run."""
+    """The examples of some runs: one row of `x` and `y` per stream and seed. `place` is the row of each run."""
 
     def __init__(self, parts: Sequence[Any], place: np.ndarray):
         self.parts, self.place = parts, place
 
     @classmethod
     def of(cls, runs: Sequence[Run], tables: "Callable[[Run], Tables] | None" = None) -> "Feed":
-        """The examples of some runs from the first one on. `tables` gives those of a stream that has some."""
+        """The examples of some runs, from the first one on. `tables` makes those of a run on a `PoolStream`."""
         seeds: dict[Any, dict[int, int]] = {}
         found: dict[Any, Any] = {}
         places: list[tuple[Any, int]] = []
@@ -68,7 +68,7 @@ class Feed:
     def take(self, start: int, count: int, segment: int = 0, length: int = 0) -> tuple[Any, Any]:
         """`count` examples from number `start` on, padded to `length`: `x` and `y`, `(seeds, length, ...)`.
 
-        A whole `segment` is asked for where one begins and the stream has it, so that one program deals all.
+        Where a `segment` begins, all of it is dealt if the stream has it, so that one program deals all segments.
         """
         steps = self.parts[0].stream.steps
         if segment and start % segment == 0 and (steps is None or start + segment <= steps):
@@ -82,10 +82,10 @@ class Feed:
 
 
 class SharedFeed:
-    """The examples of runs side by side on one device: `segment` steps at a time, followed by padding up to `length`;
-    `y` is padded to `outputs`. They stop at the step `stop`, if that is known.
+    """The examples of runs side by side on one device: `segment` steps at a time, padded to `length`; `y` is padded to
+    `outputs`. They stop at the step `stop`, if that is known.
 
-    Tables are on the device, if they fit. The host then sends row numbers alone, once for all whose pools have the same
+    Tables are kept on the device, if they fit. The host then sends row numbers alone, once for all pools with the same
     index. Otherwise examples are sent or dealt for every segment.
     """
 
@@ -121,7 +121,7 @@ class SharedFeed:
         return Examples(self.x.array, *found)
 
     def _send(self, start: int, count: int) -> None:
-        """Sends the row numbers of several segments: a transfer waits for the programs that are under way."""
+        """Sends the row numbers of several segments at once, since a transfer waits for running programs."""
         segments = max(1, min(SEGMENTS_SENT, ROW_NUMBERS_SENT // (2 * len(self.orders) * self.length)))
         ahead = count if self.stop is None else max(count, min(segments * self.length, self.stop - start))
         rows = np.zeros((2, len(self.orders), segments * self.length), np.int32)
@@ -133,7 +133,7 @@ class SharedFeed:
 def _on_device(
     tables: Sequence[Any], prepare: Callable[[Any], Any] = lambda table: table
 ) -> tuple[SentTable, list[int]]:
-    """Tables as one on the device, and where each begins; those that are the same array are there once."""
+    """Tables joined into one on the device, and where each begins; an array that is given twice is there once."""
     distinct = {id(table): table for table in tables}
     begins = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))
     prepared = [prepare(table) for table in distinct.values()]
@@ -167,7 +167,7 @@ def expanded(examples: Examples, place: jax.Array) -> tuple[jax.Array, jax.Array
 
 
 class SharedTables:
-    """The tables of every stream and seed of some runs: made once, dropped when the last run has taken them. If
+    """The tables of the streams and seeds of some runs: made once, dropped when the last run has taken them. If
     `at_once`, those of a batch are made together on the device."""
 
     def __init__(self, runs: Sequence[Run], at_once: bool):
@@ -195,7 +195,7 @@ class SharedTables:
 
 
 class Loaded:
-    """The examples of a `crossprop.Iterator`, which all runs are given at the same time."""
+    """The examples of a `crossprop.Iterator`, which all runs get at the same time."""
 
     seeds = 1
 

@@ -39,7 +39,7 @@ class Fold(NamedTuple):
         return Window(_added(window.sums, values), jnp.where(diverged, at, window.diverged_at))
 
     def block(self, window: Window, at: Any, count: Any, outputs: jax.Array, y: jax.Array) -> Window:
-        """The window with the first `count` of some examples, of which the first is number `at`."""
+        """The window with the first `count` of these examples, which begin at number `at`."""
         real = jnp.arange(len(y)) < count
         outcomes = Outcome(jnp.where(real, jax.vmap(partial(error_of, self.loss))(outputs, y)[0], 0), outputs)
         diverged = has_diverged(outcomes.loss)

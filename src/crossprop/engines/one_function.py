@@ -33,7 +33,7 @@ def as_one_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, as one compiled function on a CPU if it consists of simple operations on small arrays."""
     if not IS_NEEDED or not _all_simple(function, arguments):
         return function(*arguments)
-    # XLA aborts if an argument of the call is not used. One that does nothing but call another uses all of them.
+    # XLA aborts if the call does not use all arguments. A function that only calls another one uses all.
     call = _marked(_marked(function, inlineable="false"), inlineable="false", xla_cpu_small_call="true")
     return call(*arguments)
 
@@ -47,7 +47,7 @@ def _marked(function: Callable[..., Any], **marks: str) -> Callable[..., Any]:
     """The function, called by an operation that has these marks."""
 
     def call(*arguments: Any) -> Any:
-        # A mark goes to the operation that a result comes from; results that are arguments come from others.
+        # The operation that makes a result gets the mark; results that are arguments come from outside.
         given = jax.tree.leaves(arguments)
         is_given = lambda result: any(result is argument for argument in given)
         mark = lambda result: result if is_given(result) else xla.with_metadata(result, **marks)

@@ -1,4 +1,4 @@
-"""What engines are given, and what they give back."""
+"""The inputs and results of engines."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Run(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """What all runs of a call have in common."""
+    """The options of a call, for all of its runs."""
 
     record_every: int
     steps: int | None = None
@@ -33,7 +33,7 @@ class RunOptions(NamedTuple):
     first: int = 0
     """The step to begin with."""
     observed: tuple[Variable, ...] = ()
-    """What is recorded besides the loss, the error and the drifts."""
+    """Probes and metrics."""
     return_states: bool = False
 
     def stop(self, stream: Stream) -> int | None:
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
     feed: Any = None
     """The runs' examples, a `feed.Feed`; None is `Feed.of` the runs."""
     segment: int | None = None
-    """Steps per segment; None leaves it to the engine."""
+    """Steps per segment; None is the engine's choice."""
 
     @property
     def stop(self) -> int | None:

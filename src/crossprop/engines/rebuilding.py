@@ -1,7 +1,7 @@
-r"""What the examples of a block do to the big matrices: U, what its optimizer keeps, and the memory matrices.
+r"""Updates the big matrices after a block: U, its optimizer's state, and the memory matrices.
 
-An update adds multiples of $x_t$ and of $H_k$ to $U$. So after a block $U$ and $H_k$ are what they were, scaled per
-unit, plus $X^\top$ times what each example has contributed.
+An update adds multiples of $x_t$ and of $H_k$ to $U$. So after a block $U$ and $H_k$ are their old values, scaled per
+unit, plus $X^\top$ times the contributions of the examples.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from crossprop.learners.update import depend_on, weigh_memories
 
 
 class Matrices(NamedTuple):
-    """What has a number for every input: the first layer's weights U, their optimizer's state, and the matrices of H,
+    """The arrays with one entry per input: the first layer's weights U, their optimizer's state, and the matrices of H,
     stacked or as a tuple."""
 
     incoming: jax.Array
@@ -105,7 +105,7 @@ def rebuild(
 
 
 def step_back(weigh: Any, carry: Any, step: Any) -> tuple[Any, Any]:
-    """Back over one step: what it gives to the totals and to H, and how much counts what was in H before it."""
+    """One step of the backward pass: what the step adds to the totals and to H, and the weights of the H before it."""
     taken, fade = carry
     credit, weights = step
     new, direct = credit.memory_input, 0 if credit.from_input is None else credit.from_input
@@ -117,15 +117,15 @@ def step_back(weigh: Any, carry: Any, step: Any) -> tuple[Any, Any]:
 
 
 def last_step(credits: Credit, totals: int) -> Any:
-    """What `step_back` begins with."""
+    """The first carry of `step_back`."""
     assert credits.from_memory is not None and credits.memory_keep is not None
     return [jnp.zeros_like(credits.from_memory[0]) for _ in range(totals)], jnp.ones_like(credits.memory_keep[0])
 
 
 def _trace_back(credits: Any, weights: list, steps: Steps, totals: list, memory: Any):
-    """Adds to each of `totals` the directions of all steps, weighted by its own entry of `weights`; updates the memory.
+    """Adds to each of `totals` the directions of all steps, weighted by its entry of `weights`; updates the memory.
 
-    It goes backwards from the last step: what a step puts into H counts as much as later steps take out of it.
+    It goes backwards: the weight of a step's contribution to H is how much later steps read of it.
     """
     if memory is None:
         # The inputs are scaled rather than `given`, which is copied by the transpose: scaling it would cost more.

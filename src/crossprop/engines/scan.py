@@ -1,4 +1,4 @@
-"""The scan engine: one example after another, any learner, any device. The other engines are judged by it on a CPU."""
+"""The scan engine: one example after another, any learner, any device. On a CPU it is the reference for the others."""
 
 import math
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def width(learner: Learner, platform: str, programs: Any = None) -> int:
 
 
 def start(batch: Batch, platform: str, programs: Callable[[int], Any] | None = None) -> Session:
-    """Begins the runs of a batch. `programs` is a loop of GPU programs, by its stride, in the place of XLA's."""
+    """Begins the runs of a batch. `programs` makes a loop of GPU programs from its stride, in the place of XLA's."""
     learner, on_cpu = batch.runs[0].learner, platform == "cpu"
     if programs is not None:
         return LoopSession(programs(_stride(batch)), batch, width(learner, platform), fixed_turns=True)
@@ -44,24 +44,23 @@ def start(batch: Batch, platform: str, programs: Callable[[int], Any] | None = N
 
 
 def _stride(batch: Batch) -> int:
-    """On a GPU a loop of fixed length needs no word from the host after each example."""
+    """The examples per call of a loop on a GPU: with a fixed length it needs no sync with the host."""
     even = math.gcd(batch.options.record_every, batch.options.first, batch.stop or 0, batch.segment or 0)
     return max(stride for stride in range(1, 65) if even % stride == 0)
 
 
 class ExampleLoop(NamedTuple):
-    """One example after another. With a stride it goes a fixed number of examples at a time; `whole`, for one run on a
-    CPU, makes it one compiled function where that can be.
+    """One example after another. `whole`, for one run on a CPU, makes it one compiled function where possible.
 
     `chunked.BlockLoop` and `gpu.sliced.SlicedLoop` have the same methods. Loops are hashable: a segment is compiled for
     each."""
 
     stride: int | None = None
-    """The most examples it takes at a time; None is any number."""
+    """The most examples per call; None is any number."""
     whole: bool = False
 
     def enter(self, learner: Learner, state: Any) -> Any:
-        """The engine's layout of a state, kept for the length of a run."""
+        """A state in the engine's layout."""
         return state
 
     def leave(self, learner: Learner, work: Any) -> Any:
@@ -69,8 +68,7 @@ class ExampleLoop(NamedTuple):
         return work
 
     def changes(self, learner: Learner, initial: Any, work: Any, alive: Any = None) -> dict[str, tuple[jax.Array, ...]]:
-        """How every named set of weights has changed, as arrays without biases; undefined for a run that is not
-        `alive`."""
+        """The changes of all named weights, as arrays without biases; undefined for a run that is not `alive`."""
         if isinstance(learner, CreditRule):
             return weight_changes(learner, initial, work, inputs_axis=0)
         before, now = learner.weights(initial), learner.weights(work)
@@ -101,8 +99,8 @@ def _floats(weights: jax.Array) -> jax.Array:
 
 
 def move_layer_apart(rule: CreditRule, layer: Layer, credit: Credit, inputs: jax.Array, loss: jax.Array) -> Layer:
-    """`move_layer` in a function of its own. XLA then computes the coefficients, one per hidden unit, before it is
-    called, and not again for every weight."""
+    """`move_layer` as a separate function, so that XLA computes the coefficients once per hidden unit, not again for
+    every weight."""
     matrices = rule.shapes().matrices
     # What does not change would be copied.
     given = layer._replace(memory=layer.memory if matrices else None, signs=None)
@@ -113,8 +111,8 @@ def move_layer_apart(rule: CreditRule, layer: Layer, credit: Credit, inputs: jax
 def weight_changes(
     rule: CreditRule, initial: State, work: State, inputs_axis: int, first: jax.Array | None = None
 ) -> dict[str, tuple[jax.Array, ...]]:
-    """The changes of the incoming weights of all hidden layers and of the outgoing weights, without biases. Inputs lie
-    along `inputs_axis` of the first layer's weights; `first` may stand for their change, if it has the same norm."""
+    """The changes of the incoming weights of all hidden layers and of the outgoing weights, without biases.
+    `inputs_axis` is that of the first layer's weights; `first`, of the same norm, may stand for their change."""
     network, changes = rule.network, []
     for at, (layer, now, then) in enumerate(zip(network.layers(), work.layers, initial.layers, strict=True)):
         if at == 0 and first is not None:

@@ -1,7 +1,7 @@
-"""Runs in compiled segments: between two of them the host shows progress, hears Ctrl-C and saves checkpoints.
+"""Runs in compiled segments: between two of them the host shows progress, checks for Ctrl-C and saves checkpoints.
 
-A window is the part of a run that gives one record. `scan` and `chunked` differ in their `Loop`, the way in which they
-go through the examples of a segment; this module does the rest.
+A window is the part of a run that gives one record. `scan` and `chunked` differ in their loop over the examples of a
+segment; this module does the rest.
 """
 
 import threading
@@ -39,8 +39,8 @@ _compiled: dict[tuple[Callable[..., Any], str], Any] = {}
 
 
 def batch_width(learner: Learner, platform: str, most: float) -> int:
-    """How many runs go side by side: one on a core of a CPU, elsewhere a power of two, with at most so many bytes of
-    incoming weights and of examples in a segment."""
+    """How many runs go side by side: one per core of a CPU; elsewhere a power of two, with at most `most` bytes of
+    incoming weights, and `EXAMPLE_BYTES` of examples in a segment."""
     if platform == "cpu":
         return 1
     fitting = min(most / (4 * state_size(learner)), EXAMPLE_BYTES / (4 * 2**LONGEST_BATCHED * learner.network.inputs))
@@ -73,41 +73,39 @@ def _rule_size(learner: CreditRule) -> int:
 
 
 def steps_per_call(learner: Learner, width: int) -> int:
-    """How many steps one compiled call takes: a power of two, about a second's work on one core, and few enough that
-    the examples of runs side by side fit."""
+    """The steps of one compiled call: a power of two, about a second's work on one core, and few enough that the
+    examples of runs side by side fit."""
     most = LONGEST if width == 1 else LONGEST_BATCHED
     return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
 
 
 def most_windows(segment: int, record_every: int, start: int) -> int:
-    """How many windows a segment that starts at this step can touch."""
+    """The most windows that a segment which starts at this step can touch."""
     whole = segment % record_every == 0 and start % record_every == 0
     return segment // record_every if whole else (segment - 1) // record_every + 2
 
 
 def most_turns(stride: int, segment: int, record_every: int, windows: int) -> int:
-    """How many turns it can take; one ends after `stride` examples, with its window, and with the segment."""
+    """The most turns of a segment; one ends after `stride` examples, at the end of its window, and of the segment."""
     return min(windows * -(-min(record_every, segment) // stride), segment // stride + windows)
 
 
 class SegmentConfig(NamedTuple):
-    """What a segment is compiled for."""
+    """The static arguments of a segment's program."""
 
     loop: Any
     examined: tuple[Variable, ...]
-    """Variables of examples, which are summed."""
     probes: tuple[Variable, ...]
-    """Variables of states."""
     single: bool
     """Whether there is one run, without an axis for runs."""
     windows: int
     """The most windows that a segment touches."""
     turns: int | None
-    """How often the loop is called in a segment, or None if it is called until all examples are done."""
+    """How often the loop is called in a segment; None is until all examples are done."""
 
 
 class SegmentInputs(NamedTuple):
-    """The examples of a segment, from number `start` on, of which the first `steps` count."""
+    """The examples of a segment, from number `start` on; those after the first `steps` are padding."""
 
     x: Any
     y: Any
@@ -121,11 +119,11 @@ class SegmentInputs(NamedTuple):
 
 
 class LoopSession(Session):
-    """A batch under way in scan or chunked, `width` runs side by side, filled up with copies of the first: a run's
+    """A batch under way in scan or chunked: `width` runs side by side, padded with copies of the first, so that a run's
     numbers do not depend on how many there are.
 
-    Data-dependent loop counts force a sync of device and host. With `fixed_turns` there are none: the loop is called as
-    often as a segment could need, and must take no time where no examples are left."""
+    Data-dependent loop counts force a sync of device and host. With `fixed_turns` the loop is called as often as a
+    segment could need; once no examples are left, it must take no time."""
 
     def __init__(self, loop: Any, batch: Batch, width: int, fixed_turns: bool = False):
         self.loop, self.width, self.single, self.fixed_turns = loop, width, width == 1, fixed_turns
@@ -148,7 +146,7 @@ class LoopSession(Session):
             initial_keys = to_device(keys_of([run.seed for run in together])[1])
             if start is not None:
                 start = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(run.start for run in together))
-        # One's own `init` need not be traceable in its hyperparameters.
+        # The `init` of a user's learner need not be traceable in its hyperparameters.
         initial = None if isinstance(learner, CreditRule) or not self.single else learner.init(initial_keys)
         self.initial, self.progress = _begun(loop, self.single, self.learners, initial_keys, initial, start)
         self.probes = tuple(variable for variable in batch.options.observed if variable.reads == "state")
@@ -186,8 +184,7 @@ class LoopSession(Session):
 def _begun(
     loop: Any, single: bool, learners: Learner, initial_keys: jax.Array, initial: Any, start: Any
 ) -> tuple[Any, Carry]:
-    """The initial states in the loop's layout, and the runs before their first example. These have memory of their own,
-    which a segment may write into."""
+    """The initial states in the loop's layout, and copies of them, or of `start`, to donate to the first segment."""
     each = (lambda function: function) if single else jax.vmap
     if initial is None:
         initial = each(lambda learner, key: learner.init(key))(learners, initial_keys)
@@ -243,7 +240,7 @@ def _one_segment(
     fold = Fold(learner.network.loss, examined)
 
     def measure(initial: Any, work: Any, closes: Any = True) -> dict[str, jax.Array]:
-        """What is read off the state at the end of a window."""
+        """The drifts and probes at the end of a window."""
         changes = loop.changes(learner, initial, work, closes if alive is None else alive & closes)
         values = {drift(name).name: drift(name).of(*arrays) for name, arrays in changes.items()}
         if probes:
@@ -258,7 +255,7 @@ def _one_segment(
         return {name: jnp.where(closes, value, kept[name]) for name, value in measure(initial, work, closes).items()}
 
     def turn(carry: Any) -> Any:
-        """To the end of the window that is open, or of the segment, or as far as the loop goes at a time."""
+        """Goes to the end of the window or of the segment, or as far as one call of the loop does."""
         done, (work, diverged_at), records = carry
         window = (start + done) // record_every
         end = (window + 1) * record_every - start

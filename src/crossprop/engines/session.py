@@ -1,4 +1,4 @@
-"""A batch of runs that goes in segments, its records so far, and what a checkpoint saves of it."""
+"""A batch of runs, executed in segments: its records so far, and its snapshots for checkpoints."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from crossprop.variables import of_examples, window_ends, window_lengths
 
 
 class Carry(NamedTuple):
-    """What a segment passes to the next one."""
+    """The state of a batch between two segments."""
 
     work: Any
     diverged_at: jax.Array
@@ -22,7 +22,7 @@ class Carry(NamedTuple):
 class Session(ABC):
     """A batch under way, one segment after another.
 
-    If segments are `overlapping`, the records of one are fetched while the next is computed, so that the device need
+    If segments are `overlapping`, the records of one are fetched while the next is computed, so that the device does
     not wait for the host. If a window spans two segments, its partial sums are fetched before the second starts.
     """
 
@@ -46,7 +46,7 @@ class Session(ABC):
 
     @abstractmethod
     def execute(self, examples: Any, count: int) -> dict[str, jax.Array]:
-        """Learns from them, and returns the records `(runs, windows, ...)`."""
+        """Learns from the examples, and returns the records `(runs, windows, ...)`."""
 
     @abstractmethod
     def states(self) -> list[Any]:
@@ -65,12 +65,11 @@ class Session(ABC):
         self.step += count
 
     def next_count(self, stop: int) -> int:
-        """The steps of the next segment. Segments end at multiples of their length, so that a resumed run is cut as
-        before."""
+        """The steps of the next segment. Segments end at multiples of their length, also when a run is resumed."""
         return min(self.segment - self.step % self.segment, stop - self.step)
 
     def _fetch(self) -> None:
-        """Waits for the records of the last segment. They replace a window that was open."""
+        """Waits for the records of the last segment. Their first window replaces one that was open."""
         if self.unfetched is None:
             return
         (records, count), self.unfetched, every = self.unfetched, None, self.batch.options.record_every
@@ -92,8 +91,7 @@ class Session(ABC):
         return {name: self.records[name][-1][:, -1] if self._is_open else np.zeros(runs, dtype) for name in names}
 
     def results(self) -> list[RunResult]:
-        """The records so far of every run, means over windows of what is averaged and NaN after a divergence; and its
-        state if the options ask for states."""
+        """The records so far of every run, NaN after a divergence, and its state if the options ask for states."""
         self._fetch()
         options, runs = self.batch.options, len(self.batch.runs)
         ends = window_ends(self.recorded, options.record_every, options.first)
@@ -119,7 +117,7 @@ class Session(ABC):
         return saved | {f"record {name}": np.concatenate(parts, axis=1) for name, parts in self.records.items()}
 
     def restore(self, snapshot: dict[str, np.ndarray], step: int) -> None:
-        """Takes up a snapshot of the same batch, made after `step` examples."""
+        """Continues from a snapshot of the same batch, made after `step` examples."""
         leaves, structure = jax.tree.flatten(self.progress)
         restored = [_like(leaf, snapshot[f"leaf {i}"]) for i, leaf in enumerate(leaves)]
         self.progress = jax.tree.unflatten(structure, jax.block_until_ready(restored))

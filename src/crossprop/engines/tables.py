@@ -18,8 +18,8 @@ NUMBERS_ON_DEVICE = 2**30
 
 
 class Tables:
-    """Examples that are rows of tables, in any order. A device table may concatenate those of several seeds; this is
-    number `number` of `of`."""
+    """Examples that are rows of tables, in any order. A table on the device may concatenate those of `of` seeds, of
+    which this is number `number`."""
 
     seeds = 1
 
@@ -50,8 +50,8 @@ class Tables:
     def take(self, start: int, count: int, length: int) -> tuple[np.ndarray, np.ndarray]:
         x, y = (np.zeros((1, length, table.shape[1]), float_type()) for table in self._on_host)
         for out, table, rows in zip((x[0], y[0]), self._on_host, self.rows(start, count), strict=True):
-            if table.dtype == out.dtype and table.flags.c_contiguous:  # of others it would copy the whole table
-                np.take(table, rows, axis=0, out=out[:count], mode="clip")  # without a copy in between
+            if table.dtype == out.dtype and table.flags.c_contiguous:  # otherwise `take` copies the whole table
+                np.take(table, rows, axis=0, out=out[:count], mode="clip")  # "clip" writes without a buffer
             else:
                 out[:count] = table[rows]
             release_pages(table)

@@ -23,19 +23,14 @@ from crossprop.learners.credit import Credit, Layer, Outcome, Replaced, Shapes, 
 from crossprop.learners.stack import Stack, answer
 from crossprop.learners.states import state_bytes
 from crossprop.learners.update import learn
-from crossprop.network import Network
-from crossprop.optimizers.base import (
-    Optax,
-    Optimizer,
-    check_optimizer,
-    optimizer_field,
-)
+from crossprop.network import Network, check_network
+from crossprop.optimizers.base import Optax, Optimizer, check_optimizer, needs_of, optimizer_field
 from crossprop.replacements import Replacement, replacement_field
 
 KEY_OF_STEPS = 2
-"""What is folded into the key of `init` for the key that a state keeps."""
+"""Folded into the key of `init` for the key of an optimizer's noise."""
 KEY_OF_REPLACEMENTS = 3
-"""What is folded into it for the key of the replacement."""
+"""Folded into it for the key of a replacement."""
 
 
 class Learner(Checked):
@@ -50,13 +45,9 @@ class Learner(Checked):
     network: eqx.AbstractVar[Any]
 
     replaces: ClassVar[tuple[str, ...]] = ()
-    """Fields of the learner that this one is around which it replaces: a sweep does not vary them."""
-
-    @property
-    def predicts(self) -> bool:
-        """Whether `y` has a cumulant, a discount and a return for each output, as a stream that `predicts` gives them;
-        otherwise a target."""
-        return False
+    """Fields of the learner inside that a wrapper sets itself: a sweep does not vary them."""
+    predicts = False
+    """Whether `y` has a cumulant, a discount and a return per output, as streams that `predict` give, not a target."""
 
     @property
     def targets(self) -> int:
@@ -80,8 +71,8 @@ class Learner(Checked):
         """The weights whose drift is recorded, by name; an empty dict records none."""
 
     def features(self, state: Any, x: Float[Array, " inputs"]) -> Any:
-        """The hidden units for one example, `(units,)`, or a tuple of those of every layer, the lowest first. None,
-        which is what it is unless a learner has a method of its own, is a learner without features to look at."""
+        """The hidden units for one example, `(units,)`, or a tuple with those of every layer, the lowest first. None,
+        the default, means that the learner has none to look at."""
         del state, x
 
 
@@ -93,7 +84,7 @@ def checked_learner(given: Any) -> Learner:
 
 
 class Wrapper(Learner):
-    """A learner around a learner, whose state has that of the learner as `inner`."""
+    """A learner around another, whose state is the field `inner` of its own."""
 
     learner: Any = eqx.field(converter=checked_learner)
 
@@ -103,25 +94,30 @@ class Wrapper(Learner):
 
         @property
         def network(self) -> Any:
-            """The learner's."""
             return self.learner.network
 
     @property
     def predicts(self) -> bool:
-        """Whether the learner does."""
         return self.learner.predicts
 
+    def seen(self, state: Any, x: Array) -> Array:
+        """The input that the inner learner gets for `x`."""
+        del state
+        return x
+
+    @compiled_method
+    def predict(self, state: Any, x: Array) -> Array:
+        return self.learner.predict(state.inner, self.seen(state, x))
+
     def weights(self, state: Any) -> dict[str, Array]:
-        """The learner's."""
         return self.learner.weights(state.inner)
 
-    def features(self, state: Any, x: Float[Array, " inputs"]) -> Any:
-        """The learner's."""
-        return self.learner.features(state.inner, x)
+    def features(self, state: Any, x: Array) -> Any:
+        return self.learner.features(state.inner, self.seen(state, x))
 
 
 class NetworkLearner(Learner):
-    """A learner of this package's networks: the fields that all of them have."""
+    """The common fields of learners with a `Network`."""
 
     network: Network
     step_size: Hyperparameter = hyperparameter(above=0, help="Step size of every learner")
@@ -137,8 +133,7 @@ class NetworkLearner(Learner):
     replacement: Replacement | None = replacement_field()
 
     def __check_init__(self):
-        if not isinstance(self.network, Network):
-            raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
+        check_network(self.network)
         given = self.incoming_step_size
         if isinstance(given, tuple) and len(given) != len(self.network.hidden):
             raise ValueError(
@@ -146,37 +141,45 @@ class NetworkLearner(Learner):
                 f"got {check.shown(given)}"
             )
         check_optimizer(self.optimizer)
-        check_replacement(self.replacement, self.network)
+        if not isinstance(self.replacement, Replacement | None):
+            raise TypeError(
+                "replacement must be None, a name, or a replacement such as crossprop.ContinualReplacement(rate=1e-4), "
+                f"got {check.shown(self.replacement)}"
+            )
+        if self.replacement is not None and not self.network.hidden:
+            raise ValueError(
+                f"replacement must be None where there are no hidden units, got {check.shown(self.replacement)}"
+            )
 
 
 def features_of(learner: Learner, state: Any, x: Any) -> tuple[Array, ...] | None:
-    """The hidden units of every layer, `(examples, units)`, the lowest first, for `x (examples, inputs)`; None of a
+    """The hidden units of every layer, `(examples, units)`, the lowest first, for `x (examples, inputs)`; None for a
     learner without features."""
     found = jax.vmap(lambda one: learner.features(state, one))(jnp.asarray(x))
     return found if found is None or isinstance(found, tuple) else (found,)
 
 
 def innermost(learner: Learner) -> Learner:
-    """The learner that this one is around, if it is around one."""
+    """The learner inside all wrappers."""
     while isinstance(learner, Wrapper):
         learner = learner.learner
     return learner
 
 
 class CreditRule(NetworkLearner):
-    """A credit rule, written for one hidden unit. Every engine runs it.
+    """A credit rule. Every engine runs it.
 
-    A rule has its own hyperparameters, `credit` and `shapes`, which are written for one hidden layer. In a deep network
-    every hidden layer follows the rule as if it were a network of its own, with the error at the layer above for
-    `delta` (`by_layer`). With `layers="top"` the top hidden layer alone does so, and those below follow backprop.
+    `credit` and `shapes` are written for a network with one hidden layer. In a deep network every hidden layer follows
+    the rule, with the layer above for the outputs and its error for `delta` (`by_layer`). With `layers="top"` the top
+    hidden layer alone does so, and those below follow backprop.
     """
 
     layers: str = layers_field("all")
 
     adds_up = False
-    """Whether the credit of a unit is a sum over the units of the layer above. GPU programs can then share a run: each
-    has some of those units, and they add up their parts. A class says so beside its own `credit`; a class with another
-    `credit` does not inherit it."""
+    """Whether the credit of a unit is a sum over the units of the layer above. Several GPU programs can then share a
+    run: each computes the sum over some of those units. It is declared beside `credit`; a subclass with a `credit` of
+    its own does not inherit it."""
 
     @abstractmethod
     def credit(self, units: Units, delta: Float[Array, " outputs"]) -> Credit:
@@ -184,11 +187,11 @@ class CreditRule(NetworkLearner):
 
     @abstractmethod
     def shapes(self) -> Shapes:
-        """What the rule keeps besides the weights."""
+        """The shapes of what the rule keeps besides the weights."""
 
     def by_layer(self) -> "tuple[CreditRule, ...]":
-        """The rule as it is to each hidden layer: in a network whose outputs are the layer above, with the step sizes
-        of the two layers' weights. In a network with one hidden layer it is the rule itself."""
+        """One rule per hidden layer, each for the network from the layer below to the layer above and with the step
+        sizes of these weights. With one hidden layer it is the rule itself."""
         if len(self.network.hidden) == 1:
             return (self,)
         given = self.incoming_step_size
@@ -218,27 +221,23 @@ class CreditRule(NetworkLearner):
             signs = None if shapes.signs is None else _signs(layer_key, shapes.signs, weights.dtype)
             optimizer = None if whole else rule.incoming_optimizer().init(weights)
             layers.append(Layer(weights, memory, signs, optimizer))
-        state = State(tuple(layers), outgoing, None, None, self._initial_replacement(key))
-        return self.with_optimizer(state, key)
+        replaced = None
+        if self.replacement is not None:
+            memories: list[Any] = [self.replacement.init(layer) for layer in self.network.layers()]
+            replaced = Replaced(jax.random.fold_in(key, KEY_OF_REPLACEMENTS), tuple(memories))
+        return self.with_optimizer(State(tuple(layers), outgoing, None, None, replaced), key)
 
     def with_optimizer(self, state: State, key: Key[Array, ""]) -> State:
-        """The state with what its optimizer keeps at first of the outgoing weights, or of all."""
+        """The state with that of its optimizer, of the outgoing weights or of all."""
         whole = self.network_optimizer()
         if whole is None:
             return state._replace(optimizer=self.outgoing_optimizer().init(state.outgoing))
         optimizer = whole(self.step_sizes()).init(Stack.of(self).weights(state))
-        steps_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in whole.needs else None
+        steps_key = jax.random.fold_in(key, KEY_OF_STEPS) if "key" in needs_of(whole) else None
         return state._replace(optimizer=optimizer, key=steps_key)
-
-    def _initial_replacement(self, key: Array) -> Replaced | None:
-        if self.replacement is None:
-            return None
-        memories: list[Any] = [self.replacement.init(layer) for layer in self.network.layers()]
-        return Replaced(jax.random.fold_in(key, KEY_OF_REPLACEMENTS), tuple(memories))
 
     @compiled_method
     def predict(self, state: State, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
         return answer(Stack.of(self), state, self.network.with_constant(x.astype(state.outgoing.dtype)))
 
     @compiled_method
@@ -256,7 +255,6 @@ class CreditRule(NetworkLearner):
         return {"incoming": jnp.concatenate(flat) if flat else jnp.zeros(0, outgoing.dtype), "outgoing": outgoing}
 
     def features(self, state: State, x: Float[Array, " inputs"]) -> tuple[Array, ...] | None:
-        """The hidden units of every layer; None without hidden layers."""
         return tuple(layer.phi[0] for layer in self.network.activations(state.incoming, x[None])) or None
 
     def own_step_size(self) -> Hyperparameter:
@@ -284,7 +282,7 @@ class CreditRule(NetworkLearner):
 
 
 class _Below(CreditRule):
-    """Backprop, in the hidden layers below one that follows another rule."""
+    """Backprop, for the hidden layers below the top with `layers="top"`."""
 
     adds_up = True
 
@@ -300,19 +298,6 @@ def credit_adds_up(rule: CreditRule) -> bool:
     """Whether the class that defines the rule's `credit` says that it `adds_up`."""
     definition = next(cls for cls in type(rule).__mro__ if "credit" in vars(cls))
     return rule.adds_up and vars(definition).get("adds_up", False)
-
-
-def check_replacement(replacement: Any, network: Network) -> None:
-    """A ValueError or TypeError unless a learner with this network can have this replacement."""
-    if replacement is None:
-        return
-    if not isinstance(replacement, Replacement):
-        raise TypeError(
-            "replacement must be None, a name, or a replacement such as crossprop.ContinualReplacement(rate=1e-4), "
-            f"got {check.shown(replacement)}"
-        )
-    if not network.hidden:
-        raise ValueError(f"replacement must be None where there are no hidden units, got {check.shown(replacement)}")
 
 
 def _signs(key: Array, shape: tuple[int, int, int], dtype: Any) -> Array:

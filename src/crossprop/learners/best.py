@@ -1,4 +1,4 @@
-"""Several step sizes side by side, of which the one that has lately been best answers."""
+"""Several step sizes side by side; the one with the least recent loss answers."""
 
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -21,35 +21,35 @@ class BestState(NamedTuple):
     """The state of `Best`."""
 
     copies: Any
-    """The learner's own, of every step size: each array has one more axis, the first."""
+    """The inner learner's states, one per step size along the first axis."""
     losses: Float[Array, " step_sizes"]
-    """The discounted mean loss of every step size."""
+    """Their discounted mean losses."""
 
     @property
     def best(self) -> Array:
-        """Which step size answers; one whose loss is no longer finite never does."""
+        """The index of the step size that answers; its loss is finite."""
         return jnp.argmin(jnp.where(jnp.abs(self.losses) < jnp.inf, self.losses, jnp.inf))
 
     @property
     def inner(self) -> Any:
-        """The learner's own state, of the step size that answers."""
+        """The inner learner's state with the step size that answers."""
         return _chosen(self.copies, self.best)
 
 
 class Best(Wrapper):
-    r"""A learner with several step sizes side by side; the one that has lately been best answers.
+    r"""A learner with several step sizes side by side; the one with the least recent loss answers.
 
     Every copy begins with the same weights and learns from every example. The copy with the least discounted mean loss
     $\ell$ before an example gives the outputs for it:
 
     $$\ell_m \leftarrow (1 - 1/T) \ell_m + L_m / T$$
 
-    A copy that diverges is not asked again. All copies are one program, which costs about as much as the learner would
-    with as many times its hidden units.
+    A copy that has diverged answers no more. All copies are one program, which costs about as much as the learner with
+    as many times its hidden units.
 
     **Arguments:**
 
-    - `learner`: any learner that has a `step_size`, which is replaced; all else is as it says.
+    - `learner`: any learner with a `step_size`, which is replaced.
     - `step_sizes`: of the copies.
     - `horizon`: over how many examples losses fade ($T$), at least 1.
 
@@ -74,20 +74,11 @@ class Best(Wrapper):
             check.number(f"step_sizes[{at}]", step_size, above=0)
 
     def init(self, key: Key[Array, ""]) -> BestState:
-        """The state before the first example."""
         copies = jax.vmap(lambda step_size: self._copy(step_size).init(key))(jnp.array(self.step_sizes))
         return BestState(copies, jnp.zeros(len(self.step_sizes), float_type()))
 
     @compiled_method
-    def predict(self, state: BestState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
-        return self.learner.predict(state.inner, x)
-
-    @compiled_method
-    def update(
-        self, state: BestState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
-    ) -> tuple[BestState, Outcome]:
-        """Learns from one example, with every step size."""
+    def update(self, state: BestState, x: Array, y: Array) -> tuple[BestState, Outcome]:
         learned = jax.vmap(lambda step_size, copy: self._copy(step_size).update(copy, x, y))
         copies, outcomes = learned(jnp.array(self.step_sizes), state.copies)
         losses = state.losses + (outcomes.loss - state.losses) / self.horizon

@@ -25,9 +25,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def compiled_method(function: Method) -> Method:
     """Decorator for `update(state, x, y)` and `predict(state, x)` of a learner: compiled, and quick to call.
 
-    The learner is flattened once, not at every call, and learners that differ in numbers only share a program. Lists
-    will do for `x` and `y`, a number for the `y` of one output, and that of a class for a one-hot `y`. What does not
-    fit is named in a ValueError.
+    The learner is flattened once, not at every call, and learners that differ in numbers only share a program. `x` and
+    `y` may be lists, `y` of one output a number, and a one-hot `y` the number of its class.
     """
     return cast("Method", _CompiledMethod(function))
 
@@ -36,7 +35,7 @@ class _CompiledMethod:
     def __init__(self, function: Callable[..., Any]):
         self.function = function
         self.calls: dict[int, tuple[weakref.ref[Any], Callable[..., Any]]] = {}
-        """The compiled method of every learner that is alive, by `id`."""
+        """The compiled method of every learner in memory, by `id`."""
         update_wrapper(self, function)  # pyright: ignore[reportArgumentType]
 
     def __get__(self, learner: Any, owner: type | None = None) -> Any:
@@ -60,13 +59,13 @@ class _CompiledMethod:
 
 
 def _quick_call(program: Callable[..., Any], leaves: list[Any], learner: Callable[[], Any]) -> Callable[..., Any]:
-    """A call that only runs the program, if its arguments are arrays and the code of the learner was not edited."""
+    """A call that only runs the program if its arguments are arrays and the learner's code was not edited."""
     bindings = drop_outdated_programs(learner())
 
     @lru_cache(2)
     def hyperparameters(wide: bool) -> Any:
         with jax.ensure_compile_time_eval():
-            return jnp.asarray(np.array(leaves, float))  # one argument, since each costs time
+            return jnp.asarray(np.array(leaves, float))  # one array, since every argument costs time
 
     def call(state: Any, *example: Any, **named: Any) -> Any:
         if bindings and not are_bound(bindings):
@@ -97,7 +96,7 @@ def _compiled(function: Callable[..., Any], structure: Any) -> Any:
 
 
 def _checked_call(function: Callable[..., Any], learner: Any, state: Any, *example: Any) -> Any:
-    """Shapes are known while a program is traced, so these checks cost nothing at later calls."""
+    """Checks shapes while the program is traced, which costs nothing at later calls."""
     example = _as_arrays(learner, *example)
     for name, value, size in zip("xy", example, (learner.network.inputs, learner.targets), strict=False):
         check.shape(name, value, (size,))
@@ -110,8 +109,8 @@ def _as_arrays(learner: Any, x: Any, *targets: Any) -> tuple[Any, ...]:
 
 
 def as_targets(name: str, y: Any, learner: Any, ndim: int) -> Any:
-    """Targets as an array. What has `ndim` axes gets one of outputs: integers are classes if the loss is softmax, and
-    become one-hot, and numbers are those of one output."""
+    """Targets as an array. With only `ndim` axes, integers are classes if the loss is softmax, and become one-hot, and
+    numbers are the targets of one output."""
     values, network = _numbers(name, y), learner.network
     is_class = network.loss == "softmax" and jnp.issubdtype(values.dtype, np.integer)
     if values.ndim != ndim or not (is_class or learner.targets == 1):

@@ -1,4 +1,4 @@
-"""What a credit rule sees, what it answers, and the state of a learner that follows one."""
+"""The inputs and outputs of a credit rule, and the state of its learner."""
 
 from typing import Any, NamedTuple
 
@@ -6,17 +6,17 @@ from jaxtyping import Array, Float, Key
 
 
 class Outcome(NamedTuple):
-    """What happened at one example, before learning from it."""
+    """The loss and the outputs at one example, from before learning."""
 
     loss: Float[Array, ""]
     outputs: Float[Array, " outputs"]
 
 
 class Layer(NamedTuple):
-    """The weights into a hidden layer and what its rule keeps with them. Hidden units come last in every shape.
+    """The weights into a hidden layer and their memory. Hidden units come last in every shape.
 
-    Engines have their own arrays in these places: GPU programs tuples of padded pieces, the chunked engine the first
-    layer's transposed.
+    GPU programs have tuples of padded pieces in the place of these arrays; in the chunked engine the first layer's are
+    transposed.
     """
 
     weights: Any
@@ -31,7 +31,7 @@ class Layer(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that a credit rule changes, and the fixed signs of projected crossprop."""
+    """The state of a credit rule."""
 
     layers: tuple[Layer, ...]
     """The hidden layers, the one above the inputs first."""
@@ -42,7 +42,7 @@ class State(NamedTuple):
     key: Any = None
     """The key of an optimizer that draws noise."""
     replacement: "Replaced | None" = None
-    """What the replacement keeps, if units are replaced."""
+    """None if no units are replaced."""
 
     @property
     def incoming(self) -> tuple[Array, ...]:
@@ -55,20 +55,20 @@ class State(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """What a learner's replacement keeps."""
+    """The state of a learner's replacement."""
 
     key: Key[Array, ""]
     """For the new weights."""
     memory: tuple[Any, ...]
-    """What `Replacement.init` gives, one per hidden layer."""
+    """One memory per hidden layer."""
 
 
 class Units(NamedTuple):
-    """What a credit rule may look at. Hidden units come last in every shape.
+    """The inputs of a credit rule. Hidden units come last in every shape.
 
     In a deep network `outputs` are the units of the layer above, and `outgoing` are the weights into it. With layer
-    norm, `slope` is by the normalised pre-activations; what the rule answers is then sent back through the
-    normalisation, `from_input` in full and `memory_input` by the unit's own share.
+    norm, `slope` is by the normalised pre-activations, and the credit is backpropagated through the normalisation:
+    `from_input` in full, `memory_input` by the unit's own share.
     """
 
     phi: Float[Array, " hidden"]
@@ -79,7 +79,7 @@ class Units(NamedTuple):
 
 
 class Credit(NamedTuple):
-    r"""The answer of a credit rule. With $H_k$ its memory matrices (one per output or projection, shaped like $U$):
+    r"""The output of a credit rule. With $H_k$ its memory matrices (one per output or projection, shaped like $U$):
 
     $$\text{direction of } U = \sum_k H_k c_{1k} + x \otimes c_2 \qquad H_k \leftarrow H_k c_3 + x \otimes c_{4k}$$
 
@@ -104,12 +104,12 @@ class Credit(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether the incoming weights move at all."""
+        """Whether the incoming weights move."""
         return self.from_input is not None or self.from_memory is not None
 
 
 class Shapes(NamedTuple):
-    """What a rule keeps besides the weights; None is nothing."""
+    """The shapes of the memory and the signs of a rule, if it has some."""
 
     memory: tuple[int, int, int] | tuple[int, int] | None = None
     """`(memories, fan_in, hidden)` for memory matrices, `(outputs, hidden)` for a memory at the units."""

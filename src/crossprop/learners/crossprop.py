@@ -33,8 +33,7 @@ class Crossprop(CreditRule):
     - `layers`: in a deep network, `"top"` follows this rule in the top hidden layer and backprop in those below;
       `"all"` follows it in every hidden layer, with the layer above for the outputs: its error for $\delta_k$ and the
       weights into it for $w_{jk}$.
-    - `replacement`: which units are replaced, and when: None for none, a replacement such as
-      `ContinualReplacement(rate=1e-4)`, or its name.
+    - `replacement`: of units; None, a replacement such as `ContinualReplacement(rate=1e-4)`, or its name.
 
     ```python
     learner = Crossprop(Network(inputs=20, hidden=500), step_size=5e-4)

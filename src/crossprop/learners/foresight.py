@@ -5,7 +5,7 @@ from crossprop.learners.base import Credit, CreditRule, Hyperparameter, Shapes, 
 
 
 class Foresight(CreditRule):
-    r"""Backprop that credits a unit with where its outgoing weights are going, guessed from where they have been going.
+    r"""Backprop through outgoing weights that are extrapolated along their recent steps.
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k (w_{jk} + a v_{jk}) \phi'_j x_i \qquad
       w_{jk} \mathrel{+}= \Delta w_{jk} = \alpha \delta_k \phi_j$$
@@ -17,8 +17,7 @@ class Foresight(CreditRule):
 
     **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
-    - `ahead`: how far to look ahead, in sums of past steps ($a$). 0 is backprop; below 0 credit goes by weights of the
-      past.
+    - `ahead`: how far to look ahead, in sums of past steps ($a$). 0 is backprop; below 0 it looks back.
     - `horizon`: over how many examples past steps fade ($T$), at least 1.
     - `layers`: `"all"` looks ahead in every matrix of weights above the first, `"top"` in the output layer's alone.
 

@@ -8,8 +8,8 @@ class Frozen(CreditRule):
 
     $$w_{jk} \mathrel{+}= \alpha \delta_k \phi_j$$
 
-    **Arguments:** `network`, `step_size`, `optimizer` and `replacement` as `Crossprop`; `incoming_step_size` is taken,
-    as by every learner, and moves nothing.
+    **Arguments:** `network`, `step_size`, `optimizer` and `replacement` as `Crossprop`; `incoming_step_size` has no
+    effect.
 
     ```python
     learner = Frozen(Network(inputs=20, hidden=500), step_size=5e-4)

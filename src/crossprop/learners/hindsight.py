@@ -1,5 +1,6 @@
-"""Hindsight, which credits every example once more some steps later, and its control, backprop with replay."""
+"""Hindsight, which credits every example again some steps later, and its control, backprop with replay."""
 
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,38 +25,31 @@ class LateState(NamedTuple):
     kept: Float[Array, "delay outputs"]
     """Errors (`Hindsight`) or targets (`BackpropReplay`)."""
     seen: Int[Array, ""]
-    """How many examples came so far."""
+    """The number of examples so far."""
 
     @property
     def incoming(self) -> tuple[Any, ...]:
-        """The weights into every hidden layer."""
         return self.backprop.incoming
 
     @property
     def outgoing(self) -> Any:
-        """The weights into the outputs."""
         return self.backprop.outgoing
-
-    @property
-    def slot(self) -> Array:
-        """Index of the oldest example, which the next one replaces."""
-        return self.seen % len(self.inputs)
-
-    def after(self, learned: State, again: State, x: Array, kept: Array) -> "LateState":
-        """The next state: `learned`, or `again` once the ring is full, with an example put into the ring."""
-        full = self.seen >= len(self.inputs)
-        replaced, learned, again = learned.replacement, *(each._replace(replacement=None) for each in (learned, again))
-        backprop: State = jax.tree.map(lambda late, now: jnp.where(full, late, now), again, learned)
-        ring = self.inputs.at[self.slot].set(x), self.kept.at[self.slot].set(kept)
-        return LateState(backprop._replace(replacement=replaced), *ring, self.seen + 1)
 
 
 class _Late(NetworkLearner):
-    """What learns from every example twice: when it comes, and `delay` examples later."""
+    """A learner that learns from every example twice: when it comes, and `delay` examples later."""
 
     delay: int = hyperparameter(
         default=100, whole=True, low=1, high=2**31 - 1, help="After how many examples one is learned from again"
     )
+
+    @abstractmethod
+    def _again(self, backprop: Backprop, state: State, x: Array, kept: Array) -> State:
+        """The state of backprop after learning from an old example."""
+
+    @abstractmethod
+    def _kept(self, outputs: Array, y: Array) -> Array:
+        """What is kept of an example besides its input."""
 
     def _backprop(self) -> Backprop:
         return Backprop(
@@ -67,35 +61,45 @@ class _Late(NetworkLearner):
         )
 
     def init(self, key: Key[Array, ""]) -> LateState:
-        """The state before the first example; one key gives every learner of a network the same weights."""
+        """One key gives every learner of a network the same weights."""
         plain, sizes = self._backprop().init(key), (self.network.inputs, self.network.outputs)
         inputs, kept = (jnp.zeros((self.delay, size), plain.outgoing.dtype) for size in sizes)
         return LateState(plain, inputs, kept, jnp.zeros((), jnp.int32))
 
     @compiled_method
-    def predict(self, state: LateState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
+    def predict(self, state: LateState, x: Array) -> Array:
         return self._backprop().predict(state.backprop, x)
 
+    @compiled_method
+    def update(self, state: LateState, x: Array, y: Array) -> tuple[LateState, Outcome]:
+        inputs, kept, backprop = state.inputs, state.kept, self._backprop()
+        x, y = x.astype(inputs.dtype), y.astype(inputs.dtype)
+        oldest, is_full = state.seen % self.delay, state.seen >= self.delay
+        learned, outcome = backprop.update(state.backprop, x, y)
+        now = learned._replace(replacement=None)
+        again = self._again(backprop, now, inputs[oldest], kept[oldest])
+        after: State = jax.tree.map(lambda late, now: jnp.where(is_full, late, now), again, now)
+        after = after._replace(replacement=learned.replacement)
+        ring = inputs.at[oldest].set(x), kept.at[oldest].set(self._kept(outcome.outputs, y))
+        return LateState(after, *ring, state.seen + 1), outcome
+
     def weights(self, state: LateState) -> dict[str, Array]:
-        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
         return self._backprop().weights(state.backprop)
 
-    def features(self, state: LateState, x: Float[Array, " inputs"]) -> tuple[Array, ...] | None:
-        """The hidden units of every layer; None without hidden layers."""
+    def features(self, state: LateState, x: Array) -> tuple[Array, ...] | None:
         return self._backprop().features(state.backprop, x)
 
 
 class Hindsight(_Late):
-    r"""Backprop that credits every example once more, `delay` examples later, with its old error and the new weights.
+    r"""Backprop that credits every example once more, `delay` examples later, by its old error and the new weights.
 
     After the step of backprop for example $t$, with $s = t - T$:
 
     $$u_{ij} \mathrel{+}= \alpha \sum_k \delta_k(s) w_{jk} \phi'_j x_i(s)$$
 
-    Weights and slopes are those of now; only the error is the old one. The outgoing weights learn from every example
-    once, and an optimizer of `crossprop.optimizers` does not see them at the second step. It sees every example twice;
-    `BackpropReplay` is the control for that.
+    Weights and slopes are the present ones, the error is the old one. The outgoing weights learn from every example
+    once; an optimizer of `crossprop.optimizers` does not see them at the second step. `BackpropReplay` is the control:
+    it, too, learns from every example twice.
 
     **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
@@ -108,19 +112,15 @@ class Hindsight(_Late):
     New here.
     """
 
-    @compiled_method
-    def update(
-        self, state: LateState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
-    ) -> tuple[LateState, Outcome]:
-        """Learns from one example, and once more from the one `delay` examples ago."""
-        x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
-        learned, outcome = self._backprop().update(state.backprop, x, y)
-        credited = _credited(self._backprop(), learned, state.inputs[state.slot], state.kept[state.slot])
-        return state.after(learned, credited, x, self.network.error(outcome.outputs, y)[1]), outcome
+    def _again(self, backprop: Backprop, state: State, x: Array, kept: Array) -> State:
+        return _credited(backprop, state, x, kept)
+
+    def _kept(self, outputs: Array, y: Array) -> Array:
+        return self.network.error(outputs, y)[1]
 
 
 def _credited(rule: Backprop, state: State, x: Array, delta: Array) -> State:
-    """The state with incoming weights that have followed `delta`, an error at the outputs; the outgoing ones stay."""
+    """The state after a step of the incoming weights alone for the error `delta` at the outputs."""
     stack, inputs = Stack.of(rule), rule.network.with_constant(x)
 
     def outputs(incoming: tuple[Array, ...]) -> Array:
@@ -143,8 +143,7 @@ def _stepped(rule: CreditRule, layer: Layer, direction: Array) -> Layer:
 class BackpropReplay(_Late):
     """Backprop on every example, then backprop on the one `delay` examples ago, with a fresh error.
 
-    It is the control for `Hindsight`: it sees the same examples at the same times, but learns from both as backprop
-    does.
+    It is the control for `Hindsight`: it gets the same examples at the same times, and learns from both by backprop.
 
     **Arguments:** `network`, `step_size`, `optimizer`, `incoming_step_size` and `replacement` as `Crossprop`, and
 
@@ -155,13 +154,8 @@ class BackpropReplay(_Late):
     ```
     """
 
-    @compiled_method
-    def update(
-        self, state: LateState, x: Float[Array, " inputs"], y: Float[Array, " outputs"]
-    ) -> tuple[LateState, Outcome]:
-        """Learns from one example, and again from the one `delay` examples ago."""
-        x, y = x.astype(state.inputs.dtype), y.astype(state.inputs.dtype)
-        learned, outcome = self._backprop().update(state.backprop, x, y)
-        once = replace(self._backprop(), replacement=None)  # units grow older by one with every new example
-        again, _ = once.update(learned._replace(replacement=None), state.inputs[state.slot], state.kept[state.slot])
-        return state.after(learned, again, x, y), outcome
+    def _again(self, backprop: Backprop, state: State, x: Array, kept: Array) -> State:
+        return replace(backprop, replacement=None).update(state, x, kept)[0]  # a replay does not age the units
+
+    def _kept(self, outputs: Array, y: Array) -> Array:
+        return y

@@ -1,4 +1,4 @@
-"""Linear predictors of discounted sums, each output for itself: true online TD, TIDBD and SwiftTD."""
+"""Linear predictors of discounted sums, every output on its own: true online TD, TIDBD and SwiftTD."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -14,7 +14,7 @@ from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.learners.base import Learner, Outcome
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.td import loss_of
-from crossprop.network import Network
+from crossprop.network import check_network
 
 
 class Linear(NamedTuple):
@@ -22,31 +22,20 @@ class Linear(NamedTuple):
 
     weights: Float[Array, "outputs features"]
     kept: Any
-    """What its rule keeps, in which all that fades by the trace is 0 at first."""
+    """The other variables of its rule; traces begin at 0."""
     value: Float[Array, " outputs"]
     """The prediction at the last observation, from before learning there."""
     begun: Bool[Array, ""]
     """Whether there was one."""
 
 
-class Step(NamedTuple):
-    """A step to the input `x`, with its cumulant and discount, the prediction there, and the last one."""
-
-    x: Array
-    cumulant: Array
-    discount: Array
-    value: Array
-    last: Array
-
-
 def _without_hidden(network: Any) -> Any:
-    if not isinstance(network, Network):
-        raise TypeError(f"network must be a crossprop.Network, got {check.shown(network)}")
+    check_network(network)
     return replace(network, hidden=(), incoming_scale=1.0)
 
 
 class LinearPredictor(Learner):
-    """A linear predictor: its subclasses say what a weight keeps, and how it moves."""
+    """A linear predictor. A subclass has the equations of one output."""
 
     network: Any = eqx.field(converter=_without_hidden)
     step_size: Hyperparameter = hyperparameter(above=0, help="Step size of every learner")
@@ -58,50 +47,46 @@ class LinearPredictor(Learner):
         if self.network.loss != "squared":
             raise ValueError(f"network must have squared loss, got {check.shown(self.network)}")
 
-    @property
-    def predicts(self) -> bool:
-        """True."""
-        return True
+    predicts = True
 
     @abstractmethod
     def _kept(self, weights: Array) -> Any:
-        """What is kept for one output before the first observation."""
+        """The variables besides the weights before the first observation."""
 
     @abstractmethod
-    def _step(self, weights: Array, kept: Any, step: Step) -> tuple[Array, Any]:
-        """The weights of one output and what is kept with them, after a step."""
+    def _step(
+        self, weights: Array, kept: Any, x: Array, target: Array, discount: Array, last: Array
+    ) -> tuple[Array, Any]:
+        """The weights and the other variables after a step to the input `x` with this discount, the target for the
+        prediction before it, and the last prediction."""
 
     def init(self, key: Key[Array, ""]) -> Linear:
-        """The state before the first example."""
         weights = self.network.init(jax.random.split(key)[0])[1].T  # those of every learner of this network
         value = jnp.zeros(self.network.outputs, weights.dtype)
         return Linear(weights, jax.vmap(self._kept)(weights), value, jnp.zeros((), bool))
 
     @compiled_method
-    def predict(self, state: Linear, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The predicted sums."""
+    def predict(self, state: Linear, x: Array) -> Array:
         return self.network.outputs_of(self.network.with_constant(x.astype(state.value.dtype)), state.weights)
 
     @compiled_method
-    def update(self, state: Linear, x: Float[Array, " inputs"], y: Float[Array, " targets"]) -> tuple[Linear, Outcome]:
-        """Learns from the step to `x`."""
+    def update(self, state: Linear, x: Array, y: Array) -> tuple[Linear, Outcome]:
         x, (cumulant, discount, returns) = x.astype(state.value.dtype), y.astype(state.value.dtype).reshape(-1, 3).T
         x = self.network.with_constant(x)
         value = self.network.outputs_of(x, state.weights)
-        step = Step(x, cumulant, discount, value, state.value)
-        axes = (0, 0, Step(None, 0, 0, 0, 0))  # pyright: ignore[reportArgumentType]
-        weights, kept = jax.vmap(self._step, axes)(state.weights, state.kept, step)
-        error = jnp.where(state.begun, cumulant + discount * value - state.value, 0)
+        target = cumulant + discount * value
+        step_of_each = jax.vmap(self._step, (0, 0, None, 0, 0, 0))
+        weights, kept = step_of_each(state.weights, state.kept, x, target, discount, state.value)
+        error = jnp.where(state.begun, target - state.value, 0)
         return Linear(weights, kept, value, jnp.ones((), bool)), Outcome(loss_of(returns, value, error), value)
 
     def weights(self, state: Linear) -> dict[str, Array]:
-        """The weights, without biases."""
         return {"outgoing": state.weights[:, : self.network.inputs]}
 
 
 class Dutch(NamedTuple):
-    """What `TrueOnlineTD` keeps of a weight: its trace times the step size, the last input times the step size, and
-    for all of them by how much the prediction at the last input has changed."""
+    """The variables of `TrueOnlineTD`: the trace and the last input, both times the step size; and by how much the
+    last step has changed the prediction at that input."""
 
     trace: Array
     recent: Array
@@ -109,7 +94,7 @@ class Dutch(NamedTuple):
 
 
 class TrueOnlineTD(LinearPredictor):
-    r"""True online TD($\lambda$), linear: at every step what the forward view of the returns so far would have learned.
+    r"""True online TD($\lambda$), linear: at every step the weights of the forward view on the returns so far.
 
     With $V = w^\top x_{t-1}$ and $V' = w^\top x_t$ by the present weights, and $V_{old}$ the last step's $V'$:
 
@@ -132,15 +117,14 @@ class TrueOnlineTD(LinearPredictor):
         zeros = jnp.zeros_like(weights)
         return Dutch(zeros, zeros, zeros[0])
 
-    def _step(self, weights: Array, kept: Dutch, step: Step) -> tuple[Array, Dutch]:
-        x, cumulant, discount, value, last = step
-        move = (cumulant + discount * value - last) * kept.trace - kept.recent * kept.change
+    def _step(self, weights, kept: Dutch, x, target, discount, last) -> tuple[Array, Dutch]:
+        move = (target - last) * kept.trace - kept.recent * kept.change
         faded, recent = discount * self.trace * kept.trace, self.step_size * x
         return weights + move, Dutch(faded + (1 - faded @ x) * recent, recent, move @ x)
 
 
 class TIDBDState(NamedTuple):
-    """What `TIDBD` keeps of a weight: the logarithm of its step size, $h$, its trace, and the last input."""
+    """The variables of `TIDBD`: of every weight the logarithm of its step size, $h$, its trace, and the last input."""
 
     log_step_size: Array
     h: Array
@@ -177,9 +161,8 @@ class TIDBD(LinearPredictor):
         zeros = jnp.zeros_like(weights)
         return TIDBDState(jnp.full_like(weights, jnp.log(self.step_size)), zeros, zeros, zeros)
 
-    def _step(self, weights: Array, kept: TIDBDState, step: Step) -> tuple[Array, TIDBDState]:
-        x, cumulant, discount, value, _ = step
-        delta = cumulant + discount * value - weights @ kept.last
+    def _step(self, weights, kept: TIDBDState, x, target, discount, last) -> tuple[Array, TIDBDState]:
+        delta = target - weights @ kept.last
         log = kept.log_step_size + self.meta_step_size * delta * kept.last * kept.h
         move = jnp.exp(log) * delta * kept.trace
         h = kept.h * jnp.maximum(0, 1 - jnp.exp(log) * kept.last * kept.trace) + move
@@ -191,8 +174,8 @@ LEAST = 1e-10
 
 
 class SwiftState(NamedTuple):
-    """What `SwiftTD` keeps of a weight. The first three are as in `Dutch`; then the logarithm of the step size, and the
-    traces of the meta-gradient."""
+    """The variables of `SwiftTD`: those of `Dutch`, and of every weight the logarithm of its step size and the traces
+    of the meta-gradient."""
 
     trace: Array
     recent: Array
@@ -207,17 +190,17 @@ class SwiftState(NamedTuple):
 class SwiftTD(LinearPredictor):
     r"""True online TD($\lambda$), linear, whose weights learn their step sizes, with a bound on what a step changes.
 
-    With $\tau = \sum_i e^{\beta_i} x_i^2$, the share of an error that a step would take away, the step sizes at an
+    With $\tau = \sum_i e^{\beta_i} x_i^2$, the share of the error that a step would remove, the step sizes at an
     input are $\min(1, \eta / \tau) e^{\beta_i}$. Where $\tau > \eta$ those of active inputs decay,
     $\beta_i \mathrel{+}= x_i^2 \ln \epsilon$, and their meta-gradients begin anew.
 
     No step size falls below $10^{-10}$. It follows the authors' program for inputs of any kind, `SwiftTDNonSparse` of
-    the package `swifttd`, where that bound never comes into force.
+    the package `swifttd`, which never reaches that bound.
 
     **Arguments:** `network` and `trace` as `TrueOnlineTD`, `step_size` that of the start, and
 
     - `meta_step_size`: of the logarithms of step sizes ($\theta$).
-    - `bound`: the most of an error that a step takes away ($\eta$), and the largest step size.
+    - `bound`: the largest share of the error that a step removes ($\eta$), and the largest step size.
     - `decay`: of step sizes that were too large together ($\epsilon$).
 
     ```python
@@ -240,9 +223,8 @@ class SwiftTD(LinearPredictor):
         log = jnp.full_like(weights, jnp.log(self.step_size))
         return SwiftState(zeros, zeros, zeros[0], log, zeros, zeros, zeros, zeros)
 
-    def _step(self, weights: Array, kept: SwiftState, step: Step) -> tuple[Array, SwiftState]:
-        x, cumulant, discount, value, last = step
-        error, fade = cumulant + discount * value - last, discount * self.trace
+    def _step(self, weights, kept: SwiftState, x, target, discount, last) -> tuple[Array, SwiftState]:
+        error, fade = target - last, discount * self.trace
         correction = kept.recent * kept.change
         move = error * kept.trace - correction
         meta = self.meta_step_size * (error - kept.change) * kept.slope_trace

@@ -12,7 +12,7 @@ from crossprop.network import error_of, float_type
 
 
 class Moments(NamedTuple):
-    """Running means and variances, and the sum of the weights of the examples that they are of."""
+    """Running means and variances, and the sum of the weights of their examples."""
 
     weight: Float[Array, ""]
     mean: Float[Array, " values"]
@@ -32,7 +32,7 @@ class Moments(NamedTuple):
 
     @property
     def deviation(self) -> Float[Array, " values"]:
-        """The standard deviations; 1 for what has not changed so far."""
+        """The standard deviations; 1 where all values were the same so far."""
         return jnp.where(self.variance > 0, jnp.sqrt(self.variance), 1)
 
 
@@ -44,7 +44,6 @@ class Normalized(NamedTuple):
     """The state of `Normalize`."""
 
     inner: Any
-    """The learner's own."""
     inputs: Moments
     targets: Moments | None
 
@@ -52,18 +51,17 @@ class Normalized(NamedTuple):
 class Normalize(Wrapper):
     r"""A learner whose inputs are normalised as it learns: each less its running mean, by its running deviation.
 
-    An example counts in the statistics that it is normalised by, in `update` and in `predict`, so that not even the
-    first one is far out. They are a part of the state. What is further than 10 deviations from its mean counts as 10
-    away: an input that was constant for $n$ examples and then changes would be $\sqrt{n}$ away.
+    The statistics are a part of the state. They include the example that is normalised, in `update` and in `predict`,
+    so that not even the first one is far out. Values are clipped to 10 deviations from the mean: an input that was
+    constant for $n$ examples and then changes would be $\sqrt{n}$ away.
 
     **Arguments:**
 
     - `learner`: any learner.
-    - `decay`: how much less an example counts with every later one. At 1 all count alike, as in scikit-learn's
-      `StandardScaler.partial_fit`, the first 16.7 million in float32; below it, and after those, statistics follow
-      inputs that change.
-    - `scale_targets`: whether the learner's targets are normalised, too, where the loss is squared. Losses and outputs
-      stay in the units of `y`.
+    - `decay`: of an example's weight, with every later one. At 1 all count alike, as in scikit-learn's
+      `StandardScaler.partial_fit` (in float32 the first 16.7 million); below 1 statistics follow inputs that change.
+    - `scale_targets`: whether targets of a squared loss are normalised, too. Losses and outputs stay in the units of
+      `y`.
 
     ```python
     learner = Normalize(Backprop(Network(inputs=20, hidden=50), step_size=0.01), decay=0.999)
@@ -83,22 +81,19 @@ class Normalize(Wrapper):
             raise ValueError(f"scale_targets must be False for {what}, got True")
 
     def init(self, key: Key[Array, ""]) -> Normalized:
-        """The state before the first example."""
         targets = Moments.of_none(self.network.outputs) if self.scale_targets else None
         return Normalized(self.learner.init(key), Moments.of_none(self.network.inputs), targets)
 
+    def seen(self, state: Normalized, x: Array) -> Array:
+        return self._normalized(state.inputs, x)[0]
+
     @compiled_method
-    def predict(self, state: Normalized, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
-        x, _ = self._normalized(state.inputs, x)
-        outputs = self.learner.predict(state.inner, x)
+    def predict(self, state: Normalized, x: Array) -> Array:
+        outputs = self.learner.predict(state.inner, self.seen(state, x))
         return outputs if state.targets is None else state.targets.mean + state.targets.deviation * outputs
 
     @compiled_method
-    def update(
-        self, state: Normalized, x: Float[Array, " inputs"], y: Float[Array, " targets"]
-    ) -> tuple[Normalized, Outcome]:
-        """Learns from one example."""
+    def update(self, state: Normalized, x: Array, y: Array) -> tuple[Normalized, Outcome]:
         x, inputs = self._normalized(state.inputs, x)
         if state.targets is None:
             inner, outcome = self.learner.update(state.inner, x, y)
@@ -107,10 +102,6 @@ class Normalize(Wrapper):
         inner, outcome = self.learner.update(state.inner, x, normal)
         outputs = state.targets.mean + state.targets.deviation * outcome.outputs
         return Normalized(inner, inputs, targets), Outcome(error_of("squared", outputs, y)[0], outputs)
-
-    def features(self, state: Normalized, x: Float[Array, " inputs"]) -> Any:
-        """The learner's, of the normalised example."""
-        return self.learner.features(state.inner, self._normalized(state.inputs, x)[0])
 
     def _normalized(self, moments: Moments, values: Array) -> tuple[Array, Moments]:
         moments = moments.including(values.astype(moments.mean.dtype), self.decay)

@@ -1,5 +1,4 @@
-"""Units that start anew: what the replacement of a learner chooses, done to its weights and to all that is kept with
-them."""
+"""Resets the units that a replacement chooses: their weights, memory and optimizer state."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -20,7 +19,7 @@ WIDTH = 32
 
 
 def renewed(stack: Stack, state: State, phis: tuple[Array, ...]) -> State:
-    """The state after an example's replacements; `phis` are the units of every hidden layer at that example."""
+    """The state after an example's replacements; `phis` are the units of every hidden layer."""
     if state.replacement is None:
         return state
     method: Any = stack.whole.replacement
@@ -85,7 +84,7 @@ def _renewed_layer(stack: Stack, state: State, key: Array, memory: Any, at: int)
 
 
 def _restarted(stack: Stack, state: State, at: int, unit: Array, mean: Any, incoming: Array) -> Any:
-    """The state with one unit of a layer started anew."""
+    """The state with one unit of a layer reset."""
     top, biased, layers = at == len(state.layers) - 1, stack.whole.network.bias, list(state.layers)
     layers[at] = _with_new_part(layers[at], stack.rules[at], unit, incoming, axis=-1)
     if at > 0:
@@ -107,15 +106,15 @@ def _restarted(stack: Stack, state: State, at: int, unit: Array, mean: Any, inco
 
 
 def _with_added(weights: Array, values: Array, axis: int) -> Array:
-    """Weights with something added to the last along an axis, those of the biases."""
+    """Weights with values added to the biases, the last along an axis."""
     last = weights.shape[axis] - 1
     biases = lax.index_in_dim(weights, last, axis, keepdims=False)
     return _with_part(weights, biases + values, jnp.asarray(last), axis)
 
 
 def _with_new_part(layer: Layer, rule: Any, unit: Array, values: Array, axis: int) -> Layer:
-    """A layer with new weights into a unit (`axis=-1`) or from one of the layer below (`axis=-2`), and nothing
-    remembered about them."""
+    """A layer with new weights into a unit (`axis=-1`) or from one of the layer below (`axis=-2`), and their memory
+    reset."""
     weights, memory = _with_part(layer.weights, values, unit, axis), layer.memory
     if memory is not None and (rule.shapes().matrices or axis == -1):
         memory = _with_part(memory, jnp.zeros((), memory.dtype), unit, axis)
@@ -123,8 +122,8 @@ def _with_new_part(layer: Layer, rule: Any, unit: Array, values: Array, axis: in
 
 
 def _without_unit_above(layer: Layer, rule: Any, unit: Array) -> Layer:
-    """A layer with nothing remembered about its weights into a unit of the layer above. Projected memories mix all
-    units there, so they stay as they are, unless there is only one."""
+    """A layer with the memory of its weights into a unit of the layer above reset. Projected memories mix all units
+    there and stay as they are, unless there is only one."""
     memory, above = layer.memory, rule.network.outputs
     if memory is None or (rule.shapes().signs is not None and above > 1):
         return layer
@@ -132,8 +131,8 @@ def _without_unit_above(layer: Layer, rule: Any, unit: Array) -> Layer:
 
 
 def _with_fresh_optimizers(stack: Stack, state: State, unit: Array, axes: dict[int, int]) -> Any:
-    """The state with optimizers as at the start in what they keep for some weights: those of `unit` along an axis of
-    each of these matrices, counted from the first layer's weights to the outgoing ones."""
+    """The state with optimizers reset for the weights of `unit`, along one axis of each matrix in `axes`; matrices are
+    counted from the first layer's to the outgoing one."""
     if (whole := stack.whole.network_optimizer()) is not None:
         weights = stack.weights(state)
         fresh = whole(stack.whole.step_sizes()).init(weights)
@@ -150,7 +149,7 @@ def _with_fresh_optimizers(stack: Stack, state: State, unit: Array, axes: dict[i
 
 
 def _restarted_parts(kept: Any, fresh: Any, weights: tuple[Any, ...], unit: Array, axes: dict[int, int]) -> Any:
-    """The state of an optimizer of the whole network, restarted at the weights of a unit."""
+    """The state of an optimizer of the whole network, reset for the weights of a unit."""
 
     def restart(now: tuple[Any, ...], fresh: tuple[Any, ...]) -> tuple[Any, ...]:
         change = lambda now, fresh, own, axis: _restarted_like(
@@ -161,7 +160,7 @@ def _restarted_parts(kept: Any, fresh: Any, weights: tuple[Any, ...], unit: Arra
             for at, (one, other, own) in enumerate(zip(now, fresh, weights, strict=True))
         )
 
-    # An optimizer of one's own may have given its base one step size for all weights, which are then one part.
+    # A user's optimizer may give its base one step size for all weights, which are then one part.
     is_parts = lambda part: isinstance(part, PartStates) and len(part.of_parts) == len(weights)
     split = lambda now, fresh: PartStates(restart(now.of_parts, fresh.of_parts)) if is_parts(now) else now
     kept = jax.tree.map(split, kept, fresh, is_leaf=is_parts)
@@ -169,7 +168,7 @@ def _restarted_parts(kept: Any, fresh: Any, weights: tuple[Any, ...], unit: Arra
 
 
 def _fresh(optimizer: Any, kept: Any, weights: Any, restart: Callable[[Any, Any], Any]) -> Any:
-    """An optimizer's state, in which `restart(now, fresh)` replaces every part that is shaped like the weights."""
+    """An optimizer's state with `restart(now, fresh)` for every part that is shaped like the weights."""
     return _restarted_like(weights, restart, kept, optimizer.init(weights))
 
 
@@ -181,7 +180,7 @@ def _restarted_like(weights: Any, restart: Callable[[Any, Any], Any], kept: Any,
 
 
 def _from_blank(memory: Any, blank: Any, units: int, unit: Array) -> Any:
-    """A replacement's memory that is as at the start in what it keeps for a unit."""
+    """A replacement's memory, reset for a unit."""
     same = lambda kept, fresh: _from_part(kept, fresh, unit, -1) if kept.shape[-1:] == (units,) else kept
     return jax.tree.map(same, memory, blank)
 

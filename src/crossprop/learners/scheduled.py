@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from crossprop._support import checks as check
 from crossprop.learners.base import Outcome, Wrapper
@@ -20,9 +20,8 @@ class ScheduledState(NamedTuple):
     """The state of `Scheduled`."""
 
     inner: Any
-    """The learner's own."""
     examples: Int[Array, ""]
-    """How many examples came so far."""
+    """The number of examples so far."""
 
 
 class Scheduled(Wrapper):
@@ -30,18 +29,18 @@ class Scheduled(Wrapper):
 
     **Arguments:**
 
-    - `learner`: any learner that has the step sizes.
+    - `learner`: any learner with the step sizes.
     - `step_size`, `incoming_step_size`, `memory_step_size`: functions from the number of examples so far to the
-      step size of W, of U and of crossprop's memory; None leaves the learner's as it is. A step size that the learner
-      is not given follows that of W, as without a schedule.
+      step size of W, of U and of crossprop's memory; None keeps the learner's. One that the learner leaves unset
+      follows that of W, as without a schedule.
 
     ```python
     fading = lambda examples: 0.03 * (1 + 16 * jnp.exp(-examples / 1024))
     learner = Scheduled(Crossprop(Network(inputs=20, hidden=50), 0.03, eta=0.5), memory_step_size=fading)
     ```
 
-    It runs on the scan engine. `crossprop.optimizers.fading` is a schedule for U and W by name, with its numbers as
-    axes of a sweep.
+    It runs on the scan engine. `crossprop.optimizers.fading` is a schedule for U and W with hyperparameters, which a
+    sweep can vary.
     """
 
     step_size: Any = eqx.field(default=None, static=True)
@@ -62,23 +61,14 @@ class Scheduled(Wrapper):
         return {name: schedule for name in STEP_SIZES if (schedule := getattr(self, name)) is not None}
 
     def _at(self, examples: Any) -> Any:
-        """The learner after so many examples."""
+        """The learner with the step sizes for this example."""
         sizes = {name: schedule(examples) for name, schedule in self._schedules().items()}
         return replace(self.learner, **{name: jnp.asarray(size, float_type()) for name, size in sizes.items()})
 
     def init(self, key: Key[Array, ""]) -> ScheduledState:
-        """The state before the first example."""
         return ScheduledState(self._at(0).init(key), jnp.zeros((), jnp.int32))
 
     @compiled_method
-    def predict(self, state: ScheduledState, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
-        return self.learner.predict(state.inner, x)
-
-    @compiled_method
-    def update(
-        self, state: ScheduledState, x: Float[Array, " inputs"], y: Float[Array, " targets"]
-    ) -> tuple[ScheduledState, Outcome]:
-        """Learns from one example, with the step sizes for it."""
+    def update(self, state: ScheduledState, x: Array, y: Array) -> tuple[ScheduledState, Outcome]:
         inner, outcome = self._at(state.examples).update(state.inner, x, y)
         return ScheduledState(inner, jnp.asarray(optax.safe_increment(state.examples))), outcome

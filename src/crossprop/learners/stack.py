@@ -1,6 +1,6 @@
-"""A deep network as a stack of hidden layers: one example's pass up, and the credit of units, from the top down.
+"""A deep network as a stack of hidden layers: one example's forward pass, and the credit of units, from the top down.
 
-To its rule each layer is a network of its own, whose inputs are the layer below and whose outputs are the layer above.
+Each layer has a credit rule, for the network from the layer below to the layer above.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Stack(NamedTuple):
-    """A rule as it is to each hidden layer, and the arithmetic there; `whole` is the rule itself.
+    """The rule and the arithmetic of each hidden layer; `whole` is the rule of the network.
 
-    Arithmetic is that of a `Network` for whole arrays, and that of a `gpu.layout.PaddedNetwork` for padded pieces.
+    The arithmetic of whole arrays is a `Network`, that of padded pieces a `gpu.layout.PaddedNetwork`.
     """
 
     whole: "CreditRule"
@@ -30,24 +30,23 @@ class Stack(NamedTuple):
     top: Any
     """The arithmetic of the outputs."""
     whole_credit: Callable[[Credit], Credit] = lambda credit: credit
-    """The first layer's credit, from that by the units of the layer above which are at hand."""
+    """Completes the first layer's credit, from the share of a program's own units of the layer above."""
 
     @classmethod
     def of(cls, rule: "CreditRule") -> "Stack":
-        """The stack of a rule in this layout, whose arrays are whole."""
+        """The stack of a rule for whole arrays."""
         nets = rule.network.layers()
         return cls(rule, rule.by_layer(), nets, nets[-1] if nets else rule.network)
 
     def weights(self, state: State) -> tuple[Any, ...]:
-        """What an optimizer of the whole network sees: the incoming weights of every layer, or None if its rule does
-        not move them, and the outgoing weights."""
+        """All weights, for an optimizer of the whole network; None for incoming weights that the rule does not move."""
         moving = zip(self.rules, state.layers, strict=True)
         return (*(layer.weights if moves(rule) else None for rule, layer in moving), state.outgoing)
 
 
 @by_structure
 def moves(rule: "CreditRule") -> bool:
-    """Whether a rule moves the weights into its first hidden layer at all."""
+    """Whether a rule ever moves the weights into its first hidden layer."""
     rule, zeros = rule.by_layer()[0], lambda *shape: jnp.zeros(shape, float_type())
     network, shapes = rule.network, rule.shapes()
 
@@ -61,11 +60,11 @@ def moves(rule: "CreditRule") -> bool:
 
 
 class Example(NamedTuple):
-    """What happened at one example, before learning from it."""
+    """The forward pass and the credits at one example, before learning from it."""
 
     y: Array
     features: list[Any]
-    """What every layer sees, the output layer last, with its constant."""
+    """The inputs of every layer, the output layer last, with their constant."""
     activations: list[Activation]
     outcome: Outcome
     delta: Array
@@ -81,8 +80,8 @@ def answer(stack: Stack, state: State, inputs: Any) -> Array:
 
 
 def respond(stack: Stack, state: State, inputs: Any, z: Any, y: Array) -> Example:
-    """The pass up and the credits. `z` are the first layer's pre-activations; where they are given, inputs need not
-    be."""
+    """The forward pass and the credits. `z` are the first layer's pre-activations; `inputs` may be None unless weights
+    follow them."""
     activations, features = [], [inputs]
     for net, above in zip(stack.nets, [*state.layers[1:], None][: len(stack.nets)], strict=True):
         activations.append(net.activate(z))

@@ -1,4 +1,4 @@
-"""The form of a learner's states: shapes and types, bytes, and whether a state has it."""
+"""The shapes, types and bytes of a learner's state, and a check of states."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Trivial predictors, which a learner has to beat."""
+"""Baselines that ignore the inputs."""
 
 from typing import Any, NamedTuple
 
@@ -19,8 +19,8 @@ SURE = 5.0
 
 
 class Seen(NamedTuple):
-    """The state of `Trivial`: the number of examples, and the mean and the last of their targets; of predictions, the
-    mean of the returns and the last answer."""
+    """The state of `Trivial`: the number of examples, and the mean and the last of their targets; with `"return"` the
+    mean of the returns and the last output."""
 
     count: Float[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: Float[Array, " outputs"]
@@ -28,14 +28,14 @@ class Seen(NamedTuple):
 
 
 class Trivial(Learner):
-    """A predictor that ignores the inputs: what has been learned is what its error is lower by.
+    """A baseline that ignores the inputs: learning is worth as much as the error lies below its own.
 
     **Arguments:**
 
-    - `network`: any with the sizes and the loss of the stream; nothing else of it is used.
+    - `network`: any with the sizes and the loss of the stream, which are all that is used.
     - `answer`: `"mean"`, the running mean of the targets, which for classes is the most frequent one so far; or
       `"last"`, the last target or class; or `"return"`, on a stream that predicts, the running mean of the returns,
-      which no learner sees. After 16.7 million examples in float32 the mean follows the later ones.
+      which no learner sees. In float32 the mean follows the later ones after 16.7 million examples.
 
     ```python
     baselines = {name: Trivial(Network(20, hidden=()), name) for name in ("mean", "last")}
@@ -52,26 +52,22 @@ class Trivial(Learner):
 
     @property
     def predicts(self) -> bool:
-        """Whether it answers for returns."""
         return self.answer == RETURN
 
     def init(self, key: Key[Array, ""]) -> Seen:
-        """The state before the first example."""
         zeros = jnp.zeros(self.network.outputs, float_type())
         return Seen(jnp.zeros((), float_type()), zeros, zeros)
 
     @compiled_method
-    def predict(self, state: Seen, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax: for the mean of classes, logarithms of their shares
-        as if each had been there once more."""
+    def predict(self, state: Seen, x: Array) -> Array:
+        """For the mean of classes, the logarithms of their shares, each counted once more than it came."""
         is_squared = self.network.loss == "squared"
         if self.answer == "last":
             return state.last if is_squared else SURE * state.last
         return state.mean if is_squared else jnp.log(state.mean * state.count + 1)
 
     @compiled_method
-    def update(self, state: Seen, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[Seen, Outcome]:
-        """Learns from one example."""
+    def update(self, state: Seen, x: Array, y: Array) -> tuple[Seen, Outcome]:
         outputs, y = self.predict(state, x), y.astype(state.mean.dtype)
         count = state.count + 1
         if self.predicts:
@@ -84,5 +80,4 @@ class Trivial(Learner):
         return Seen(count, state.mean + (y - state.mean) / count, y), outcome
 
     def weights(self, state: Seen) -> dict[str, Array]:
-        """None."""
         return {}

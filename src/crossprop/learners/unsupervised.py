@@ -1,11 +1,11 @@
-"""Features that learn from the inputs alone, under outgoing weights that follow the error."""
+"""Features that learn from the inputs alone, and outgoing weights that follow the error."""
 
 from dataclasses import fields
 from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Key
 
 from crossprop._support import checks as check
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
@@ -13,12 +13,12 @@ from crossprop.learners.backprop import Backprop
 from crossprop.learners.base import Learner, Outcome, State, first_set
 from crossprop.learners.calling import compiled_method
 from crossprop.learners.credit import Layer
-from crossprop.network import Network
+from crossprop.network import Network, check_network
 from crossprop.objectives import Objective, as_objective
 from crossprop.optimizers.base import check_optimizer, optimizer_field
 
 KEY_OF_OBJECTIVE = 4
-"""What is folded into the key of `init` for the key of the objective."""
+"""Folded into the key of `init` for the key of the objective."""
 
 
 class Unsupervised(Learner):
@@ -28,15 +28,15 @@ class Unsupervised(Learner):
 
     **Arguments:**
 
-    - `network`: each hidden layer follows the objective on what the layer below gives. Objectives have features of
+    - `network`: each hidden layer follows the objective on the outputs of the layer below. Objectives have features of
       their own, or the network's units.
     - `step_size`, `optimizer`: of W, as of `Backprop`.
     - `objective`: `"kmeans"`, `"sparse-coding"`, `"ica"`, `"autoencoder"`, one of `crossprop.objectives`, or a table of
       a `name` and hyperparameters.
     - `incoming_step_size`: of U; unset, that of W. U takes plain steps.
-    - `eta`: mixes the move of backprop through the features (1) with that of the objective (0): U moves by
+    - `eta`: mixes the step of backprop through the features (1) with that of the objective (0): U moves by
       $(1 - \eta) \Delta U + \eta \alpha_U \sum_k \delta_k w_{jk} \partial \phi_j / \partial U$. Unset, it is 0 and
-      takes no time.
+      nothing is backpropagated.
 
     ```python
     learner = Unsupervised(Network(64, hidden=100, outputs=10, loss="softmax"), 0.01, objective="kmeans")
@@ -57,8 +57,7 @@ class Unsupervised(Learner):
     )
 
     def __check_init__(self):
-        if not isinstance(self.network, Network):
-            raise TypeError(f"network must be a crossprop.Network, got {check.shown(self.network)}")
+        check_network(self.network)
         check_optimizer(self.optimizer)
         if not isinstance(self.objective, Objective):
             raise TypeError(
@@ -67,13 +66,13 @@ class Unsupervised(Learner):
             )
 
     def _readout(self) -> Backprop:
-        """What learns W: a linear unit whose inputs are the features."""
+        """The learner of W: a linear unit whose inputs are the features."""
         own = {"inputs": self.network.units, "hidden": (), "incoming_scale": 1.0}
         same = {each.name: getattr(self.network, each.name) for each in fields(Network)}
         return Backprop(Network(**same | own), self.step_size, optimizer=self.optimizer)
 
     def init(self, key: Key[Array, ""]) -> State:
-        """The state before the first example; one key gives every learner of a network the same weights."""
+        """One key gives every learner of a network the same weights."""
         incoming, outgoing = self.network.init(jax.random.split(key)[0])
         keys, layers = jax.random.split(jax.random.fold_in(key, KEY_OF_OBJECTIVE), len(incoming) or 1), []
         for net, weights, own in zip(self.network.layers(), incoming, keys, strict=False):
@@ -84,8 +83,7 @@ class Unsupervised(Learner):
         return readout.with_optimizer(state, key)._replace(layers=tuple(layers))
 
     @compiled_method
-    def predict(self, state: State, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
+    def predict(self, state: State, x: Array) -> Array:
         phi = self._layers(state, state.incoming, x)[-1]
         return self._readout().predict(state._replace(layers=()), phi)
 
@@ -97,8 +95,7 @@ class Unsupervised(Learner):
         return seen
 
     @compiled_method
-    def update(self, state: State, x: Float[Array, " inputs"], y: Float[Array, " outputs"]) -> tuple[State, Outcome]:
-        """Learns from one example: W from its error, U from its input."""
+    def update(self, state: State, x: Array, y: Array) -> tuple[State, Outcome]:
         seen, back = self._layers(state, state.incoming, x), None
         if self.eta is not None:
             _, back = jax.vjp(lambda incoming: self._layers(state, incoming, x)[-1], state.incoming)
@@ -118,9 +115,7 @@ class Unsupervised(Learner):
         return learned._replace(layers=tuple(layers)), outcome
 
     def weights(self, state: State) -> dict[str, Array]:
-        """The incoming weights of all hidden layers and the outgoing weights, without biases."""
         return Backprop(self.network, self.step_size).weights(state)
 
-    def features(self, state: State, x: Float[Array, " inputs"]) -> tuple[Array, ...] | None:
-        """The hidden units of every layer; None without hidden layers."""
+    def features(self, state: State, x: Array) -> tuple[Array, ...] | None:
         return tuple(self._layers(state, state.incoming, x)[1:]) or None

@@ -1,8 +1,9 @@
 """The update of a credit rule, for `learner.update` and for all engines.
 
-After the pass up and down (`stack.respond`) weights move in two halves: `learn_above` moves everything except the first
-layer's weights and memory matrices, and `move_layer` moves these by the coefficients that the first half gave; an
-engine may do it later, or for many examples at once. An optimizer that sees the whole network moves all at once.
+After the forward pass and the credits (`stack.respond`) weights move in two halves: `learn_above` updates everything
+except the first layer's weights and memory matrices, and `move_layer` updates these by the coefficients of the first
+half; an engine may do it later, or for many examples at once. An optimizer that sees the whole network moves all at
+once.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from jax import Array
 from crossprop.learners.credit import Credit, Layer, Outcome, State
 from crossprop.learners.renewal import renewed
 from crossprop.learners.stack import Example, Stack, answer, credit_layers, respond
+from crossprop.optimizers.base import needs_of
 
 if TYPE_CHECKING:
     from crossprop.learners.base import CreditRule
@@ -29,7 +31,7 @@ minus = partial(jax.tree.map, jnp.negative)
 def learn(
     stack: Stack, state: State, inputs: Any, y: Array, move: Callable[..., Layer] | None = None
 ) -> tuple[State, Outcome]:
-    """A whole update; `inputs` have their constant. An engine may have its own way to `move` the first layer."""
+    """A whole update; `inputs` have their constant. An engine may replace `move_layer` for the first layer."""
     z = stack.nets[0].weigh(inputs, state.layers[0].weights) if state.layers else None
     example = respond(stack, state, inputs, z, y)
     if stack.whole.network_optimizer() is not None:
@@ -73,8 +75,8 @@ def _move_above(stack: Stack, state: State, example: Example) -> State:
 
 
 def _after_credit(features: list[Any], credits: list[Credit]) -> list[Any]:
-    """The features, made to depend on the credit of a deep network's lowest layer. Upper weights change by them, so XLA
-    changes these weights only after the errors have used the old ones, and can do it in place instead of copying."""
+    """The features, with a false dependency on the credit of a deep network's lowest layer, so that XLA updates the
+    upper weights after the errors have used the old ones, in place."""
     last = credits[0].from_input if len(credits) > 1 else None
     if last is None or not isinstance(features[-1], Array):  # In the kernel, features come in pieces.
         return features
@@ -82,9 +84,9 @@ def _after_credit(features: list[Any], credits: list[Credit]) -> list[Any]:
 
 
 def depend_on(first: Array, values: Array) -> Array:
-    """`values`, to be computed after `first`: a data dependency that XLA cannot remove, since it does not know that no
-    number is both infinite and NaN. It changes no number. From JAX 0.12 on `lax.optimization_barrier` does the same;
-    before, XLA drops barriers too soon, and deep networks take up to twice as long."""
+    """`values`, unchanged, with a dependency on `first` that XLA cannot remove: it does not know that no number is both
+    infinite and NaN. From JAX 0.12 on `lax.optimization_barrier` does the same; before, XLA drops barriers too soon,
+    and deep networks take up to twice as long."""
     some = first[(0,) * first.ndim]
     return jnp.where(jnp.isinf(some) & jnp.isnan(some), 0, values)
 
@@ -105,8 +107,8 @@ def move_layer(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, lo
 
 
 def move_layer_in_order(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: Array) -> Layer:
-    """`move_layer`, whose memory matrices change after the weights have used the old ones: XLA can then change them in
-    place instead of copying."""
+    """`move_layer` with the memory matrices updated after the weights have used the old ones, which XLA then does in
+    place."""
     moved = move_layer(rule, layer, credit, inputs, loss)
     if not rule.shapes().matrices:
         return moved
@@ -129,11 +131,11 @@ def _moved(rule: "CreditRule", layer: Layer, credit: Credit, inputs: Any, loss: 
 
 
 def _directions(layer: Layer, credit: Credit, inputs: Any) -> tuple[Layer, list[Any]]:
-    """A layer with new memory matrices, and the parts of the direction of its weights."""
+    """The layer with new memory matrices, and the terms of the direction of its weights."""
     directions, take, keep, new = [], credit.from_memory, credit.memory_keep, credit.memory_input
     if take is not None:
         assert keep is not None and new is not None
-        # The kernel's inputs come in pieces, and arrays on chip cannot be split.
+        # In GPU programs inputs come in pieces, and arrays on chip cannot be split.
         weigh = weigh_memories if isinstance(inputs, Array) else lambda h, take: jnp.sum(h * take, axis=0)
         directions.append(jax.tree.map(lambda h: weigh(h, take[:, None, :]), layer.memory))
         change = lambda h, x: h * keep[None, None, :] + x[None, :, None] * new[:, None, :]
@@ -144,7 +146,7 @@ def _directions(layer: Layer, credit: Credit, inputs: Any) -> tuple[Layer, list[
 
 
 def weigh_memories(memories: Array, weights: Array) -> Array:
-    """The sum of products over the first axis, written out, since XLA is slow at sums over it on a CPU."""
+    """The sum of products over the first axis, written out, since XLA is slow at such sums on a CPU."""
     if len(memories) > MOST_WRITTEN_OUT:
         return jnp.sum(memories * weights, axis=0)
     return reduce(jnp.add, (memory * weight for memory, weight in zip(memories, weights, strict=True)))
@@ -160,8 +162,8 @@ def hidden_directions(state: State, example: Example) -> tuple[list[Layer], list
 
 
 def move_at_once(stack: Stack, state: State, example: Example, *, hidden_only: bool = False) -> State:
-    """All that an update moves but for replacements. With `hidden_only`, the outgoing weights and what the optimizer
-    keeps for them stay as they are."""
+    """An update without replacements. With `hidden_only`, the outgoing weights and their part of the optimizer's state
+    stay as they are."""
     layers, directions = hidden_directions(state, example)
     gradients: Any = [None if each is None else minus(each) for each in directions]
     gradients.append(minus(example.delta[:, None] * example.features[-1][None, :]))
@@ -188,7 +190,7 @@ def move_at_once(stack: Stack, state: State, example: Example, *, hidden_only: b
 
 
 def _part_of(state: Any, like: Any) -> Any:
-    """An optimizer's state without the outgoing weights, which come last, from the one for all weights."""
+    """The part of an optimizer's state with the structure `like`: without the outgoing weights, which come last."""
     leaves = dict(jax.tree.leaves_with_path(state))
     return jax.tree.map_with_path(lambda path, _: leaves[path], like)
 
@@ -202,38 +204,35 @@ def _with_part(state: Any, part: Any) -> Any:
 def _extra_arguments(
     stack: Stack, state: State, weights: tuple[Any, ...], example: Example
 ) -> tuple[Any, dict[str, Any]]:
-    """The key for the next step, and what the network's optimizer needs; None in the place of weights that stay."""
-    optimizer = stack.whole.network_optimizer()
+    """The key for the next step, and the extra arguments of the optimizer, with None for weights that stay."""
+    optimizer, network = stack.whole.network_optimizer(), stack.whole.network
     assert optimizer is not None
     at_weights = lambda every: tuple(None if own is None else each for own, each in zip(weights, every, strict=True))
-    network, extra, key = stack.whole.network, {}, state.key
-    if "key" in optimizer.needs:
+    values: dict[str, Callable[[], Any]] = {
+        "curvature": lambda: at_weights(_curvature(stack, state, example)),
+        "hessian_product": lambda: partial(_hessian_product, stack, state, weights, example),
+        "delta": lambda: example.delta,
+        "fan_in": lambda: at_weights((network.inputs, *network.hidden)),
+        "inputs_axis": lambda: at_weights([*(0 for _ in state.layers), 1]),
+        "directions": lambda: partial(_all_directions, stack, state, example),
+    }
+    needs = needs_of(optimizer)
+    extra, key = {name: value() for name, value in values.items() if name in needs}, state.key
+    if "key" in needs:
         key, extra["key"] = jax.random.split(state.key)
-    if "curvature" in optimizer.needs:
-        extra["curvature"] = at_weights(_curvature(stack, state, example))
-    if "hessian_product" in optimizer.needs:
-        extra["hessian_product"] = partial(_hessian_product, stack, state, weights, example)
-    if "delta" in optimizer.needs:
-        extra["delta"] = example.delta
-    if "fan_in" in optimizer.needs:
-        extra["fan_in"] = at_weights((network.inputs, *network.hidden))
-    if "inputs_axis" in optimizer.needs:
-        extra["inputs_axis"] = at_weights([*(0 for _ in state.layers), 1])
-    if "directions" in optimizer.needs:
-        extra["directions"] = partial(_all_directions, stack, state, example)
     return key, extra
 
 
 def _all_directions(stack: Stack, state: State, example: Example, delta: Array) -> tuple[Any, ...]:
-    """The directions of all weights for an error; None in the place of weights that stay."""
+    """The directions of all weights for an error, with None for weights that stay."""
     credits = credit_layers(stack, state, example.activations, delta)
     hidden = hidden_directions(state, example._replace(credits=credits))[1]
     return (*hidden, delta[:, None] * example.features[-1][None, :])
 
 
 def _curvature(stack: Stack, state: State, example: Example) -> list[Array]:
-    """The diagonal of the loss's Gauss-Newton matrix, for all weights: the squares of errors that are sent back one by
-    one, whose outer products sum up to the loss's Hessian by the outputs."""
+    """The diagonal of the loss's Gauss-Newton matrix, for all weights: the sum of squares over errors that are
+    backpropagated one by one and whose outer products sum up to the loss's Hessian by the outputs."""
     features, errors = example.features, stack.whole.network.hessian_root(example.outcome.outputs)
     squares = [jnp.sum(errors**2, axis=0)[:, None] * features[-1][None, :] ** 2]
     for at in reversed(range(len(state.layers))):

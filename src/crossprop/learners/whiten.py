@@ -1,4 +1,4 @@
-"""Inputs whitened while learning: brought to mean 0 and, all together, to the identity for a covariance."""
+"""Inputs whitened while learning: brought to mean 0 and the identity as covariance."""
 
 from typing import Any, NamedTuple
 
@@ -13,12 +13,12 @@ from crossprop.learners.normalize import FAR
 from crossprop.network import float_type
 
 LEAST = 1e-20
-"""The smallest decay over as many examples as there are inputs."""
+"""The smallest `decay` to the power of the number of inputs."""
 
 
 class Covariance(NamedTuple):
     r"""The running mean of inputs, a matrix $R$ with $R C R^\top = I$ for their running covariance $C$, the sum of the
-    weights of the examples in them, and how many examples came."""
+    weights of their examples, and the number of examples."""
 
     mean: Float[Array, " inputs"]
     root: Float[Array, "inputs inputs"]
@@ -26,7 +26,7 @@ class Covariance(NamedTuple):
     seen: Int[Array, ""]
 
     def including(self, x: Array, decay: Hyperparameter, floor: Hyperparameter) -> "Covariance":
-        """With one more example, and with the floor of the variance of one input, each in its turn."""
+        """With one more example, and the floor added to the variance of one input; inputs take turns."""
         weight = decay * self.weight + 1
         share, difference, size = 1 / weight, x - self.mean, len(x)
         root = _with(self.root, share, _times(self.root, difference)) / jnp.sqrt(1 - share)
@@ -35,7 +35,7 @@ class Covariance(NamedTuple):
 
 
 def _with(root: Array, weight: Array, z: Array) -> Array:
-    """The root for a covariance with `weight` times the product of a vector with itself more; `z` is root @ vector."""
+    """The root for a covariance plus `weight` times the outer product of a vector with itself; `z` is root @ vector."""
     square = jnp.vdot(z, z)
     shrink = (1 - 1 / jnp.sqrt(1 + weight * square)) / jnp.where(square > 0, square, 1)
     return root - shrink * jnp.outer(z, _times(root.T, z))
@@ -49,29 +49,26 @@ class Whitened(NamedTuple):
     """The state of `Whiten`."""
 
     inner: Any
-    """The learner's own."""
     inputs: Covariance
 
 
 class Whiten(Wrapper):
-    r"""A learner whose inputs are whitened as it learns, by their running mean and covariance; it never looks ahead.
+    r"""A learner whose inputs are whitened as it learns, by their running mean and covariance.
 
     With the mean $m$ and the covariance $C$ of the examples so far, this one included, the learner sees
 
     $$R (x - m) \text{ with } R (C + \epsilon I) R^\top = I$$
 
-    An example changes $C$ by the product of one vector with itself, and $R$ follows exactly, in as many steps as it has
-    numbers. Before the first example $C$ is the identity, which counts as much as one example. What is further than 10
-    from 0 counts as 10, as in `Normalize`.
+    An example is a rank-one change of $C$, which $R$ follows exactly in time quadratic in the inputs. Before the first
+    example $C$ is the identity, with the weight of one example. Values are clipped to 10, as in `Normalize`.
 
     **Arguments:**
 
     - `learner`: any learner.
-    - `decay`: how much less an example counts with every later one. At 1 all count alike, the first 16.7 million in
-      float32; below it, and after those, $C$ follows inputs that change, and $R$ may turn slowly while they do not. Its
-      power by the number of inputs must be at least $10^{-20}$, or $R$ grows too large before `floor` comes round.
-    - `floor`: what is added to the variance of every input ($\epsilon$), spread over as many examples as there are
-      inputs.
+    - `decay`: of an example's weight, with every later one. At 1 all count alike (in float32 the first 16.7 million);
+      below 1 $C$ follows inputs that change, and $R$ may turn slowly while they do not. Its power by the number of
+      inputs must be at least $10^{-20}$, or $R$ grows too large before all inputs have had their `floor`.
+    - `floor`: what is added to the variance of every input ($\epsilon$), one input per example.
 
     ```python
     learner = Whiten(Unsupervised(Network(inputs=20, hidden=50), step_size=0.01, objective="kmeans"), decay=0.9999)
@@ -87,28 +84,18 @@ class Whiten(Wrapper):
         check.number("decay", self.decay, low=LEAST ** (1 / max(1, self.network.inputs)), high=1)
 
     def init(self, key: Key[Array, ""]) -> Whitened:
-        """The state before the first example."""
         size, dtype = self.network.inputs, float_type()
         start = Covariance(jnp.zeros(size, dtype), jnp.eye(size, dtype=dtype), jnp.ones((), dtype), jnp.zeros((), int))
         return Whitened(self.learner.init(key), start)
 
-    @compiled_method
-    def predict(self, state: Whitened, x: Float[Array, " inputs"]) -> Float[Array, " outputs"]:
-        """The linear outputs for one example, before any softmax."""
-        return self.learner.predict(state.inner, self._whitened(state, x)[0])
+    def seen(self, state: Whitened, x: Array) -> Array:
+        return self._whitened(state, x)[0]
 
     @compiled_method
-    def update(
-        self, state: Whitened, x: Float[Array, " inputs"], y: Float[Array, " targets"]
-    ) -> tuple[Whitened, Outcome]:
-        """Learns from one example."""
+    def update(self, state: Whitened, x: Array, y: Array) -> tuple[Whitened, Outcome]:
         x, inputs = self._whitened(state, x)
         inner, outcome = self.learner.update(state.inner, x, y)
         return Whitened(inner, inputs), outcome
-
-    def features(self, state: Whitened, x: Float[Array, " inputs"]) -> Any:
-        """The learner's, of the whitened example."""
-        return self.learner.features(state.inner, self._whitened(state, x)[0])
 
     def _whitened(self, state: Whitened, x: Array) -> tuple[Array, Covariance]:
         x = x.astype(state.inputs.mean.dtype)

@@ -1,4 +1,4 @@
-"""Objectives: what features follow that learn from the inputs alone. One file each, and the registry by name."""
+"""Objectives of features that learn from the inputs alone. One file each, and the registry by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,5 +19,5 @@ OBJECTIVES: Registry[Objective] = Registry(
 
 
 def as_objective(value: Any) -> Any:
-    """An objective as a learner keeps it, from its name or from a table of a `name` and hyperparameters."""
+    """An objective from its name, or from a table of a `name` and hyperparameters."""
     return OBJECTIVES.made("objective", value) if isinstance(value, str | Mapping) else value

@@ -38,17 +38,11 @@ class Autoencoder(Objective):
     reproduction: str = hyperparameter(default="linear", choices=("linear", "sigmoid"))
 
     def init(self, network: Network, weights: Array, key: Array) -> tuple[Array, Reproduction]:
-        """The weights as they are, and biases of 0."""
         return weights, Reproduction(jnp.zeros(network.inputs, weights.dtype), key)
-
-    def features(self, network: Network, weights: Array, memory: Reproduction, x: Array) -> Float[Array, " hidden"]:
-        """The units of the network."""
-        return network.activate(network.weigh(x, weights)).phi
 
     def learn(
         self, network: Network, weights: Array, memory: Reproduction, x: Array, phi: Array, step_size: Hyperparameter
     ) -> tuple[Array, Reproduction]:
-        """A step down the loss of the reproduced input."""
         key, own = jax.random.split(memory.key)
         target = x[: network.inputs]
         masked = network.with_constant(jnp.where(jax.random.bernoulli(own, self.masking, target.shape), 0, target))

@@ -1,10 +1,8 @@
 """Independence: independent component analysis."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.network import Network
@@ -33,17 +31,11 @@ class ICA(Objective):
     noise: Hyperparameter = hyperparameter(default=0.01, low=0)
 
     def init(self, network: Network, weights: Array, key: Array) -> tuple[Array, Array]:
-        """The weights as they are, and the key of the noise."""
         return weights, key
-
-    def features(self, network: Network, weights: Array, memory: Any, x: Array) -> Float[Array, " hidden"]:
-        """The units of the network."""
-        return network.activate(network.weigh(x, weights)).phi
 
     def learn(
         self, network: Network, weights: Array, memory: Array, x: Array, phi: Array, step_size: Hyperparameter
     ) -> tuple[Array, Array]:
-        """A step along the natural gradient."""
         key, own = jax.random.split(memory)
         z = network.weigh(x + self.noise * jax.random.normal(own, x.shape, x.dtype), weights)
         bound = jnp.tanh(z)

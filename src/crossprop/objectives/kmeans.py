@@ -11,7 +11,7 @@ from crossprop.objectives.base import Objective
 
 
 class Clusters(NamedTuple):
-    """How many inputs each centre is the mean of, and how many came."""
+    """The number of inputs of each cluster, and of all inputs."""
 
     members: Float[Array, " hidden"]
     seen: Float[Array, ""]
@@ -32,11 +32,9 @@ class KMeans(Objective):
     """
 
     def init(self, network: Network, weights: Array, key: Array) -> tuple[Array, Clusters]:
-        """The weights as they are."""
         return weights, Clusters(jnp.zeros(network.units, weights.dtype), jnp.zeros((), weights.dtype))
 
     def features(self, network: Network, weights: Array, memory: Any, x: Array) -> Float[Array, " hidden"]:
-        """The triangle features."""
         square = jnp.sum((x[:, None] - weights) ** 2, axis=0)
         distance = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)  # the slope at 0 is 0
         return jnp.maximum(0, jnp.mean(distance) - distance)
@@ -44,7 +42,6 @@ class KMeans(Objective):
     def learn(
         self, network: Network, weights: Array, memory: Clusters, x: Array, phi: Array, step_size: Hyperparameter
     ) -> tuple[Array, Clusters]:
-        """The nearest centre, or one that has not begun yet, moves towards the input."""
         nearest = jnp.argmin(jnp.sum((x[:, None] - weights) ** 2, axis=0))
         at = jnp.where(memory.seen < network.units, memory.seen.astype(nearest.dtype), nearest)
         members = memory.members.at[at].add(1)

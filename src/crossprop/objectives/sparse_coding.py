@@ -33,12 +33,11 @@ class SparseCoding(Objective):
     iterations: int = hyperparameter(default=50, whole=True, low=1)
 
     def init(self, network: Network, weights: Array, key: Array) -> tuple[Array, Array]:
-        """The weights as they are, and a vector near the eigenvector of the largest eigenvalue."""
+        """The memory is a vector near the eigenvector of the largest eigenvalue."""
         start = jnp.full(network.units, network.units**-0.5, weights.dtype)
         return weights, _power(network, weights, start, 20)[0]
 
     def features(self, network: Network, weights: Array, memory: Array, x: Array) -> Float[Array, " hidden"]:
-        """The code."""
         largest = _power(network, weights, memory)[1]
 
         def shrink(_: Any, code: Array) -> Array:
@@ -50,14 +49,13 @@ class SparseCoding(Objective):
     def learn(
         self, network: Network, weights: Array, memory: Array, x: Array, phi: Array, step_size: Hyperparameter
     ) -> tuple[Array, Array]:
-        """A step down the squared error of what the code stands for, back to columns of length 1."""
         moved = weights + step_size * jnp.outer(x - network.weigh(phi, weights.T), phi)
         moved = moved / jnp.maximum(jnp.linalg.norm(moved, axis=0, keepdims=True), jnp.finfo(moved.dtype).tiny)
         return moved, _power(network, moved, memory)[0]
 
 
 def _power(network: Network, weights: Array, vector: Array, steps: int = 10) -> tuple[Array, Array]:
-    """Steps of power iteration: the last vector, and how long it was."""
+    """Steps of power iteration: the vector, and its length before it was normalised."""
 
     def step(_: Any, last: tuple[Array, Array]) -> tuple[Array, Array]:
         product = network.weigh(network.weigh(last[0], weights.T), weights)

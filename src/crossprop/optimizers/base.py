@@ -1,4 +1,4 @@
-"""What an optimizer is: a function from step sizes to one optax transformation of all weights."""
+"""The contract of an optimizer: a function from step sizes to one optax transformation of all weights."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -22,19 +22,19 @@ EXTRA_ARGUMENTS = {
     "error the sum over outputs of (dy/dw)^2, so x^2 for a linear unit",
     "hessian_product": "a function from a tree like the parameters to the product of the loss's Hessian with it",
     "delta": "the error at the outputs, target minus output: a number or an array",
-    "directions": "a function from an error at the outputs to what it makes of the gradients, with the other sign",
+    "directions": "a function from an error at the outputs to the directions of descent for it",
     "fan_in": "the number of inputs of a unit, for all parameters or one for each part of their tree",
     "inputs_axis": "the axis along which a unit's inputs lie, for all parameters or one for each part of their tree",
 }
-"""What an optimizer can need besides gradients and parameters, as keyword arguments of `update`."""
+"""The keyword arguments of `update` that an optimizer can need besides gradients and parameters."""
 
 
 class Optimizer(Checked):
     """How big the step is: a function from step sizes to one transformation of all weights of a network.
 
     Its hyperparameters are leaves of its pytree. The step size is a number, or a tree of numbers that begins like the
-    tree of parameters, so that every matrix can have its own. The class attributes say what it does, for engines that
-    need to know. One around another optimizer has that in its field `base`.
+    tree of parameters, so that every matrix can have its own. Engines read the class attributes. An optimizer around
+    another has it in the field `base`.
     """
 
     elementwise = False
@@ -44,7 +44,8 @@ class Optimizer(Checked):
     example, that share: 0 for plain descent."""
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """The keyword arguments that `update` needs besides gradients and parameters: keys of `EXTRA_ARGUMENTS`."""
+    """The keyword arguments that `update` needs besides gradients and parameters: keys of `EXTRA_ARGUMENTS`. Those of a
+    `base` are added to them."""
 
     def __check_init__(self):
         if (base := getattr(self, "base", None)) is not None:
@@ -55,8 +56,14 @@ class Optimizer(Checked):
         """The transformation with this step size."""
 
 
+def needs_of(optimizer: Optimizer) -> set[str]:
+    """The keyword arguments that an optimizer needs, or the one that it is around."""
+    base = getattr(optimizer, "base", None)
+    return {*optimizer.needs} | (set() if base is None else needs_of(base))
+
+
 OptimizerLike = str | Mapping[str, Any] | Callable[[Any], optax.GradientTransformation] | Optimizer
-"""What an argument `optimizer` or `base` can be."""
+"""The type of an argument `optimizer` or `base`."""
 
 
 class PartStates(NamedTuple):
@@ -82,11 +89,9 @@ class Optax(Optimizer):
         return self.name or self.function
 
     def of_matrix(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation of one matrix."""
         return optax.with_extra_args_support(self.function(step_size))
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation of all matrices."""
         step_sizes, structure = jax.tree.flatten(step_size)
         each = [self.of_matrix(size) for size in step_sizes]
 
@@ -115,7 +120,6 @@ class Optax(Optimizer):
         return repr(self.__given__)
 
     def __pdoc__(self, **options: Any) -> Any:
-        """How equinox shows it within a learner."""
         return pdoc(self.__given__, **options)
 
 
@@ -153,23 +157,21 @@ KNOWN = (
     Optax(optax.rmsprop, elementwise=True),
     Optax(optax.adam, elementwise=True),
 )
-"""Functions of optax of which it is known what they do."""
+"""Functions of optax with known properties."""
 
 
 # The optimizer as a field of a learner, or of another optimizer.
 
 
 def optimizer_field(argument: str = "optimizer", kw_only: bool = False) -> Any:
-    """A field for an optimizer, sgd unless it is given. Hyperparameters of the optimizer are leaves of the pytree."""
+    """A field for an optimizer, by default sgd."""
     return eqx.field(default="sgd", converter=lambda given: as_optimizer(given, argument), kw_only=kw_only)
 
 
 def as_optimizer(given: Any, argument: str = "optimizer") -> Any:
     """An optimizer from its name, from a table of a `name` and hyperparameters, or from a function of optax."""
     if isinstance(given, str | Mapping):
-        table: Mapping[str, Any] = {"name": given} if isinstance(given, str) else given
-        check.choice(argument if isinstance(given, str) else f"the name of {argument}", table.get("name"), OPTIMIZERS)
-        return OPTIMIZERS.made(argument, table)
+        return OPTIMIZERS.made(argument, given)
     if isinstance(given, Optimizer | optax.GradientTransformation) or not callable(given):
         return given
     function: Any = given

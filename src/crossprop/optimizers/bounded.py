@@ -1,6 +1,6 @@
 """Optimizers that keep weights near where they began, within bounds, or steps from overshooting."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +27,7 @@ class clip_weights(Optimizer):
     **Arguments:**
 
     - `kappa`: how many times the bound of usual uniform initial weights. The paper has 1 to 5.
-    - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
-      another of these optimizers.
+    - `base`: the optimizer whose steps are taken, given like the `optimizer` of a learner.
 
     `update` needs `fan_in` and the parameters.
 
@@ -46,30 +45,16 @@ class clip_weights(Optimizer):
     kappa: Hyperparameter = hyperparameter(default=1.0, above=0)
     base: Any = optimizer_field("base")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return ("fan_in", *self.base.needs)
+    needs = ("fan_in",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size."""
-        base = self.base(step_size)
-
-        def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
-            fan_in, *_ = required(self, extra)
+        def clip(steps: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+            (fan_in,) = required(self, extra)
             check_params(self, params)
-            steps, state = base.update(gradients, state, params, **extra)
             bounds = full_like(jax.tree.map(lambda count: self.kappa / count**0.5, fan_in), params)
             return jax.tree.map(lambda d, w, b: jnp.clip(w + d, -b, b) - w, steps, params, bounds), state
 
-        return with_extra_arguments(base.init, update)
-
-
-class L2InitState(NamedTuple):
-    """The initial weights, and the state of the base."""
-
-    initial: Any
-    base: Any
+        return optax.chain(self.base(step_size), with_extra_arguments(optax.init_empty_state, clip))
 
 
 class l2_init(Optimizer):
@@ -79,8 +64,7 @@ class l2_init(Optimizer):
 
     - `strength`: $\lambda$, that of half the squared distance; where a penalty is written without the half, as in the
       paper, it is twice that penalty's.
-    - `base`: the optimizer that takes the gradient: a name, a function from step size to an optax transformation, or
-      another of these optimizers.
+    - `base`: the optimizer that gets the gradient, given like the `optimizer` of a learner.
 
     `update` needs the parameters; the initial ones are in its state.
 
@@ -94,25 +78,14 @@ class l2_init(Optimizer):
     strength: Hyperparameter = hyperparameter(default=0.01, low=0)
     base: Any = optimizer_field("base")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return self.base.needs
-
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size."""
-        base = self.base(step_size)
-
-        def init(params: Any) -> L2InitState:
-            return L2InitState(jax.tree.map(jnp.asarray, params), base.init(params))
-
-        def update(gradients: Any, state: L2InitState, params: Any = None, **extra: Any) -> tuple[Any, L2InitState]:
+        def pull(gradients: Any, initial: Any, params: Any = None, **_: Any) -> tuple[Any, Any]:
             check_params(self, params)
-            pulled = jax.tree.map(lambda g, w, w0: g + self.strength * (w - w0), gradients, params, state.initial)
-            steps, kept = base.update(pulled, state.base, params, **extra)
-            return steps, L2InitState(state.initial, kept)
+            pulled = lambda g, w, w0: g + self.strength * (w - w0)
+            return jax.tree.map(pulled, gradients, params, initial), initial
 
-        return with_extra_arguments(init, update)
+        copied = lambda params: jax.tree.map(jnp.asarray, params)
+        return optax.chain(with_extra_arguments(copied, pull), self.base(step_size))
 
 
 class obgd(Optimizer):
@@ -147,7 +120,6 @@ class obgd(Optimizer):
     needs = ("delta",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size."""
 
         def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
             (delta,) = required(self, extra)
@@ -158,4 +130,4 @@ class obgd(Optimizer):
             overshoot = self.kappa * jnp.maximum(error, 1) * slopes
             return jax.tree.map(lambda step: step / jnp.maximum(overshoot, 1), steps), state
 
-        return with_extra_arguments(lambda params: optax.EmptyState(), update)
+        return with_extra_arguments(optax.init_empty_state, update)

@@ -1,6 +1,6 @@
 """A step size that fades."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,17 +10,10 @@ from crossprop.hyperparameters import Hyperparameter, hyperparameter
 from crossprop.optimizers.base import Optimizer, optimizer_field, with_extra_arguments
 
 
-class FadingState(NamedTuple):
-    """The number of steps, and the state of the base."""
-
-    count: Any
-    base: Any
-
-
 class fading(Optimizer):
     r"""Steps that are larger at first: those of `base`, times $1 + s \exp(-t / T)$ at step $t$, which begins at 0.
 
-    The schedule knows nothing about the stream. It is the control for a rule that takes larger steps early.
+    It is the control for rules that take larger steps early.
 
     **Arguments:**
 
@@ -28,8 +21,7 @@ class fading(Optimizer):
     - `over`: $T$, the number of steps.
     - `weights`: whose steps fade: "incoming" (of all hidden layers), "outgoing", or "all". In plain optax the
       parameters are then a tuple, whose last part are the outgoing weights. Crossprop's memory keeps its step size.
-    - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
-      another of these optimizers.
+    - `base`: the optimizer whose steps are taken, given like the `optimizer` of a learner.
 
     ```python
     learner = Backprop(Network(20, hidden=500), 0.001, optimizer=fading(16, over=1024))
@@ -41,20 +33,8 @@ class fading(Optimizer):
     weights: str = hyperparameter(default="incoming", choices=("incoming", "outgoing", "all"))
     base: Any = optimizer_field("base")
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        return self.base.needs
-
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size."""
-        base = self.base(step_size)
-
-        def init(params: Any) -> FadingState:
-            return FadingState(jnp.zeros((), jnp.int32), base.init(params))
-
-        def update(gradients: Any, state: FadingState, params: Any = None, **extra: Any) -> tuple[Any, FadingState]:
-            steps, kept = base.update(gradients, state.base, params, **extra)
+        def fade(steps: Any, state: Any, params: Any = None, **_: Any) -> tuple[Any, Any]:
             factor = lambda dtype: 1 + self.start * jnp.exp(-state.count.astype(dtype) / self.over)
             faded = lambda part: jax.tree.map(lambda step: step * factor(step.dtype), part)
             if self.weights == "all":
@@ -65,6 +45,7 @@ class fading(Optimizer):
                 steps = (*steps[:-1], faded(steps[-1]))
             else:
                 steps = (*faded(steps[:-1]), steps[-1])
-            return steps, FadingState(optax.safe_increment(state.count), kept)
+            return steps, optax.ScaleByScheduleState(optax.safe_increment(state.count))
 
-        return with_extra_arguments(init, update)
+        init = lambda params: optax.ScaleByScheduleState(jnp.zeros((), jnp.int32))
+        return optax.chain(self.base(step_size), with_extra_arguments(init, fade))

@@ -66,7 +66,6 @@ class upgd(Optimizer):
     needs = ("key",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size."""
 
         def init(params: Any) -> UPGDState:
             return UPGDState(jax.tree.map(jnp.zeros_like, params), jnp.zeros((), jnp.int32))
@@ -109,8 +108,7 @@ class shrink_perturb(Optimizer):
     - `shrink`: $s$. `sigma`: the standard deviation of the noise.
     - `by_fan_in`: True divides the noise of a weight by the root of its unit's fan-in, the scale of usual initial
       weights, so that `sigma` is relative to these.
-    - `base`: the optimizer whose steps are taken: a name, a function from step size to an optax transformation, or
-      another of these optimizers.
+    - `base`: the optimizer whose steps are taken, given like the `optimizer` of a learner.
 
     Ash and Adams shrink and perturb once, before new data. Online, Dohare et al. (2024) add noise of 1e-5 at each step,
     beside L2 regularisation; Elsayed and Mahmood (2024) have $s = \alpha \lambda$ and noise times $\alpha$; Kumar et
@@ -132,22 +130,16 @@ class shrink_perturb(Optimizer):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
-        own = ("key", "fan_in") if self.by_fan_in else ("key",)
-        return (*own, *(each for each in self.base.needs if each not in own))
+        return ("key", "fan_in") if self.by_fan_in else ("key",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size."""
-        base = self.base(step_size)
-
-        def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        def perturb(steps: Any, state: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
             key, *_ = required(self, extra)
-            check_params(self, params)
-            steps, state = base.update(gradients, state, params, **extra)
-            noise = normal_like(jax.random.fold_in(key, 1), params)  # the base's own is drawn from the key itself
             fan_in = extra["fan_in"] if self.by_fan_in else 1
+            check_params(self, params)
+            noise = normal_like(jax.random.fold_in(key, 1), params)  # the base draws from the key itself
             deviations = full_like(jax.tree.map(lambda count: self.sigma / count**0.5, fan_in), params)
             change = lambda step, w, deviation, drawn: step - self.shrink * w + deviation * drawn
             return jax.tree.map(change, steps, params, deviations, noise), state
 
-        return with_extra_arguments(base.init, update)
+        return optax.chain(self.base(step_size), with_extra_arguments(optax.init_empty_state, perturb))

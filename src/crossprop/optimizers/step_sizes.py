@@ -31,7 +31,7 @@ class delta_bar_delta(Optimizer):
 
     **Arguments:**
 
-    - `increase`: what is added to a step size ($\kappa$). `decrease`: the share of it that is taken away ($\phi$).
+    - `increase`: added to a step size ($\kappa$). `decrease`: the share of it that is subtracted ($\phi$).
       The paper has others for every problem.
     - `decay`: of the mean ($\theta$), 0.7 in the paper.
 
@@ -46,10 +46,7 @@ class delta_bar_delta(Optimizer):
     decrease: Hyperparameter = hyperparameter(default=0.1, low=0, high=1)
     decay: Hyperparameter = hyperparameter(default=0.7, low=0, high=1, scale="decay")
 
-    needs = ()
-
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size at the start."""
 
         def init(params: Any) -> DeltaBarDeltaState:
             return DeltaBarDeltaState(full_like(step_size, params), jax.tree.map(jnp.zeros_like, params))
@@ -76,7 +73,7 @@ class NLMSState(NamedTuple):
 
 
 class nlms(Optimizer):
-    r"""Normalised least mean squares: the step size is divided by the squared norm of what the weights see.
+    r"""Normalised least mean squares: the step size is divided by the squared norm of the inputs.
 
     For a linear unit with features $\phi$ and error $\delta$, where $\lambda$ is a running mean of
     $\lVert \phi \rVert^2$, this example included:
@@ -105,7 +102,6 @@ class nlms(Optimizer):
     needs = ("curvature",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size, before it is divided."""
 
         def init(params: Any) -> NLMSState:
             zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
@@ -164,7 +160,6 @@ class idbd(Optimizer):
     needs = ("curvature",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size at the start."""
 
         def init(params: Any) -> IDBDState:
             step_sizes = full_like(step_size, params)
@@ -231,11 +226,9 @@ class autostep(Optimizer):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What `update` needs."""
         return ("curvature", "inputs_axis") if self.bound == "unit" else ("curvature",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size at the start."""
 
         def init(params: Any) -> AutostepState:
             zeros = jax.tree.map(jnp.zeros_like, params)
@@ -263,7 +256,7 @@ class autostep(Optimizer):
         return jnp.where(v == 0, size, size * jnp.exp(self.meta_step_size * meta / jnp.where(v == 0, 1, v)))
 
     def _total(self, effective: Any, inputs_axis: Any = None) -> Any:
-        """What the step sizes of every weight's unit, or of the network, sum up to; shaped like the weights."""
+        """The sum of the step sizes of every weight's unit, or of the network; shaped like the weights."""
         like = lambda total, each: jnp.broadcast_to(total, each.shape)
         if self.bound == "network":
             total = jnp.stack([jnp.sum(each) for each in jax.tree.leaves(effective)]).sum()
@@ -314,7 +307,6 @@ class smd(Optimizer):
     needs = ("hessian_product",)
 
     def __call__(self, step_size: Any) -> optax.GradientTransformationExtraArgs:
-        """The transformation with this step size at the start."""
 
         def init(params: Any) -> SMDState:
             return SMDState(full_like(step_size, params), jax.tree.map(jnp.zeros_like, params))

@@ -46,8 +46,7 @@ def replacement_field() -> Any:
 
 
 def as_replacement(value: Any) -> Any:
-    """A replacement as a learner keeps it: a name stands for the one of this name with its defaults, `none` for none,
-    and a table of a `name` and hyperparameters for the one of this name with these."""
+    """A replacement from its name, or from a table of a `name` and hyperparameters; None from `none`."""
     if not isinstance(value, str | Mapping):
         return value
     table = {"name": value} if isinstance(value, str) else value

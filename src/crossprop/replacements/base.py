@@ -1,9 +1,9 @@
 """The contract of a replacement.
 
-It watches the units of a hidden layer and chooses those that are reset. A reset is the same for all: a unit's incoming
-weights are drawn again, its outgoing weights are 0, and the states of the credit rule, the optimizer and the
-replacement for the unit and its weights are as before the first example. (Projected crossprop at a layer below mixes
-the weights into all units of the layer above: its memory of those into a unit stays.)
+It watches the units of a hidden layer and chooses those that are reset. A reset draws a unit's incoming weights again,
+sets its outgoing weights to 0, and restores the initial states of the credit rule, the optimizer and the replacement
+for the unit and its weights. (Not the memory of projected crossprop at the layer below, which mixes the weights into
+all units.)
 """
 
 from abc import abstractmethod
@@ -19,7 +19,7 @@ from crossprop.network import Network, float_type
 
 
 class Watched(NamedTuple):
-    """What a replacement sees of a hidden layer at every example; units come last in every shape."""
+    """The inputs of a replacement for a hidden layer at every example; units come last in every shape."""
 
     phi: Float[Array, " hidden"]
     """The units, from before learning."""
@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
     unit: Int[Array, ""]
     memory: Any
-    """What the replacement keeps, from now on."""
+    """The next memory of the replacement."""
     mean: Float[Array, ""] | float = 0.0
     """The unit's mean activation, which the biases of the layer above make up for; 0 leaves them as they are."""
 

@@ -11,7 +11,7 @@ from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
 
 
 class ContinualMemory(NamedTuple):
-    """What is kept for one hidden layer."""
+    """The memory for one hidden layer."""
 
     turnover: Turnover
     faded: Float[Array, " hidden"]

@@ -11,7 +11,7 @@ from crossprop.replacements.base import Choice, Replacement, Turnover, Watched
 
 
 class GenerateAndTestMemory(NamedTuple):
-    """What is kept for one hidden layer."""
+    """The memory for one hidden layer."""
 
     turnover: Turnover
     size: Float[Array, " hidden"]

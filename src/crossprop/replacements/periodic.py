@@ -11,7 +11,7 @@ from crossprop.replacements.base import Choice, Replacement, Watched, least
 
 
 class PeriodicMemory(NamedTuple):
-    """What is kept for one hidden layer."""
+    """The memory for one hidden layer."""
 
     size: Float[Array, " hidden"]
     """The mean size of the unit's outgoing weights; infinite for a unit that was just replaced."""

@@ -11,7 +11,7 @@ from crossprop.replacements.base import Choice, Replacement, Watched, first
 
 
 class ReDoMemory(NamedTuple):
-    """What is kept for one hidden layer."""
+    """The memory for one hidden layer."""
 
     faded: Float[Array, " hidden"]
     """$d^{a_j}$, how much of the running mean is still its initial 0."""

@@ -1,1 +1,1 @@
-"""Pallas programs for GPUs: the kernel engine, and what the others run on GPUs in the place of XLA's loops."""
+"""Pallas programs for GPUs: the kernel engine, and programs of the other engines in the place of XLA's loops."""

@@ -80,7 +80,7 @@ def _evaluate(use: Instructions, jaxpr: Any, constants: Sequence[Any], arguments
 
 
 def _is_literal(atom: Any) -> bool:
-    """Whether an input of an equation is a number that is written into it, not a variable."""
+    """Whether an input of an equation is a literal, not a variable."""
     return hasattr(atom, "val")
 
 

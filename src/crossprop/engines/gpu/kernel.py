@@ -1,6 +1,6 @@
-"""The kernel engine, for narrow inputs on a GPU: a program for each run, which keeps weights and memory on chip.
+"""The kernel engine, for narrow inputs on a GPU: one program per run, which keeps weights and memory on chip.
 
-The program traces the learner itself, so a new rule is fast from the day it is written.
+The program is traced from the learner's own code, so a new rule needs no kernel.
 """
 
 from functools import partial
@@ -64,7 +64,7 @@ def why_unsupported(learner: Learner, platform: str, observed: tuple[Variable, .
 
 
 def width(learner: Learner, platform: str) -> int:
-    """The most runs in one call; they are independent, so it changes no numbers."""
+    """The most runs in one call."""
     assert isinstance(learner, CreditRule)
     warps, places = _warps(learner), multiprocessors() * WARPS_PER_MULTIPROCESSOR
     return min(RUNS, places // warps) if warps > 1 and places else RUNS
@@ -94,7 +94,7 @@ class KernelSession(Session):
             self.progress = self.progress._replace(work=layout.entered(rule, self.own.numbers, stacked))
 
     def examples(self, count: int) -> Shared:
-        """What the runs share in the next `count` steps, on the device."""
+        """The shared data of the runs for the next `count` steps, on the device."""
         return Shared(*self.feed.take(self.step, count), *initial_weights(self.initial))
 
     def execute(self, examples: Shared, count: int) -> dict[str, jax.Array]:
@@ -121,8 +121,8 @@ def initial_weights(initial: State) -> tuple[Any, Any]:
 
 
 def _warps(rule: CreditRule) -> int:
-    """How many groups of 32 threads share a run: few wait less for each other, many have more registers, which a deep
-    network needs for both layers at once."""
+    """The warps of a run: few wait less for each other, many have more registers, which a deep network needs for both
+    layers at once."""
     threads = state_numbers(rule) / (NUMBERS_PER_THREAD if len(rule.network.hidden) == 1 else NUMBERS_PER_THREAD_DEEP)
     return int(np.clip(layout.power(int(np.ceil(threads / 32))), 1, 16))
 

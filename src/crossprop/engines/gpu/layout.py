@@ -1,7 +1,7 @@
-"""The layout of runs in the kernel engine: in pieces and with padding, what runs share kept once.
+"""The layout of runs in GPU programs: in pieces and with padding, shared data stored once.
 
 Triton takes arrays whose sizes are powers of two. The rows of U come in such pieces (20 inputs are 16 and 4, or 20
-of one row), hidden units and outputs are padded; padding stays 0 and is never seen.
+of one row), hidden units and outputs are padded; padding stays 0.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ MOST_SINGLE_ROWS = 32
 
 
 class Shared(NamedTuple):
-    """What runs share: each distinct source of examples and each distinct initial value once."""
+    """The shared data of runs: each distinct source of examples and each distinct initial value once."""
 
     pool: Any
     """`(examples, inputs)`"""
@@ -46,12 +46,12 @@ class Shared(NamedTuple):
 
 
 class OfRuns(NamedTuple):
-    """What each run has of its own."""
+    """The data of each run."""
 
     numbers: Any
     """`(runs, hyperparameters)`"""
     place: Any
-    """`(runs, 3)`: its source, its initial value, and 1, or 0 for a run that only fills up the call"""
+    """`(runs, 3)`: its source, its initial value, and 1, or 0 for padding"""
 
 
 def power(size: int) -> int:
@@ -62,8 +62,8 @@ def power(size: int) -> int:
 def pieces(rule: CreditRule) -> list[slice]:
     """The rows of U as powers of two, or one by one; the bias by itself.
 
-    An input by itself is in all threads at once, several have to be distributed through shared memory. But it takes a
-    register of every thread, so that fewer runs fit on chip, unless the rest of their state limits them already.
+    A scalar input is broadcast to all threads, a vector goes through shared memory. But a scalar takes a register of
+    every thread, so that fewer runs fit on chip, unless the rest of their state limits them already.
     """
     network = rule.network
     much = len(network.hidden) == 1 and moves(rule) and (rule.optimizer.momentum != 0 or rule.shapes().matrices > 0)
@@ -77,13 +77,12 @@ def pieces(rule: CreditRule) -> list[slice]:
 
 
 def input_pieces(rule: CreditRule) -> list[slice]:
-    """The same without the bias."""
+    """`pieces` without the bias."""
     return [piece for piece in pieces(rule) if piece.start < rule.network.inputs]
 
 
 class PaddedNetwork(eqx.Module):
-    """The arithmetic of a hidden layer, or of some of its units, from `begin` on, in pieces and with padding, which
-    stays 0."""
+    """The arithmetic of a hidden layer, or of its units from `begin` on, in pieces and with padding, which stays 0."""
 
     network: Network
     begin: Any = 0
@@ -131,36 +130,27 @@ class PaddedNetwork(eqx.Module):
         return self.network.error(outputs, y)
 
     def _real(self, values: jax.Array) -> jax.Array:
-        """0 where there is padding."""
+        """The values with 0 for padding."""
         return jnp.where(self.begin + lax.iota(jnp.int32, len(values)) < self.network.units, values, 0)
 
 
 def padded_stack(rule: CreditRule) -> Stack:
-    """A rule as it is to each hidden layer, in pieces."""
+    """The stack of a rule in pieces."""
     nets = tuple(map(PaddedNetwork, rule.network.layers()))
     return Stack(rule, rule.by_layer(), nets, nets[-1])
 
 
 @by_structure
 def state_numbers(rule: CreditRule) -> int:
-    """How many numbers a run keeps, with padding."""
+    """The size of a run's state with padding."""
     state = jax.eval_shape(partial(in_pieces, rule), state_shapes(rule))
     return sum(leaf.size for leaf in jax.tree.leaves(state))
 
 
-def in_pieces(rule: CreditRule, state: State) -> State:
-    """A state in the kernel's layout."""
-    return split_state(rule, state, pieces(rule))
-
-
-def out_of_pieces(rule: CreditRule, state: State) -> State:
-    """The public state of a run in the kernel's layout."""
-    return joined_state(rule, state, pieces(rule))
-
-
-def split_state(rule: CreditRule, state: State, first_rows: list[slice]) -> State:
-    """A state in pieces and with padding; the first layer's matrices are cut into these rows."""
-    layers = []
+def in_pieces(rule: CreditRule, state: State, first_rows: list[slice] | None = None) -> State:
+    """A state in pieces and with padding; `first_rows` are the pieces of the first layer's matrices, if not the usual
+    ones."""
+    first_rows, layers = first_rows or pieces(rule), []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), state.layers, strict=True)):
         rows = _row_pieces(own.network) if at else first_rows
         split = partial(_split_rows, rows)
@@ -175,9 +165,9 @@ def split_state(rule: CreditRule, state: State, first_rows: list[slice]) -> Stat
     return State(tuple(layers), split_outgoing(state.outgoing), optimizer)
 
 
-def joined_state(rule: CreditRule, state: State, first_rows: list[slice]) -> State:
-    """What `split_state` was given."""
-    layers = []
+def out_of_pieces(rule: CreditRule, state: State, first_rows: list[slice] | None = None) -> State:
+    """The public state, from one in pieces."""
+    first_rows, layers = first_rows or pieces(rule), []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), state.layers, strict=True)):
         network, shapes = own.network, own.shapes()
         join = partial(_joined_rows, _row_pieces(network) if at else first_rows, network.units)
@@ -197,8 +187,7 @@ def joined_state(rule: CreditRule, state: State, first_rows: list[slice]) -> Sta
 
 
 def _row_pieces(network: Network) -> list[slice]:
-    """The rows of the weights between two hidden layers that form a piece: all units of the layer below, which are
-    padded; the bias by itself."""
+    """The pieces of the weights between two hidden layers: all units of the layer below; the bias by itself."""
     return [slice(0, network.inputs), *([slice(network.inputs, network.fan_in)] if network.bias else [])]
 
 
@@ -228,7 +217,7 @@ def _padded(values: jax.Array, *axes: int) -> jax.Array:
 
 
 def _map_like(weights: jax.Array, change: Any, optimizer: Any) -> Any:
-    """An optimizer's state with everything shaped like the weights changed as they are."""
+    """An optimizer's state with all arrays shaped like the weights changed like these."""
     return jax.tree.map(lambda leaf: change(leaf) if leaf.shape == weights.shape else leaf, optimizer)
 
 
@@ -239,7 +228,7 @@ def _map_pieces(join: Any, optimizer: Any) -> Any:
 
 @program
 def entered(rule: CreditRule, numbers: jax.Array, states: State) -> State:
-    """States of several runs in the kernel's layout."""
+    """States of several runs in pieces."""
     return jax.vmap(lambda own, state: in_pieces(with_numbers(rule, own), state))(numbers, states)
 
 
@@ -250,7 +239,7 @@ def left(rule: CreditRule, numbers: jax.Array, state: State) -> State:
 
 
 def gather(runs: Sequence[Run], sources: np.ndarray) -> tuple[State, OfRuns]:
-    """The distinct initial states; and what each run has of its own, filled up to a power of two."""
+    """The distinct initial states, and the data of each run, padded to a power of two."""
     rule, count = runs[0].learner, power(len(runs))
     assert isinstance(rule, CreditRule)
     place = np.zeros((count, 3), np.int32)

@@ -2,7 +2,7 @@
 
 A part is run in a network whose inputs are its own examples. The program keeps on chip everything above the first
 layer, and a few rows of the first layer at a time: those of the next `rows` examples. When it loads such a group of
-rows, it applies what all earlier examples of the part have changed, from the coefficients that these wrote to memory;
+rows, it applies the changes of all earlier examples of the part, from the coefficients that these wrote to memory;
 from then on it updates the group after each example. So a row is read once, and a row of coefficients once per group.
 
 If the weights between two hidden layers do not fit into one program, several share the run. Each has some units of the
@@ -22,10 +22,10 @@ from crossprop.engines.gpu import products, support
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
 from crossprop.engines.gpu.layout import (
     PaddedNetwork,
-    joined_state,
+    in_pieces,
+    out_of_pieces,
     padded_stack,
     power,
-    split_state,
     with_numbers,
 )
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
@@ -50,11 +50,11 @@ NUMBERS_PER_PROGRAM = 40_000
 FEWEST_UNITS = 8
 """Units of the second layer that a program gets at least."""
 MOST_EXCHANGED = 2**16
-"""Numbers of all programs' shares, which each program reads for every example. With that many, an XLA loop was nearly
-as fast; more was not tried."""
+"""The numbers that each program reads of all shares for every example. With that many, an XLA loop was nearly as fast;
+more is untested."""
 NUMBERS_PER_THREAD = 250
 UNITS_PER_THREAD = 4
-"""Or more: all rows of a unit are then in the same thread."""
+"""Or more, so that all rows of a unit are in the same thread."""
 TRACED_UNITS = 128
 
 
@@ -64,11 +64,11 @@ class Tiling(NamedTuple):
     rows: int
     warps: int
     programs: int = 1
-    """How many share a run."""
+    """The number of programs that share a run."""
     interpret: bool = False
 
     def block(self, examples: int) -> int | None:
-        """How many examples a block has whose windows would be cut into so many, or None if products need more."""
+        """The size of a block for so many examples, or None if they are too few for products."""
         return None if examples < products.FEWEST_EXAMPLES else power(examples)
 
     def rows_of(self, inputs: jax.Array, matrices: list[jax.Array], count: Any) -> list[jax.Array]:
@@ -87,7 +87,7 @@ class Tiling(NamedTuple):
         """
         size, network = len(y), learner.network
         first_rows = [slice(0, size)]
-        rows, above = _apart(learner, split_state(learner, state, first_rows))
+        rows, above = _apart(learner, in_pieces(learner, state, first_rows))
         numbers = jnp.stack([jnp.asarray(leaf, y.dtype) for leaf in jax.tree.leaves(learner)])
         targets = jnp.pad(y, ((0, 0), (0, power(network.outputs) - network.outputs)))
         size_or_none = jnp.where(idle, 0, size).astype(jnp.int32)
@@ -122,7 +122,7 @@ class Tiling(NamedTuple):
             name="part",
         )(*leaves)
         _, above, credits, outputs, _ = jax.tree.unflatten(made_structure, found)
-        after = joined_state(learner, _together(learner, rows, above), first_rows)
+        after = out_of_pieces(learner, _together(learner, rows, above), first_rows)
         first = state.layers[0]._replace(memory=after.layers[0].memory)
         credits = jax.tree.map(lambda of_programs: of_programs[0], credits)
         return after.with_first(first), credits, outputs[:, : network.outputs]
@@ -164,12 +164,12 @@ class Tiling(NamedTuple):
 
 
 def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...] = ()) -> Tiling | None:
-    """How parts become programs on this kind of device, or None where they are loops: by device, sizes and rule."""
+    """How parts become programs on this kind of device; None where they are loops."""
     return tiling_for(learner) if support.for_wide_networks(platform) else None
 
 
 def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
-    """How a GPU runs the learner's parts as programs, or None if it cannot: by device, sizes and rule alone."""
+    """How a GPU runs the learner's parts as programs, or None if it cannot. It depends on device, sizes and rule."""
     if float_type() != np.float32 or not isinstance(learner, CreditRule):
         return None
     if not learner.optimizer.elementwise:
@@ -185,7 +185,7 @@ def tiling_for(learner: Learner, interpret: bool = False) -> Tiling | None:
 
 
 def _programs(learner: CreditRule, numbers: int) -> int:
-    """How many programs share a run with so many numbers above the first layer's rows."""
+    """The number of programs that share a run, by the size of its state above the first layer's rows."""
     network = learner.network
     if len(network.hidden) != 2 or network.layer_norm or not support.may_wait():
         return 1
@@ -198,8 +198,8 @@ def _programs(learner: CreditRule, numbers: int) -> int:
 
 @by_structure
 def _numbers(rule: CreditRule) -> tuple[int, int]:
-    """How many numbers a program keeps, with padding: for each row, and besides."""
-    state = jax.eval_shape(lambda state: split_state(rule, state, [slice(0, 1)]), state_shapes(rule))
+    """The size of a program's state with padding: of each row, and of the rest."""
+    state = jax.eval_shape(lambda state: in_pieces(rule, state, [slice(0, 1)]), state_shapes(rule))
     size = lambda part: sum(leaf.size for leaf in jax.tree.leaves(part))
     rows, above = _apart(rule, state)
     return size(rows), size(above)
@@ -227,7 +227,7 @@ def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None
         return stack_of_units(rule, number * units, *exchanges)
 
     def write_step(step: Any, credit: Credit, values: jax.Array) -> None:
-        """Each program has its own copy of the coefficients, which it reads again."""
+        """Each program writes and reads its own copy of the coefficients."""
         _write(jax.tree.map(lambda ref: ref.at[number, step], credits), credit)
 
         @pl.when(number == 0)
@@ -306,7 +306,7 @@ def trace_back(
     interpret: bool, back: Any, carry: Any, credits: Credit, weights: list[jax.Array], count: Any
 ) -> tuple[Any, Any]:
     """`lax.scan(back, carry, (credits, weights), reverse=True)`, where units do not depend on each other; they are the
-    last axis of the carry, of the coefficients and of what is found. Anything if `count` is 0."""
+    last axis of the carry, of the coefficients and of the results. Undefined if `count` is 0."""
     assert credits.memory_keep is not None
     steps, units = credits.memory_keep.shape
     tile = min(units, TRACED_UNITS)

@@ -1,7 +1,7 @@
 """Matrix products with the examples of a block, as GPU programs that skip runs without examples.
 
-A library's product takes as long for a batch in which one run is real as for a full one, and its rounding may depend on
-the batch. Here each run has programs of its own, which end at once if the run only fills up the batch.
+A library's product takes as long for a batch that is mostly padding as for a full one, and its rounding may depend on
+the batch. Here each run has its own programs, which return at once if the run is padding.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from crossprop.engines.gpu.support import pl, triton
 
 
 class Tile(NamedTuple):
-    """What a program computes at a time: units, inputs; its warps, and how many tiles of inputs are on their way."""
+    """What a program computes at a time: units and inputs; its warps, and how many tiles of inputs are prefetched."""
 
     units: int
     inputs: int
@@ -28,16 +28,16 @@ class Tile(NamedTuple):
 ROWS = Tile(64, 32, 4, 3)
 CHANGES = Tile(64, 32, 4, 1)
 TILES_OF_CHANGES = 8
-"""Tiles per program. With one each, runs that only fill up the batch would launch many programs that do nothing."""
+"""Tiles per program. With one each, padding runs would launch many programs that do nothing."""
 DISTANCES = Tile(8, 128, 4, 1)
 FEWEST_EXAMPLES = 16
 """The least size of a product."""
 PRECISION = lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-"""On tensor cores, each number as two of 10 bits: rounded no more than by float32 products."""
+"""On tensor cores, each number as two of 10 bits: as precise as float32 products."""
 
 
 def rows_of(inputs: jax.Array, matrices: list[jax.Array], count: Any, interpret: bool) -> list[jax.Array]:
-    """`inputs (examples, inputs)` times each matrix `(units, inputs)` transposed; anything if `count` is 0."""
+    """`inputs (examples, inputs)` times each matrix `(units, inputs)` transposed; undefined if `count` is 0."""
     examples, width = inputs.shape
     tile = ROWS._replace(units=min(ROWS.units, max(power(max(map(len, matrices))), FEWEST_EXAMPLES)))
     ends = np.cumsum([-(-len(matrix) // tile.units) for matrix in matrices]).tolist()

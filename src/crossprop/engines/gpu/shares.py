@@ -1,7 +1,7 @@
-"""A run as several GPU programs at once, each with some of the units: what they exchange, read and write.
+"""A run as several GPU programs at once, each with some of the units: how they exchange sums, read and write.
 
 A GPU starts programs in the order of their numbers, and those of a run follow each other. A run has at most as many as
-there are multiprocessors, so a program that waits never keeps one that it waits for from starting.
+there are multiprocessors, so the exchange cannot deadlock.
 """
 
 from typing import Any, NamedTuple
@@ -16,21 +16,21 @@ from crossprop.learners.credit import State
 
 
 class Shares(NamedTuple):
-    """How a program learns the sum over all programs of its run."""
+    """The sum of values over all programs of a run."""
 
     number: Any
-    """The program's own, from 0"""
+    """Index of the program"""
     memory: Any
-    """Where programs write their shares, `(buffers, programs, values)`"""
+    """The shares of all programs, `(buffers, programs, values)`"""
     buffer: Any
-    """Which buffer this exchange uses; not that of the last exchange in this memory, which some may still read"""
+    """Index of the buffer; it alternates, so that a slow reader is not overwritten"""
     arrived: Any
-    """How many shares all programs have written since the launch"""
+    """Counter of the shares that all programs have written since the launch"""
     earlier: Any
-    """How many exchanges there were before this one"""
+    """The number of exchanges before this one"""
 
     def total(self, own: jax.Array) -> jax.Array:
-        """The sum of all programs' `own`, in the order of their numbers; waits until all have written theirs."""
+        """The sum of `own` over all programs, always in the same order; waits until all have written theirs."""
         programs = self.memory.shape[1]
         if programs == 1:
             return own
@@ -39,7 +39,7 @@ class Shares(NamedTuple):
         arrived = triton.atomic_add(self.arrived, (0,), 1) + 1
         others = lambda _: triton.atomic_add(self.arrived, (0,), 0)
         lax.while_loop(lambda arrived: arrived < programs * (self.earlier + 1), others, arrived)
-        # The cache of a multiprocessor may have what was there before.
+        # The cache of a multiprocessor may be stale.
         return jnp.sum(triton.load(self.memory.at[self.buffer], volatile=True), axis=0)
 
 
@@ -54,19 +54,19 @@ class Slice(PaddedNetwork):
 
 
 def axes_of_units(state: State, units: int) -> State:
-    """For every array of a state the axis of the units that the programs share, from the end, or 0 if it has none. It
-    is the last one, and in the first layer's arrays the one before."""
+    """For every array of a state the axis of the units that programs share, counted from the end: the last one, or the
+    one before in the first layer's arrays; 0 if there is none."""
     axis_of = lambda axis: lambda leaf: axis if leaf.ndim >= -axis and leaf.shape[axis] == units else 0
     return jax.tree.map(axis_of(-1), state).with_first(jax.tree.map(axis_of(-2), state.layers[0]))
 
 
 def read_own(axes: Any, refs: Any, own: Any) -> Any:
-    """A program's units of every array, along its axis in `axes`; the whole array where that is 0."""
+    """A program's slice of every array, along its axis in `axes`; the whole array where that is 0."""
     return jax.tree.map(lambda axis, ref: ref[_place(ref, axis, own)], axes, refs)
 
 
 def write_own(axes: Any, refs: Any, values: Any, number: Any, own: Any) -> None:
-    """Writes a program's units of every array; the first program also writes the arrays that have no units."""
+    """Writes a program's slice of every array; the first program also writes arrays without units."""
     for axis, ref, value in zip(*map(jax.tree.leaves, (axes, refs, values)), strict=True):
         if axis:
             ref[_place(ref, axis, own)] = value

@@ -1,10 +1,9 @@
 """A run as several GPU programs at once, for the scan engine: wide networks with optimizers whose steps do not add up,
 as adam.
 
-Each program has a slice of the hidden units and keeps on chip all that belongs to them: incoming weights, what the
-optimizer keeps for these, outgoing weights and memory. All that it needs of other units is their share of the outputs.
-So for every example each program writes its own share to memory, waits until all programs of the run have done so, and
-adds the shares up, always in the same order.
+Each program has a slice of the hidden units and keeps on chip their incoming weights, optimizer state, outgoing weights
+and memory. Of the other units it needs the share of the outputs. So for every example each program writes its own share
+to memory, waits until all programs of the run have done so, and adds the shares up, always in the same order.
 """
 
 from collections.abc import Callable
@@ -35,7 +34,7 @@ FEWEST_INPUTS = 128
 
 
 def programs_for(learner: Learner, platform: str, observed: tuple[Variable, ...]) -> int | None:
-    """How many programs a run is split into, or None if it is not split; it depends on device, sizes and rule alone."""
+    """How many programs share a run, or None if it is not split. It depends on device, sizes and rule alone."""
     if not support.for_wide_networks(platform) or not support.may_wait():
         return None
     if float_type() != np.float32 or any(variable.after for variable in observed):

@@ -19,14 +19,14 @@ def _pallas() -> tuple[Any, Any]:
 pl, triton = _pallas()
 
 FOR_WIDE_NETWORKS = True
-"""Whether scan and chunked use them; the kernel engine is nothing else."""
+"""Whether scan and chunked use them; the kernel engine always does."""
 PLATFORMS = ("gpu", "cuda")
 LEAST_CAPABILITY = 8.0
 """NVIDIA's Ampere and later, which Triton supports and which have TF32 products."""
 
 
 def why_no_programs(platform: str) -> str | None:
-    """What such a device lacks to run Pallas programs, or None."""
+    """What a device lacks to run Pallas programs, or None."""
     if platform not in PLATFORMS:
         return f"a GPU, and this device is a {platform}"
     if triton is None:
@@ -52,6 +52,6 @@ def multiprocessors() -> int:
 
 
 def may_wait() -> bool:
-    """Whether programs of a launch may wait for each other. With NVIDIA's MPS they may not: programs of other processes
-    could take the multiprocessors that the missing ones need, and all would wait forever."""
+    """Whether programs of a launch may wait for each other. With NVIDIA's MPS they could deadlock: programs of other
+    processes may hold the multiprocessors that the missing ones need."""
     return "CUDA_MPS_PIPE_DIRECTORY" not in os.environ

@@ -99,7 +99,7 @@ def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: boo
         "crossprop-approx": partial(CrosspropApprox, memory_eta=0.0),
         "crossprop-approx-0.5": partial(CrosspropApprox, eta=0.5, memory_eta=0.0),
     }
-    builders = LEARNERS | (special if scripts else {})
+    builders = dict(LEARNERS.items()) | (special if scripts else {})
     return {name: builders[name](network, STEP_SIZE) for name in names}
 
 
