@@ -103,7 +103,7 @@ def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "
 
 def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, list[Any]]:
     """An experiment, as `write_report` takes it."""
-    return plan, records, [(each, each.charts(records)) for each in plan.drawings]
+    return plan, records, plan.drawn(records)
 
 
 def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Any]]:

@@ -163,6 +163,10 @@ class Plan:
         _, states = ran(steps=self.steps, checkpoint=checkpoint, return_states=True)
         return self.measure(states).assign_attrs(self.experiment())
 
+    def drawn(self, records: "xarray.Dataset") -> list[tuple[Drawing, dict[str, Chart]]]:
+        """The figures with their charts."""
+        return [(each, each.charts(records)) for each in self.drawings]
+
 
 def _joined(records: "dict[str, xarray.Dataset]") -> "xarray.Dataset":
     """The records of a grid with one axis for each learner as those of one learner for each setting."""

@@ -61,7 +61,7 @@ def rerun(
     for plan, store in zip(plans, stores, strict=True):
         if store.exists():  # else the data of its stream would be hashed for nothing
             check_replaceable(store, plan.experiment())
-    done: list[Ran] = []
+    found = []
     for plan, store in zip(plans, stores, strict=True):
         if store.exists() and not force:
             say(f"{plan.name}: done before, in {store}")
@@ -69,7 +69,8 @@ def rerun(
         else:
             checkpoint = folder / f"{plan.name}.checkpoint" if checkpoints else None
             records = _records(plan, store, engine, say, checkpoint)
-        done.append((plan, records, [(each, each.charts(records)) for each in plan.drawings]))
+        found.append((plan, records))
+    done: list[Ran] = [(plan, records, plan.drawn(records)) for plan, records in found]
     (folder / "figures").mkdir(exist_ok=True)
     for plan, _, drawn in done:
         for drawing, charts in drawn:
