@@ -20,14 +20,7 @@ from jax import lax
 
 from crossprop.engines.gpu import products, support
 from crossprop.engines.gpu.fma_rewrite import GPU, PLAIN, fma_rewritten
-from crossprop.engines.gpu.layout import (
-    PaddedNetwork,
-    in_pieces,
-    out_of_pieces,
-    padded_stack,
-    power,
-    with_numbers,
-)
+from crossprop.engines.gpu.layout import PaddedNetwork, in_pieces, out_of_pieces, padded_stack, power, with_numbers
 from crossprop.engines.gpu.shares import Shares, Slice, axes_of_units, read_own, write_own
 from crossprop.engines.gpu.support import pl, triton
 from crossprop.engines.rebuilding import Steps, last_step, step_back
