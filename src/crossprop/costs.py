@@ -63,7 +63,7 @@ def _program_cost(learner: Learner) -> tuple[float | None, float | None]:
 
 
 def _seconds(learner: Learner, stream: Stream, steps: int, engine: str) -> float:
-    """How long the steps of one run take."""
+    """The duration of the steps of one run."""
     clock = time.process_time if jax.devices()[0].platform == "cpu" else time.perf_counter
     session = open_session(engine_for(engine, learner), [Run(learner, stream, 0)], RunOptions(steps, steps))
     jax.block_until_ready(session.states())

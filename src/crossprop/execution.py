@@ -47,7 +47,7 @@ LONG = 30
 
 
 class DevicePool:
-    """Where batches run in parallel: one per thread of a CPU, or two per device elsewhere."""
+    """Slots for batches that run in parallel: one per thread of a CPU, or two per device elsewhere."""
 
     def __init__(self, threads: int | None = None):
         places = devices()

@@ -32,8 +32,8 @@ class Facts:
     above: float | None = None
     high: float | None = None
     scale: Literal["log", "linear", "symlog", "decay"] | None = None
-    """How it is varied: by factors, by differences, by factors of either sign, or by factors of its distance from 1.
-    None is "log" with a lower bound and "symlog" without."""
+    """The scale on which it is varied: by factors, by differences, by factors of either sign, or by factors of its
+    distance from 1. None is "log" with a lower bound and "symlog" without."""
     backprop_at: float | None = None
     """The value at which the rule is backprop."""
     whole: bool = False

@@ -31,7 +31,7 @@ def sees_after(metric: Callable[..., Any]) -> bool:
 
 @after_learning
 def plasticity(outcome: Outcome, y: Float[Array, " outputs"], after: Outcome) -> Float[Array, ""]:
-    """How much of an example's loss is gone when it has been learned from: 1 minus the loss after learning divided by
+    """The share of an example's loss removed by learning from it: 1 minus the loss after learning divided by
     that before, between 0 and 1.
 
     Elsayed and Mahmood (2024), "Addressing Loss of Plasticity and Catastrophic Forgetting in Continual Learning".

@@ -46,7 +46,7 @@ def curves(
 
 
 def sensitivity(store: str | Path, *, learners: Sequence[str] | None = None, axes: Any = None) -> Any:
-    """What each learner of a sweep reaches along its first axis, at the best of all other axes.
+    """The error of each learner of a sweep along its first axis, at the best values of all other axes.
 
     **Arguments:**
 

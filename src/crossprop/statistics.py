@@ -10,7 +10,7 @@ EQUAL = 1e-9
 """Differences whose spread is at most this share of their mean are equal but for rounding."""
 
 MEAN_BRACKETS = "[95% bootstrap interval, too narrow for few seeds]"
-"""What captions of tables say of the interval behind a plain mean."""
+"""For captions of tables: the kind of interval behind a plain mean."""
 
 
 class Estimate(NamedTuple):

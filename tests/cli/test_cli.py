@@ -22,6 +22,7 @@ from crossprop.datasets import ARCHIVES
 from crossprop.learners import LEARNERS
 from crossprop.record_files import read_records, write_records
 from crossprop.running import ProgressEvent
+from registered import OWN_LEARNERS
 from same import files_in
 from terminal import Answer
 
@@ -391,7 +392,7 @@ def test_an_interrupt_is_told_and_nothing_is_written(call, tmp_path, monkeypatch
             ("run",),
             ["--learners", "--seeds", "--hidden", "--activation", "--bias", "--step-size", "--incoming-step-size",
              "--tasks", "--examples", "--record-every", "--engine", "--out", "geoff", "digits", "mnist5k", "mnist",
-             "all", *LEARNERS],
+             "all", *OWN_LEARNERS],
         ),
         (("data",), ["fetch", "list"]),
         (("data", "fetch"), ["mnist", "--source FOLDER"]),

@@ -1,4 +1,4 @@
-"""Where files are kept, and how they are written: completely or not at all."""
+"""The folders of the package, and atomic writes."""
 
 import errno
 import gzip

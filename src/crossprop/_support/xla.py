@@ -39,9 +39,9 @@ import numpy as np
 COMPILED = "/jax/core/compile/backend_compile_duration"
 """The event by which JAX reports that a program was compiled."""
 CACHED = "-cache"
-"""How the names of compiled programs on disk end."""
+"""Suffix of compiled programs on disk."""
 UNREADABLE = r"Error reading persistent compilation cache entry for '(\w+)'"
-"""How JAX warns of a program on disk that is damaged; the names of its files begin with the one in the warning."""
+"""JAX's warning about a damaged program on disk; the names of its files begin with the one in the warning."""
 
 
 def setting(name: str) -> Any:

@@ -85,7 +85,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _message(problem: Exception) -> str:
-    """What went wrong; of a file that cannot be read or written, without its number."""
+    """The message of an error; of an OSError without its number."""
     if isinstance(problem, OSError) and problem.filename and problem.strerror:
         return f"{problem.filename}: {problem.strerror}"
     return str(problem)

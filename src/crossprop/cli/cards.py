@@ -16,7 +16,7 @@ from crossprop.experiments.cards import NEAR, OTHER, SAME, check_card, make_card
 from crossprop.registry import import_modules
 
 STATUS = {SAME: 0, OTHER: 1, NEAR: 3}
-"""How `crossprop card check` exits."""
+"""Exit codes of `crossprop card check`."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What commands print besides tables."""
+"""Output of commands besides tables."""
 
 import shlex
 import sys

@@ -61,7 +61,7 @@ class Tuned:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What replaces values of the experiment's file."""
+        """Overrides of the experiment's file."""
         return {"size": self.size, "seeds": self.seeds, "evaluate": self.evaluate, "engine": self.engine}
 
 

@@ -21,7 +21,7 @@ GAMES = {re.sub(r"(?<=.)([A-Z])", r"_\1", name.removesuffix(ENDING)).lower(): na
 SEED = 1731038949
 """Of the emulator, where actions were recorded."""
 STICKY = 0.25
-"""How often the emulator of a random player repeats the last action."""
+"""Probability that the emulator of a random player repeats the last action."""
 SIDE = 16
 NO_ACTION = 255
 LATER = 1000

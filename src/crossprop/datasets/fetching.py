@@ -32,7 +32,7 @@ DAMAGED_ERRORS = (
 PROBLEMS = (OSError, ValueError, ImportError, subprocess.SubprocessError)
 """Raised by an origin that does not have the files."""
 OPENED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
-"""How packed files are opened, by the ends of their names."""
+"""Openers of packed files, by suffix."""
 CLIENTS = {
     "npm": ["npm", "pack", "{}", "--silent"],
     "Debian": ["sh", "-c", "apt-get download {} && dpkg-deb --fsys-tarfile *.deb > content.tar && rm *.deb"],

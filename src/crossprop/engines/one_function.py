@@ -25,7 +25,7 @@ integer_pow iota is_finite le log log1p logistic lt max min mul ne neg not or pa
 random_split random_unwrap random_wrap reduce_and reduce_max reduce_min reduce_or reduce_sum rem reshape round rsqrt
 select_n shift_left shift_right_arithmetic shift_right_logical sign sin slice split sqrt square squeeze sub tanh
 threefry2x32 transpose unstack xla_metadata_value xor"""
-"""What XLA compiles itself; for others it calls libraries."""
+"""Primitives that XLA compiles itself; for others it calls libraries."""
 CALLS = ("closed_call", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "pjit", "scan", "while")
 
 

@@ -131,7 +131,7 @@ def fill(
 
 
 def opened(spec: SweepSpec) -> AbstractContextManager[Store]:
-    """Where the sweep keeps its blocks, for this process alone."""
+    """The sweep's store, for this process alone."""
     return nullcontext(Store()) if spec.store is None else open_for_writing(spec.store, spec.grids)
 
 

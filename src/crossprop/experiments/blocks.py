@@ -69,7 +69,7 @@ class BlockResult:
     made_with: dict[str, Any]
     records: Callable[[], dict[str, np.ndarray]]
     scores: tuple[str, np.ndarray]
-    """What runs are compared by, and its mean over each run, `(seeds,)`."""
+    """The measure of runs, and its mean over each run, `(seeds,)`."""
     seconds: float = 0.0
     store: str = ""
     """The number of its store."""
@@ -100,7 +100,7 @@ def _shared(values: np.ndarray) -> np.ndarray:
 def scores_of(
     records: Mapping[str, np.ndarray], window: np.ndarray, task: np.ndarray, diverged_at: np.ndarray
 ) -> tuple[str, np.ndarray]:
-    """What runs are compared by, the share misclassified or the loss, and its mean over each run, `(seeds,)`."""
+    """The measure of runs, the share misclassified or the loss, and its mean over each run, `(seeds,)`."""
     variable = measure(records)
     return variable, weighted_mean(records[variable], phase_weights(window, task, "all"), diverged_at)
 

@@ -48,7 +48,7 @@ SCHEMA = 1
 MOST_BYTES = 2**24
 """Bytes of a card."""
 KEYS = ("stream", "network", "learners", "record_every", "steps")
-"""What the TOML of a card may have: no modules to import."""
+"""The keys allowed in the TOML of a card: no modules to import."""
 STEPS, REPEATS = 4000, 3
 """Steps and repeats of the runs that are timed."""
 ROUNDING = 1e-4
@@ -94,7 +94,7 @@ class Ran:
 
 
 def of_seeds(records: "xarray.Dataset") -> dict[int, OfSeed]:
-    """What a card says of each run, from records with the dims `seed` and `step`. Probes and metrics do not count."""
+    """The entry of each run in a card, from records with the dims `seed` and `step`, without probes and metrics."""
     means = phase_mean(records, "all").values
     names = [name for name in map(str, records) if name in VARIABLES or name.startswith(DRIFT)]
     kept = {name: records[name].transpose("seed", "step").values for name in sorted(names)}
@@ -191,7 +191,7 @@ def _ran(
     records: "xarray.Dataset",
     costs: Mapping[str, Cost] | None,
 ) -> Ran:
-    """What a card says of a learner, whose records have the dims `seed` and `step`."""
+    """The entry of a learner in a card, from records with the dims `seed` and `step`."""
     attributes, steps, float_type = records.attrs, int(records.step[-1]), records["loss"].dtype.newbyteorder("=").name
     check.choice("the engine of all its runs", attributes["engine"], ENGINES)
     table = named_experiment(name, learner, named[0])

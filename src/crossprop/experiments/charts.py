@@ -47,7 +47,7 @@ class Axis:
     ticks: tuple[tuple[float, str], ...] = ()
     """Places and their labels."""
     unit: str = ""
-    """What stands behind the number of each tick."""
+    """The suffix of tick labels."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Line:
     high: np.ndarray | None = None
     diverged: tuple[int, ...] = ()
     note: str = ""
-    """What the legend says behind the name."""
+    """The legend's text after the name."""
     group: str = ""
     """Rows of a forest that stand together, and lines that a page can show alone."""
 
@@ -96,12 +96,12 @@ class Chart:
 
     @property
     def band(self) -> str:
-        """What bands and bars are, in words; nothing if there are none."""
+        """A caption for bands and bars; empty if there are none."""
         return band_words(self.seeds)
 
     @property
     def statistic(self) -> str:
-        """What lines and bands are, in words."""
+        """A caption for lines and bands."""
         return f"mean and {self.band}" if self.band else "one run"
 
     @property
@@ -112,7 +112,7 @@ class Chart:
 
 
 def band_words(seeds: int) -> str:
-    """What the bands of a chart with so many seeds are."""
+    """A caption for the bands of a chart with this many seeds."""
     if seeds < 2:
         return ""
     return f"range of {seeds} seeds" if seeds < FEW else f"95% bootstrap interval over {seeds} seeds"

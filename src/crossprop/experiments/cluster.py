@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 VERSIONS = ("crossprop", "jax", "python")
-"""What workers must have in the version of this process."""
+"""Packages that workers must have in the version of this process."""
 TIMEOUT = 5
 """Seconds to reach a scheduler."""
 SECONDS_TO_WAIT = 0.02
@@ -38,7 +38,7 @@ SECONDS_TO_WAIT = 0.02
 FEWEST, PER_THREAD = 16, 2
 """Tasks under way: this many per thread of a worker, and at least a few, since a cluster may grow with its work."""
 RETRIES = 2
-"""How often a task that fails, say for lack of a worker's memory, is tried again."""
+"""Retries of a task that fails, for example for lack of a worker's memory."""
 
 _pools: dict[str, DevicePool] = {}
 """Pools by worker in this process: all tasks of a worker share its pool, and so its threads."""
@@ -127,7 +127,7 @@ async def _kind(address: str) -> str:
 
 
 def _without_stream(block: Block) -> Block:
-    """What is sent with every task; streams are sent once."""
+    """The message of a task; streams are sent once."""
     return block._replace(stream=None)  # pyright: ignore[reportArgumentType]
 
 
@@ -209,7 +209,7 @@ def _groups(blocks: Sequence[Block], widths: Mapping[Any, int], workers: int) ->
 
 
 def _result(client: "Client", task: "Future") -> list[BlockResult]:
-    """What a task returned. If it failed, a worker that joined with other versions is named first."""
+    """The result of a task. If it failed, a worker that joined with other versions is named first."""
     from distributed import KilledWorker
 
     try:
@@ -227,7 +227,7 @@ def _result(client: "Client", task: "Future") -> list[BlockResult]:
 
 
 def _setting() -> dict[str, Any]:
-    """What workers must have in common with the caller."""
+    """The versions and code that workers must share with the caller."""
     return {"versions": _versions(), "x64": float_type() == "float64"}
 
 

@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """What learners are ordered by: one with a diverged seed comes after all without."""
+        """The sort key of learners: one with a diverged seed comes after all without."""
         return self.diverged, self.mean
 
 
@@ -49,7 +49,7 @@ class Evaluation:
 
 
 def open_evaluation(store: str | Path) -> Evaluation:
-    """What `sweep` with `evaluate` has put into a store. Learners whose best setting has no fresh seeds are not there.
+    """The evaluations that `sweep` has put into a store. Learners whose best setting has no fresh seeds are not there.
 
     ```python
     evaluation = open_evaluation("geoff-sweep")

@@ -53,7 +53,7 @@ OF_EXPERIMENT = (
 MERGED = ("stream", "network", "learners")
 """Tables of a size or a stage that are merged with those of the file, entry by entry; so are the stages of a size."""
 WIDEN, RESOLUTION = 3, 1.3
-"""How often a grid is widened at most, and how far apart step sizes around the best may be, unless the file says so."""
+"""Defaults of a file: the limit of widenings, and the largest factor between step sizes around the best."""
 
 Observe = Callable[[Network, Stream, bool], tuple[Mapping[str, Probe], Mapping[str, Metric]]]
 """Probes and metrics of a stage, from its network, its stream, and the key `plasticity` of the file."""
@@ -80,7 +80,7 @@ class Comparison(NamedTuple):
 
 
 def store_of(folder: Path, stage: str) -> Path:
-    """Where a study keeps the sweep of a stage."""
+    """The folder of a stage's sweep."""
     return folder / ("sweep" if stage == MAIN else f"sweep-{stage}")
 
 
@@ -93,7 +93,7 @@ class Experiment:
     reference: str
     stages: dict[str, Stage]
     widen: int = WIDEN
-    """How often a grid is widened at most."""
+    """The largest number of times that a grid is widened."""
     resolution: float | None = RESOLUTION
     """Step sizes around the best are at most this factor apart in the end; None refines nothing."""
     questions: list[Comparison] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What pages say about how their numbers were made: engine, machine, versions, streams and networks in words."""
+"""Provenance for pages: engine, machine, versions, streams and networks in words."""
 
 import json
 import platform

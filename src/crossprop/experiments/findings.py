@@ -32,12 +32,12 @@ LEVEL = 0.05
 """A difference counts if its corrected p-value is below this."""
 Verdict = Literal["yes", "no", "no difference shown"]
 LABELS: Mapping[bool | None, Verdict] = {True: "yes", False: "no", None: "no difference shown"}
-"""What a comparison is called that is inside, outside, or undecided."""
+"""Names of the three outcomes: inside, outside, undecided."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where a statistic is said to lie; `equal` is the range that counts as no difference."""
+    """The bounds that a statistic is said to lie in; `equal` is the range that counts as no difference."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -52,7 +52,7 @@ class Bounds:
         return False if high <= self.low or low >= self.high else None
 
     def room(self, mean: float) -> float:
-        """How far a mean is inside; negative outside."""
+        """The distance of a mean from the nearest bound; negative outside."""
         return min(mean - self.low, self.high - mean)
 
 
@@ -92,23 +92,23 @@ class Finding:
     """The mean of the learner alone; infinite if a run diverged."""
     unit: str = ""
     sign: str = ""
-    """What stands between learner and reference in the label: `/` in a ratio, `-` in a difference."""
+    """The sign between learner and reference in the label: `/` in a ratio, `-` in a difference."""
     bounds: Bounds = LOWER
     part: str = ""
     """The part of a claim that it decides; empty if it is only shown."""
     said: str = ""
     """The finding as a sentence without its full stop, where `sentence` does not make it."""
     note: str = ""
-    """What else there is to say."""
+    """Further remarks."""
 
     @property
     def id(self) -> tuple[str, str, str]:
-        """Which finding it is."""
+        """The id of the finding."""
         return self.quantity, self.learner, self.reference
 
     @property
     def label(self) -> str:
-        """Which finding it is, in words."""
+        """The label of the finding."""
         learners = f"{self.learner} {self.sign} {self.reference}" if self.reference else self.learner
         return f"{self.quantity}, {learners}" if self.learner else self.quantity
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NOT_RUN = -2
 HEADER = {"seed": "seed", "step": "step", "window": "step", "task": "step", "diverged_at": "seed"}
-"""What a block has besides its records, with the dim of each."""
+"""The variables of a block besides its records, with the dim of each."""
 MADE_WITH = ("schema", "crossprop", "jax", "engine", "device")
 
 

@@ -1,4 +1,4 @@
-"""What questions measure in records: phases of runs, samples that pair learners, and findings about them."""
+"""Measurements for questions: phases of runs, samples that pair learners, and findings about them."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -25,14 +25,14 @@ class CannotDecide(Exception):
 
 
 class Quantity(NamedTuple):
-    """What learners are compared by: its name, its noun in a sentence, and its values by learner."""
+    """The measure of a comparison: its name, its noun in a sentence, and its values by learner."""
 
     name: str
     noun: str
     values: "Callable[[Runs, str], np.ndarray]"
     unit: str = ""
     scale: float = 1.0
-    """What findings are multiplied by, to be in this unit."""
+    """The factor of findings in this unit."""
 
 
 class Runs:

@@ -1,4 +1,4 @@
-"""What ran, as a table of TOML: streams, networks and learners by registered names, with all of their arguments."""
+"""Streams, networks and learners as TOML: registered names with all of their arguments."""
 
 import inspect
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from crossprop.specification import build_stream
 from crossprop.streams import STREAMS, Stream
 
 SIZES = ("type", "inputs", "outputs")
-"""What a network has from its class and its stream."""
+"""Arguments of a network that follow from its class and its stream."""
 
 
 def named_stream(described: Mapping[str, Any]) -> tuple[dict[str, Any], Stream]:

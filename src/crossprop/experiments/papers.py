@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Version:
-    """How large a rerun is: `quick` shows that everything works, `small` suits two cores, `full` is the paper's size.
+    """The size of a rerun: `quick` shows that everything works, `small` suits two cores, `full` is the paper's size.
 
     `mnist` returns the images to use. The other fields are flags of the command line, where None leaves the choice to
     the paper; those from `tasks` on only apply to some papers.
@@ -132,13 +132,13 @@ class Plan:
     measure: "Callable[[States], xarray.Dataset] | None" = None
     """Makes the records from the last states, where they are not those of the runs."""
     measured: Mapping[str, Any] = field(default_factory=dict)
-    """What `measure` depends on besides the states."""
+    """The inputs of `measure` besides the states."""
     table: "Callable[[xarray.Dataset], tuple[Text, Table]] | None" = None
     """Makes the text and the table of such records."""
 
     @property
     def further(self) -> dict[str, str]:
-        """What the records depend on besides learners, stream, seeds and windows."""
+        """The inputs of the records besides learners, stream, seeds and windows."""
         further = {"steps": self.steps, "probes": [*self.probes], "over": self.over, **self.measured}
         return {name: json.dumps(value) for name, value in further.items() if value}
 
@@ -193,11 +193,11 @@ class Paper:
     terms: Mapping[str, str]
     claims: Sequence[Question]
     plans: Mapping[str, Callable[[Version], Plan]]
-    """How to plan each experiment, by its name."""
+    """The plan of each experiment, by its name."""
     headline: Callable[[Sequence[Answer]], Headline | None]
     leads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     small: str = ""
-    """What the default version is, where it is not the paper's: shown at the top of its page."""
+    """The default version, if it is not the paper's: shown at the top of its page."""
     own: Sequence[str] = ()
     """Claims of ours, not of the paper."""
     size: Size = "small"

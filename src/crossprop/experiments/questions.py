@@ -193,7 +193,7 @@ def tally(answers: Sequence[Answer]) -> list[str]:
 
 
 def conclusions(answers: Sequence[Answer], what: str, leads: Leads, own: Sequence[str] = ()) -> list[str]:
-    """What was found: how many claims of the paper hold in `what`, then the claims of `leads` with their numbers.
+    """The conclusion: how many claims of the paper hold in `what`, then the claims of `leads` with their numbers.
 
     Claims in `own` are not the paper's, and not among those counted.
     """

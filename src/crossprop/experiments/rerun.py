@@ -99,7 +99,7 @@ def rerun(
 
 
 def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
-    """What the conclusion is about: the version, and its seeds."""
+    """The subject of the conclusion: the version, and its seeds."""
     small = version.is_quick or (version.size == "small" and paper.small)
     plans = [plan for plan in plans if plan.measure is None]
     by_seeds = {plan.seeds: plan for plan in plans}
@@ -111,7 +111,7 @@ def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
 
 
 def _facts(done: "Sequence[Ran]") -> dict[str, str]:
-    """What a reader needs to judge the numbers: the engines and the data."""
+    """Context for the numbers: the engines and the data."""
     facts, here = {}, machine()["device"]
     for plan, records, _ in done:
         if "engine" in records.attrs:
@@ -207,7 +207,7 @@ def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
 
 
 def _experiment(experiment: "Ran") -> Section:
-    """How an experiment was run, its charts, and its settings."""
+    """The section of an experiment: its run, charts and settings."""
     plan, records, drawn = experiment
     named = [(drawing, name, chart) for drawing, charts in drawn for name, chart in charts.items()]
     if plan.table is not None:
@@ -234,7 +234,7 @@ def _experiment(experiment: "Ran") -> Section:
 
 
 def _how_run(records: "xarray.Dataset", charts: Sequence[Chart]) -> str:
-    """How an experiment was run, and what its charts show."""
+    """The text of an experiment: its run, and captions of its charts."""
     seeds, is_curves = records.sizes["seed"], any(chart.kind == "curves" for chart in charts)
     ran = [plural(records.sizes["learner"], "learner"), plural(seeds, "seed")]
     band = next((chart.band for chart in charts if chart.band), "")

@@ -214,7 +214,7 @@ def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None,
 
 
 def reference_of(name: str, infos: Mapping[str, LearnerInfo]) -> str | None:
-    """What a learner is compared with: backprop with its optimizer and its replacement, else with its optimizer, else
+    """The reference of a learner: backprop with its optimizer and its replacement, else with its optimizer, else
     any backprop, else the first learner; backprop that replaces units, with backprop that does not. None for that
     learner itself, and for backprop."""
     own = infos[name]
@@ -277,8 +277,9 @@ class LearnerStatus(NamedTuple):
 
 
 def status(store: str | Path) -> tuple[list[LearnerStatus], str | None]:
-    """How much of the last call's sweep is done, how much is missing, and how long that may take; and the process that
-    writes to the store now, if any. If the sweep had an evaluation, the fresh seeds of the best settings count too."""
+    """Progress of the last call's sweep: blocks done and missing, with an estimate of the time left; and the process
+    that writes to the store now, if any. If the sweep had an evaluation, the fresh seeds of the best settings count
+    too."""
     grids, stored = read_store(Path(store))
     learners = []
     for grid in grids:

@@ -92,7 +92,7 @@ def conclude(
 
 
 def facts_of(experiment: Experiment, results: Mapping[str, SweepResults]) -> dict[str, str]:
-    """What a reader needs to judge the numbers: the budget, the streams and networks, the time and the machine."""
+    """Context for the numbers: the budget, the streams and networks, the time and the machine."""
     specs = [stage.spec for stage in experiment.stages.values()]
     budgets = {len(grid.points) for spec in specs for grid in spec.grids if grid.over} or {1}
     each = str(budgets.pop()) if len(budgets) == 1 else f"{min(budgets)} to {max(budgets)}"

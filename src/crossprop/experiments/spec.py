@@ -1,4 +1,4 @@
-"""What a sweep runs: learners, a stream, a grid, seeds, and what to record."""
+"""The specification of a sweep: learners, a stream, a grid, seeds, and variables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -81,7 +81,7 @@ class SweepSpec:
 
     @property
     def options(self) -> RunOptions:
-        """What all runs have in common."""
+        """Options of all runs."""
         return RunOptions(self.record_every, self.steps, observed=self.observed)
 
     @cached_property
@@ -110,7 +110,7 @@ class SweepSpec:
         return {name: source for name, source in found.items() if source is not None}
 
     def _code(self, learner: str) -> dict[str, str]:
-        """What a learner's records depend on of that code."""
+        """The part of that code that a learner's records depend on."""
         own = f"learners[{learner!r}]"
         return {
             "learner" if name == own else name: source.sha256

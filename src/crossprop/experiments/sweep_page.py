@@ -250,7 +250,7 @@ def heat_maps(sweep: SweepResults) -> dict[str, list[Chart]]:
 
 
 def conclusions(sweep: SweepResults) -> list[str]:
-    """What was found, in sentences to quote: the best learner, how the others compare, and what limits the answer."""
+    """The results in sentences: the best learner, how the others compare, and what limits the answer."""
     values, choices = sweep.evaluation.values(), {name: each.choice for name, each in sweep.learners.items()}
     reached = {name: float(values[name].mean()) if sweep.fresh else each.mean for name, each in choices.items()}
     ranked = sorted(choices, key=lambda name: (choices[name].diverged, reached[name]))

@@ -1,4 +1,4 @@
-"""What can be chosen in the lab: every registered learner and stream with its arguments, and a control for each."""
+"""The choices of the lab: every registered learner and stream with its arguments, and a control for each."""
 
 import inspect
 import math
@@ -31,7 +31,7 @@ SMALL = 5e-4
 
 
 class Control(NamedTuple):
-    """How an argument is set on the page.
+    """The control of an argument on the page.
 
     `kind` is "slider" (a number that the compiled program takes as it is), "whole" (a whole number), "sizes" (one or
     several), "choice", "part", "flag" or "text". A part is a choice among things with arguments of their own, the

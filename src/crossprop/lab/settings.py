@@ -31,7 +31,7 @@ MOST_BYTES = 2**31
 
 
 class Setting(NamedTuple):
-    """What is run: learners, their stream, and how long and how often."""
+    """A run of the lab: learners, stream, steps and seeds."""
 
     table: dict[str, Any]
     learners: dict[str, Learner]

@@ -1,4 +1,4 @@
-"""What the experiments ask, and their words: papers, each with its claims, studies and the arena."""
+"""The experiments that come with the package: papers, each with its claims, studies and the arena."""
 
 from crossprop.library import dohare2024, elsayed2024, mahmood2013, sutton1992, veeriah2017
 

@@ -35,7 +35,7 @@ RULES = ("crossprop", "foresight")
 """Prefixes of the credit rules whose rank is among the answers."""
 NOUN, NOWHERE = "error", "nowhere"
 STANDS = "stands-"
-"""How the ids of the answers begin that say where a learner stands."""
+"""Prefix of the ids of the answers about the rank of a learner."""
 
 ByStream = list[tuple[str, Finding]]
 """Findings with the names of their streams."""
@@ -61,7 +61,7 @@ def read_arena(
 
 
 def observers_of(network: Network, stream: Stream, plasticity: bool) -> tuple[dict[str, Probe], Mapping[str, Metric]]:
-    """What is recorded about the weights and, with hidden units, about the features of a few examples of the stream,
+    """Probes of the weights and, with hidden units, of the features of a few examples of the stream,
     drawn with a seed that no run has."""
     found: dict[str, Probe] = {}
     if network.hidden:
@@ -115,7 +115,7 @@ def answers(results: Results) -> list[Answer]:
 
 
 def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
-    """What an arena found, in sentences to quote."""
+    """The results of an arena, in sentences."""
     stands = {each.id: each.why for each in found if each.id.startswith(STANDS)}
     own = [stands.pop(f"{STANDS}{name}") for name in results.own]
     said = [found[0].why, *own, *_questions_apart(results), *_together(results), *stands.values()]
@@ -123,7 +123,7 @@ def conclusions(results: Results, found: Sequence[Answer]) -> list[str]:
 
 
 def _diverged(results: Results) -> list[str]:
-    """Which learners diverged, on how many of the fresh seeds of all streams."""
+    """The learners that diverged, and on how many of the fresh seeds of all streams."""
     counts = {name: results.diverged(name) for name in results.infos}
     words = [f"{name} on {count}" for name, count in counts.items() if count]
     runs = sum(own.size for each in results.streams.values() for own in each.values.values())
@@ -200,7 +200,7 @@ def _matters(results: Results, kind: str) -> Answer:
 
 
 def _questions_apart(results: Results) -> list[str]:
-    """What the best answer to each question alone is worth, and where."""
+    """The gain of the best answer to each question alone, by stream."""
     words = []
     for kind, finding in sorted(worth(results).items(), key=lambda item: item[1].mean):
         effects = []

@@ -32,7 +32,7 @@ GROUPS = {
 BEST, FEW = "best", 7
 """The charts over time begin with all learners, or with this many of the best if there are more."""
 OVER_TIME = ("plasticity", "dead_units", "effective_rank", "weight_size")
-"""What is shown over time besides the error."""
+"""Variables with curves, besides the error."""
 TUNED = """{budget}. The best setting was then judged on fresh seeds, the same for all. All differences are to
 {reference}, tuned alike."""
 UNTUNED = """each has its default settings, and the step size for a stream that is not known, apart from what the list
@@ -153,7 +153,7 @@ def _ranks(results: Results) -> Table:
 
 
 def _prices(results: Results) -> Table:
-    """What the best setting of every learner gains."""
+    """The gain by tuning, for every learner."""
     head, rows = ["Learner", "Against its median setting", "Against its default"], []
     for learner, price in sorted(results.prices[OVERALL].items(), key=lambda item: results.ranked.index(item[0])):
         median = f"{minus_signs(f'{price.median:+.0f}')}%" if np.isfinite(price.median) else "diverged"
@@ -199,7 +199,7 @@ def _over_time(results: Results) -> list[Figure]:
 
 
 def _without(results: Results) -> str:
-    """Which learners have no curves of features, in words."""
+    """A sentence that names the learners without curves of features."""
     ranks = [sweep.best.effective_rank for sweep in results.sweeps.values() if "effective_rank" in sweep.best]
     names = {str(name): None for each in ranks for name in each.learner.values}
     shown = {name for each in ranks for name in names if np.isfinite(each.sel(learner=name)).any()}

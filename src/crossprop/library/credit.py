@@ -144,7 +144,7 @@ def _signed(value: float, digits: int = 2) -> str:
 
 
 def answers(found: Mapping[str, Found]) -> list[Answer]:
-    """What the oracle says, in words: for each question whether it is so in every setting, and numbers."""
+    """The results in words: for each question the answer over all settings, with its numbers."""
     terms = {each["setting"]: each for each in terms_of(found)}
     of_crossprop = {
         each.title: [float(_by_seed(each.along, "crossprop", _top(each), name).mean()) for name in PARTS_FOUND]

@@ -118,7 +118,7 @@ def mnist_plan(version: Version) -> Plan:
 
 
 WITHIN = 0.1
-"""How far from a published value counts as met, as a share of it."""
+"""Largest relative difference to a published value that counts as equal."""
 BINS, EARLY_BINS = 5, 10
 CHANGE = "error at the end / at first"
 KEPT = 1.1

@@ -1,4 +1,4 @@
-"""What papers with permuted images share: smaller images, and how much is lost from the first tasks to the last."""
+"""Shared by papers with permuted images: smaller images, and the loss of accuracy from the first tasks to the last."""
 
 from collections.abc import Mapping
 from functools import cache, partial
@@ -74,13 +74,13 @@ OVER_ALL = Quantity(
 
 
 def loses(runs: Runs, name: str, bounds: Bounds, part: str) -> Finding:
-    """How much a learner loses."""
+    """The accuracy that a learner loses."""
     says = f"{name} misclassifies {{}} at the end than at first"
     about = {"form": "{} points more|less", "learner": name, "unit": LOST.unit, "part": part}
     return runs.mean(LOST.name, lost(runs, name), bounds, says, **about)
 
 
 def worse(runs: Runs, a: str, b: str, part: str, of: Quantity = AT_END) -> Finding:
-    """How much more one learner misclassifies than another, at the end or over all tasks."""
+    """The difference of two learners' shares misclassified, at the end or over all tasks."""
     when = of.name.removeprefix("misclassified ")
     return runs.difference(of, a, b, HIGHER, f"{when} {a} misclassifies {{}} than {b}", part=part)

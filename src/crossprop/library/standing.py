@@ -1,4 +1,4 @@
-"""Where every learner of an arena stands: its rank and its difference to the reference, on each stream and overall."""
+"""Ranks of the learners of an arena, and their differences to the reference, on each stream and overall."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CREDIT, STEP, REPLACEMENT, SEVERAL, OTHER = "credit", "step", "replacement", "several", "other"
 QUESTIONS = {CREDIT: "the credit", STEP: "the step", REPLACEMENT: "the replacement"}
-"""What a learner can have other than the reference, in the order of `LearnerInfo`."""
+"""The parts in which a learner can differ from the reference, in the order of `LearnerInfo`."""
 RANDOM = "random"
 """The replacement that others are compared with."""
 RESAMPLES = 2000
@@ -72,7 +72,7 @@ class Results:
     costs: Mapping[str, Mapping[str, Cost]]
     own: Sequence[str] = ()
     prices: Prices = field(default_factory=dict)
-    """What tuning gains, by stream and learner; empty in the untuned division."""
+    """The gain by tuning, by stream and learner; empty in the untuned division."""
     untuned: bool = False
 
     @property
@@ -87,12 +87,12 @@ class Results:
 
     @cached_property
     def streams(self) -> dict[str, Standing]:
-        """Where the learners stand on each stream."""
+        """The ranking of the learners on each stream."""
         return {name: self._standing(each.title, self._values[name], name) for name, each in self.sweeps.items()}
 
     @cached_property
     def overall(self) -> Standing:
-        """Where they stand on all streams together."""
+        """The ranking over all streams."""
         return self._standing("Overall", relative_mean(self._values, self.reference), *self.sweeps)
 
     @cached_property
@@ -106,7 +106,7 @@ class Results:
         return Standing(title, values, dict(zip(values, ranks, strict=True)), {each.learner: each for each in found})
 
     def questions(self, learner: str) -> tuple[str, ...]:
-        """What this learner answers other than the reference: its credit, step or replacement, or several."""
+        """The parts in which this learner differs from the reference: credit, step, replacement, or several."""
         own, plain = self.infos[learner], self.infos[self.reference]
         return tuple(name for name, mine, its in zip(QUESTIONS, own, plain, strict=True) if mine != its)
 
@@ -208,7 +208,7 @@ def parts_of(results: Results, learner: str) -> list[str]:
 
 
 def prices_of(arena: Experiment, sweeps: Mapping[str, SweepResults], untuned: Path) -> Prices:
-    """What tuning gains in an arena; `untuned` has the sweeps with default settings, if they were run."""
+    """The gains by tuning in an arena; `untuned` has the sweeps with default settings, if they were run."""
     medians = {name: _against_median(arena.stages[name].spec, sweep) for name, sweep in sweeps.items()}
     pairs = {name: _pairs(sweep, untuned / name) for name, sweep in sweeps.items()}
     everywhere = set.intersection(*(set(each) for each in pairs.values()))
@@ -248,7 +248,7 @@ def _pairs(sweep: SweepResults, store: Path) -> dict[str, Pair]:
 
 
 def _where(sweep: SweepResults, name: str) -> tuple[object, ...]:
-    """What two runs must share to be compared."""
+    """The settings that two runs must share to be compared."""
     grid = sweep.learners[name].grid
     return grid.stream, [*nested(grid.learner)][-1]["network"], grid.common["steps"], grid.record_every
 
@@ -267,7 +267,7 @@ def _against_default(pairs: Mapping[str, Pair]) -> dict[str, Finding]:
 
 
 def gains(overall: Mapping[str, Price]) -> list[str]:
-    """What tuning gains on average over learners and streams, in sentences."""
+    """The mean gain by tuning over learners and streams, in sentences."""
     medians = {name: price.median for name, price in overall.items()}
     defaults = {name: price.default.percent.mean for name, price in overall.items() if price.default}
     return [

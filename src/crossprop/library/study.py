@@ -1,4 +1,4 @@
-"""What the studies of the library ask: does crossprop credit or foresight help, with which optimizer and settings?"""
+"""The questions of the studies: does crossprop credit or foresight help, with which optimizer and settings?"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,13 +25,13 @@ STEPS, REPEATS = 4000, 15
 CROSSPROP, FORESIGHT, HINDSIGHT, REPLAY = "crossprop", "foresight", "hindsight", "backprop-replay"
 FADING = "fading"
 CREDIT = {CROSSPROP: "crossprop credit", FORESIGHT: "foresight"}
-"""What is asked about with every optimizer, and what it is called."""
+"""The rules that are judged with every optimizer, and their names in sentences."""
 RELU, SHALLOW, ONE_TASK = "relu", "shallow", "one-task"
 """Stages with questions of their own, besides the first."""
 WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
 EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "makes no difference that shows with"}
 QUOTED = ("best", "fading", "learning-features")
-"""How the ids of the answers begin that the conclusion quotes."""
+"""Prefix of the ids of the answers in the conclusion."""
 
 Columns = Mapping[str, SweepResults]
 """The results of a study by stage, the main one first."""
@@ -99,7 +99,7 @@ def answers(columns: Columns, costs: Mapping[str, Cost]) -> list[Answer]:
 
 
 def conclusions(columns: Columns, found: list[Answer]) -> list[str]:
-    """What a study found, in sentences to quote: with which optimizers crossprop credit and foresight help, and how the
+    """The results of a study, in sentences: with which optimizers crossprop credit and foresight help, and how the
     best of each compares with the best backprop and with frozen features."""
     main, said = next(iter(columns.values())), []
     for name, credit in CREDIT.items():

@@ -30,7 +30,7 @@ EXTRA_ARGUMENTS = {
 
 
 class Optimizer(Checked):
-    """How big the step is: a function from step sizes to one transformation of all weights of a network.
+    """A function from step sizes to one transformation of all weights of a network.
 
     Its hyperparameters are leaves of its pytree. The step size is a number, or a tree of numbers that begins like the
     tree of parameters, so that every matrix can have its own. Engines read the class attributes. An optimizer around

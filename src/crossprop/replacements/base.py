@@ -44,14 +44,14 @@ class Choice(NamedTuple):
 
 
 class Replacement(Checked):
-    """Which units are replaced, and when. It is immutable; numbers among its fields are hyperparameters.
+    """Chooses the units to replace, and when. It is immutable; numbers among its fields are hyperparameters.
 
     Every hidden layer has a memory of its own: any pytree of arrays. In arrays whose last axis has one entry per unit,
     the entry of a replaced unit becomes what `init` gives.
     """
 
     redraw = None
-    """How the incoming weights of a replaced unit are drawn, one of the names that `Network` has for initial weights,
+    """The distribution of a replaced unit's incoming weights, one of the names that `Network` has for initial weights,
     with a bias of 0; None draws them as the network's own were."""
 
     @abstractmethod

@@ -111,6 +111,6 @@ SUITED: dict[str, Suited] = {
     "elec2": Suited(2**-2),
     "covertype": Suited(2**-4),
 }
-"""What suits each stream: for GEOFF the paper's; for the others what `python tools/defaults.py` found."""
+"""Suited settings of each stream: for GEOFF the paper's, for the others found by `python tools/defaults.py`."""
 SUITED_TO = {"squared": Suited(2**-8), "softmax": Suited(2**-5)}
-"""What suits a stream that is not among these, by loss."""
+"""Suited settings of any other stream, by loss."""

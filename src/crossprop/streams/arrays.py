@@ -52,7 +52,7 @@ class Arrays(PoolStream):
     kind: str | None = field(default=None, metadata={"configuration": False})  # y and classes tell
     tasks: Any = field(default=None, metadata={"configuration": False})  # learners are not told
     about: str = field(default="", metadata={"configuration": False})
-    """What `read_table` found in a file."""
+    """The columns and types that `read_table` found in a file."""
     standardized: bool = field(default=False, metadata={"configuration": False})
     """Whether `read_table` standardised the target."""
 

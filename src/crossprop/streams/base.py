@@ -1,4 +1,4 @@
-"""What all streams share: the contract, pools of examples dealt in an order, and names of tasks."""
+"""The contract of streams, pools of examples dealt in an order, and names of tasks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 class Stream(ABC):
-    """Where examples come from: a sequence of tasks whose switches the learner is not told about.
+    """A source of examples: a sequence of tasks whose switches the learner is not told about.
 
     A stream is an immutable description, usually a frozen dataclass. It has the attributes `inputs`, `outputs`,
     `one_hot` (whether `y` is one-hot) and `steps` (None for an endless stream), and deals its examples in order:
@@ -96,7 +96,7 @@ class Pool(NamedTuple):
 
 
 class PoolPlace(NamedTuple):
-    """Where a pool stream stands."""
+    """The position in a pool stream."""
 
     step: Any
     pool: Pool

@@ -14,7 +14,7 @@ from crossprop.streams.base import Simulated, set_fields
 
 
 class WalkPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, the state of the last, and the key."""
+    """The position in the stream: the number of the next example, the state of the last, and the key."""
 
     step: Any
     state: Any

@@ -32,7 +32,7 @@ class TargetNetwork(NamedTuple):
 
 
 class SlowPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, and the slow bits at it."""
+    """The position in the stream: the number of the next example, and the slow bits at it."""
 
     step: Any
     bits: Any

@@ -28,7 +28,7 @@ MOST_PATTERNS = 100_000
 
 
 class TrialPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, its trial, and its place in that; then keys."""
+    """The position in the stream: the number of the next example, its trial, and its place in that; then keys."""
 
     step: Any
     trial: Any
@@ -163,7 +163,7 @@ class TraceConditioning(TracePatterning):
 
 
 class TracedPlace(NamedTuple):
-    """Where the stream inside stands, and the traces `(decays, inputs)`."""
+    """The position in the stream inside, and the traces `(decays, inputs)`."""
 
     inner: Any
     traces: Any

@@ -15,7 +15,7 @@ from crossprop.streams.drawing import by_number, coins, flipped, rows_of_periods
 
 
 class TrackingPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, and which weights are -1 at it."""
+    """The position in the stream: the number of the next example, and which weights are -1 at it."""
 
     step: Any
     negative: Any

@@ -75,7 +75,7 @@ def drawn(
 
 
 class PassesPlace(NamedTuple):
-    """Where the stream stands: the number of the next example, the order of the examples in its pass, and the random
+    """The position in the stream: the number of the next example, the order of the examples in its pass, and the random
     parameters of its task; then constants."""
 
     step: Any

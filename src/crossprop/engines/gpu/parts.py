@@ -52,7 +52,7 @@ TRACED_UNITS = 128
 
 
 class Tiling(NamedTuple):
-    """How a part is run: `rows` examples are kept up to date at a time, by `warps` groups of 32 threads."""
+    """Sizes of a part's program: `rows` examples are kept up to date at a time, by `warps` groups of 32 threads."""
 
     rows: int
     warps: int

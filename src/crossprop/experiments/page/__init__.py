@@ -86,7 +86,7 @@ class Figure:
     title: str
     charts: Mapping[str, Chart]
     choose: str = ""
-    """What the charts are, such as `phase`."""
+    """The kind of the charts, such as `phase`."""
     linked: str = ""
     filters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Groups of lines that the reader can show alone, by what they are called."""

@@ -27,7 +27,7 @@ MNIST_MIXTURES = MIXTURES[1:]
 CONTROL = ("frozen",)
 OTHERS_ON_MNIST = (APPROX, *MNIST_MIXTURES, "backprop", "momentum")
 NOT_RUN_ON_MNIST = (*CONTROL, EXACT)
-"""What is shown on MNIST, and not counted."""
+"""Shown on MNIST only, without a claim."""
 
 
 def _at_end(noun: str) -> Quantity:

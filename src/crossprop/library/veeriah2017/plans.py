@@ -104,7 +104,7 @@ def _learners(network: Network, names: tuple[str, ...] | list[str], scripts: boo
 
 
 def _numbers(network: Network, scripts: bool) -> dict[str, Any]:
-    """What both tables of settings have in braces."""
+    """The values for the placeholders of both tables of settings."""
     return {
         "tasks": " ".join(_tasks(scripts)),
         "units": network.units,
@@ -179,7 +179,7 @@ def _maps(names: Sequence[str], features: "xarray.Dataset") -> dict[str, Chart]:
 
 
 def _table(features: "xarray.Dataset") -> tuple[Text, Table]:
-    """How well labels are separated in each representation."""
+    """The separation of labels in each representation."""
     measured = features[[*MEASURES]].to_dataarray().transpose("example", "representation", "variable")
     estimates = np.stack(mean_interval(measured.values), axis=-1).tolist()
     names = map(str, features.representation.values)
