@@ -64,6 +64,9 @@ class Registry(MutableMapping[str, "partial[T]"]):
     def __len__(self) -> int:
         return len({*self._builders, *self._entry_points})
 
+    def __or__(self, others: Mapping[str, Callable[..., T]]) -> "dict[str, Callable[..., T]]":
+        return {**dict(self.items()), **others}
+
     def items(self) -> "ItemsView[str, partial[T]]":
         self._load_all()
         return super().items()
