@@ -17,7 +17,7 @@ RULES = {
     "crossprop-approx": (cp.CrosspropApprox, {}, [{"eta": 0.3, "memory_eta": 0.1}]),
     "crossprop-sum": (cp.CrosspropSum, {}, [{}]),
     "foresight": (cp.Foresight, {}, [{"ahead": 1.5, "horizon": 20.0}]),
-    "correlation": (cp.Correlation, {}, [{"weight": 0.5, "horizon": 20.0}]),
+    "correlation": (cp.Correlation, {}, [{"weight": 1.0, "horizon": 20.0}]),
     "backprop": (cp.Backprop, None, [{}]),
     "frozen": (cp.Frozen, None, [{}]),
 }
