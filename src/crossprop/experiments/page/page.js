@@ -30,7 +30,7 @@
     const below = narrow.matches && legend ? 19 * chart.lines.length + 10 : 0;
     return {
       height: (narrow.matches ? 330 : 400) + below, paper_bgcolor: paper, plot_bgcolor: paper, font: { family: "system-ui, sans-serif", size: 12, color: ink },
-      margin: narrow.matches ? { l: 48, r: 10, t: 56, b: 56 + below } : { l: 62, r: legend ? 190 : 14, t: 26, b: 60 },
+      margin: narrow.matches ? { l: 48, r: 10, t: 56, b: 56 + below } : { l: 62, r: legend ? 190 : 14, t: 46, b: 60 },
       hoverlabel: { bgcolor: paper, bordercolor: css("--line"), font: { color: ink, size: 11 } }, hovermode: "closest", dragmode: touch.matches ? false : "zoom",
       modebar: { color: muted, activecolor: ink, bgcolor: "rgba(0,0,0,0)" }, uirevision: "kept",
       legend: {
