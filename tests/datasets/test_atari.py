@@ -18,6 +18,8 @@ from crossprop.testing import check_stream
 pytest.importorskip("ale_py")
 FOLDER = os.environ.get("CROSSPROP_ATARI")
 QUICK = ("pong", "breakout")
+SWIFT_TD = {"lambda_": 0.9, "alpha": 1e-3, "gamma": 0.98, "epsilon": 1e-8, "eta": 0.1, "decay": 0.999}
+SWIFT_TD |= {"meta_step_size": 1e-3, "eta_min": 1e-10}
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,21 @@ def test_a_random_player_keeps_the_contract_and_is_its_seed_alone():
     assert not np.array_equal(dealt(cp.Atari("pong", frames=40, sees="ram", seed=4))[0], x)
 
 
+def test_the_inputs_of_swift_td_are_one_shade_a_cell_one_action_and_one_reward():
+    coarse, fine = cp.Atari("pong", frames=30, seed=0, sees="swifttd"), cp.Atari("pong", frames=30, seed=0)
+    (x, y), (grey, expected) = dealt(coarse), dealt(fine)
+    assert x.shape == (30, 268_821) and {*np.unique(x)} == {0, 1}
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(x[:, -21:-3], grey[:, -19:-1])
+    np.testing.assert_array_equal(x[:, -3:].argmax(axis=1) - 1, grey[:, -1])
+    ale = atari.emulator("pong", 0, atari.STICKY)
+    screen = ale.getScreenGrayscale().astype(int).reshape(210, 160)
+    for row, column in [(0, 0), (17, 3), (50, 40), (104, 79)]:
+        cell = x[0, :268_800].reshape(105, 80, 32)[row, column]
+        mean = screen[2 * row : 2 * row + 2, 2 * column : 2 * column + 2].sum() // 4
+        assert cell.sum() == 1 and cell[mean // 8] == 1
+
+
 def test_frames_are_played_once_and_again_if_they_are_damaged(monkeypatch):
     stream = cp.Atari("pong", frames=10, seed=0)
     x, _ = dealt(stream)
@@ -70,6 +87,9 @@ def test_a_run_learns_from_the_frames():
     learner = cp.Normalize(cp.TD(cp.Backprop(cp.Network(stream.inputs, 5), 0.01), trace=0.9))
     records = cp.run({"td": learner, "swift": cp.SwiftTD(cp.Network(275, ()), 1e-3)}, stream, 2, 100, progress=False)
     assert np.isfinite(records.loss).all() and (records.known == 1).all()
+    wide = cp.Atari("pong", frames=100, seed=0, sees="swifttd")
+    records = cp.run(cp.SwiftTD(cp.Network(wide.inputs, ()), 1e-4), wide, 1, 100, progress=False)
+    assert np.isfinite(records.loss).all()
 
 
 def test_mistakes_are_named(monkeypatch):
@@ -94,6 +114,18 @@ def test_a_screen_shrinks_to_pixels_between_their_neighbours():
     assert (small == small[:, :1]).all()
 
 
+def test_swift_td_on_its_own_inputs_as_the_sparse_program_of_its_authors():
+    swifttd = pytest.importorskip("swifttd")
+    stream = cp.Atari("asterix", frames=120, seed=0, sees="swifttd")
+    x, y = dealt(stream)
+    learner = cp.SwiftTD(cp.Network(stream.inputs, (), bias=False, outgoing_scale=0), 1e-3)
+    _, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
+    theirs = swifttd.SwiftTDBinaryFeatures(stream.inputs, **SWIFT_TD)
+    expected = [theirs.step(np.flatnonzero(row).tolist(), float(one)) for row, one in zip(x, y[:, 0], strict=True)]
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(outcomes.outputs[:, 0], expected, rtol=0, atol=1e-4)
+
+
 # Recorded actions
 
 
@@ -107,8 +139,7 @@ def test_swift_td_on_pong_as_the_program_of_its_authors():
     learner = cp.SwiftTD(cp.Network(275, (), bias=False, outgoing_scale=0), 1e-3)
     _, outcomes = cp.live(learner, learner.init(jax.random.key(0)), x, y)
     assert float(outcomes.loss.mean()) == pytest.approx(0.0588, abs=1e-4)
-    options = {"lambda_": 0.9, "alpha": 1e-3, "gamma": 0.98, "epsilon": 1e-8, "eta": 0.1, "decay": 0.999}
-    theirs = swifttd.SwiftTDNonSparse(275, **options, meta_step_size=1e-3, eta_min=1e-10)
+    theirs = swifttd.SwiftTDNonSparse(275, **SWIFT_TD)
     expected = [theirs.step(row, float(one)) for row, one in zip(x.tolist(), y[:, 0], strict=True)]
     np.testing.assert_allclose(outcomes.outputs[:, 0], expected, rtol=0, atol=1e-5)
 

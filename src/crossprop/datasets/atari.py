@@ -1,5 +1,6 @@
 """Atari games, replayed by recorded actions or played by random ones, as tables that all runs share."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -26,8 +27,10 @@ SIDE = 16
 NO_ACTION = 255
 LATER = 1000
 """Further frames that are played, since their rewards enter the returns of the last ones."""
-INPUTS = {"ccn": SIDE * SIDE, "ram": 128}
-"""Sizes of observations: the screen in 16 x 16 pixels of grey, or the memory of the console."""
+CELLS, GREYS = 105 * 80, 32
+"""Cells of 2 x 2 pixels, and their shades of grey."""
+SIZES = {"ccn": SIDE * SIDE, "swifttd": CELLS, "ram": 128}
+"""Bytes of an observation: the screen in 16 x 16 pixels of grey, the shades of its cells, or the console's memory."""
 FORMAT = 2
 
 
@@ -50,14 +53,14 @@ def played(game: str, frames: int, inputs: str, seed: int | None) -> Frames:
     path = cache_folder() / "atari-frames" / f"{game}-{inputs}-{player}-{count}-{version('ale-py')}-{FORMAT}.npy"
     if not _is_whole(path):
         with atomic_write(path) as file:
-            table = np.lib.format.open_memmap(file, "w+", np.uint8, (count, INPUTS[inputs] + 2))
+            table = np.lib.format.open_memmap(file, "w+", np.uint8, (count, SIZES[inputs] + 2))
             with bar(game, count, unit="frames", starting="starting") as advance:
                 for at, (seen, action, reward) in enumerate(_frames(game, inputs, actions, seed, count)):
                     table[at, :-2], table[at, -2], table[at, -1] = seen, action, reward + 1
                     advance(1000 * (at % 1000 == 999))
             table.flush()
         with atomic_write(_sum_of(path)) as file:
-            file.write_text(sha256(path.read_bytes()))
+            file.write_text(_sum(path))
     table = np.load(path, mmap_mode="r")
     return Frames(table[:, :-2], table[:, -2], table[:, -1].astype(float) - 1)
 
@@ -66,9 +69,14 @@ def _sum_of(path: Path) -> Path:
     return path.with_suffix(".sha256")
 
 
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @cache
 def _checked(path: Path, changed: int) -> bool:
-    return sha256(path.read_bytes()) == _sum_of(path).read_text()
+    return _sum(path) == _sum_of(path).read_text()
 
 
 def _is_whole(path: Path) -> bool:
@@ -106,7 +114,10 @@ def _frames(
         else:
             action = int(draw.integers(len(legal))) if actions is None else actions[at] - ord("a")
             reward = int(np.sign(ale.act(legal[action])))
-        yield ale.getRAM() if inputs == "ram" else shrunk(ale.getScreenGrayscale()), action, reward
+        if inputs == "ram":
+            yield ale.getRAM(), action, reward
+        else:
+            yield SEEN[inputs](ale.getScreenGrayscale()), action, reward
 
 
 def shrunk(screen: np.ndarray) -> np.ndarray:
@@ -118,3 +129,13 @@ def shrunk(screen: np.ndarray) -> np.ndarray:
         weight = share.reshape(-1, *[1] * (1 - axis))
         mixed = (1 - weight) * np.take(mixed, first, axis) + weight * np.take(mixed, first + 1, axis)
     return np.rint(mixed).astype(np.uint8).ravel()
+
+
+def shades(screen: np.ndarray) -> np.ndarray:
+    """The shade of grey of each cell, the mean of its pixels in 32 steps."""
+    height, width = screen.shape[:2]
+    means = screen.reshape(height // 2, 2, width // 2, 2).mean(axis=(1, 3))
+    return (means // (256 / GREYS)).astype(np.uint8).ravel()
+
+
+SEEN = {"ccn": shrunk, "swifttd": shades}

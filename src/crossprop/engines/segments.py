@@ -75,8 +75,9 @@ def _rule_size(learner: CreditRule) -> int:
 def steps_per_call(learner: Learner, width: int) -> int:
     """The steps of one compiled call: a power of two, about a second's work on one core, and few enough that the
     examples of runs side by side fit."""
-    most = LONGEST if width == 1 else LONGEST_BATCHED
-    return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, most))
+    examples = EXAMPLE_BYTES / 8 / (4 * learner.network.inputs)
+    most = min(LONGEST if width == 1 else LONGEST_BATCHED, np.log2(examples))
+    return 2 ** int(np.clip(np.log2(SECONDS_PER_SEGMENT / seconds_per_step(learner)), 4, max(4, most)))
 
 
 def most_windows(segment: int, record_every: int, start: int) -> int:
