@@ -123,7 +123,7 @@ def test_swift_td_on_its_own_inputs_as_the_sparse_program_of_its_authors():
     theirs = swifttd.SwiftTDBinaryFeatures(stream.inputs, **SWIFT_TD)
     expected = [theirs.step(np.flatnonzero(row).tolist(), float(one)) for row, one in zip(x, y[:, 0], strict=True)]
     assert np.abs(expected).max() > 0.01
-    np.testing.assert_allclose(outcomes.outputs[:, 0], expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(outcomes.outputs[:, 0], expected, rtol=0, atol=3e-4)
 
 
 # Recorded actions
