@@ -144,6 +144,17 @@ def test_a_sweep_without_axes_has_learning_curves_alone(tmp_path):
     assert names == {"sweep.html", "learning-curves.png"} and (tmp_path / "s" / "plots" / "sweep.html").exists()
 
 
+def test_the_page_of_a_table_names_its_file(tmp_path):
+    (file := tmp_path / "houses.csv").write_text("size,price\n81,7.2\n64,3.9\n")
+    learner, over = cp.Frozen(cp.Network(1, 2), 0.01), {"step_size": [0.01, 0.02]}
+    for path in (file, tmp_path / "homes.csv"):
+        path = path if path.exists() else file.rename(path)
+        cp.sweep(learner, cp.read_table(path, "price"), over, seeds=1, record_every=1, store=tmp_path / "s")
+        plot(tmp_path / "s")
+        page = (tmp_path / "s" / "plots" / "sweep.html").read_text()
+        assert f"{path.name}: 2 rows. Target price: numbers. Inputs: 1 number (size)" in page
+
+
 def test_values_are_short():
     assert [value_text(value) for value in (None, 2.0**-7, 2**-4.5, 2**-4.75, 0.045, 0.5, 3, "adam")] == [
         "as step_size",

@@ -27,7 +27,8 @@ from crossprop.lab import code
 from crossprop.learners import LEARNERS
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.replacements import REPLACEMENTS
-from crossprop.streams import STREAMS, SUITED
+from crossprop.specification import build
+from crossprop.streams import STREAMS
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -602,13 +603,28 @@ def test_ctrl_c_ends_the_lab_cleanly(tmp_path):
 
 def test_a_file_of_classes_opens_with_the_step_size_for_classes(monkeypatch, tmp_path):
     (file := tmp_path / "data.csv").write_text("size,kind\n" + "81,flat\n64,house\n" * 5)
-    monkeypatch.setitem(STREAMS, str(file), dict)  # both are put back after the test
-    monkeypatch.setitem(SUITED, str(file), None)
+    monkeypatch.setitem(STREAMS, str(file), dict)  # put back after the test
     serve = server.Lab.serve
     monkeypatch.setattr(server.Lab, "serve", lambda lab: (lab.stop(), serve(lab)))
     main(["lab", str(file), "--target", "kind", "--no-open"])
     offered = {stream["name"]: stream for stream in catalogue()["streams"]}
     assert offered[str(file)]["step_sizes"]["sgd"] == 2**-5 and offered["geoff"]["step_sizes"]["sgd"] == 0.0005
+
+
+def test_a_registered_stream_opens_with_the_step_size_that_it_has_on_the_command_line(monkeypatch):
+    def broken():
+        raise OSError("no such file")
+
+    own = {"numbers": cp.Arrays(np.ones((3, 1)), np.ones(3)), "classes": cp.Arrays(np.ones((3, 1)), [0, 1, 1])}
+    for name, stream in own.items():
+        monkeypatch.setitem(STREAMS, name, lambda stream=stream: stream)
+    monkeypatch.setitem(STREAMS, "broken", broken)
+    offered = {stream["name"]: stream for stream in catalogue()["streams"]}
+    for name in own:
+        on_command_line = build({"stream": name, "learners": ["backprop", "adam"]}).learners
+        steps = {"sgd": on_command_line["backprop"].step_size, "adam": on_command_line["adam"].step_size}
+        assert offered[name]["step_sizes"].items() >= steps.items()
+    assert offered["classes"]["step_sizes"]["sgd"] == 2**-5 and offered["broken"]["step_sizes"]["sgd"] == 2**-8
 
 
 def test_a_link_without_a_setting_is_named(capsys):

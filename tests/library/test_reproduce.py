@@ -91,8 +91,8 @@ def test_records_hold_all_learners_tasks_and_their_configuration(quick):
     assert json.loads(mnist.attrs["stream"])["data"]["name"] == "mnist5k"
 
 
-@pytest.mark.parametrize(("words", "seeds"), [(["--quick"], [5, 5]), ([], [30, 1])], ids=["quick", "paper"])
-def test_unless_told_otherwise_there_are_five_seeds_of_each_or_the_papers(tmp_path, monkeypatch, words, seeds):
+@pytest.mark.parametrize(("words", "seeds"), [(["--quick"], [5, 5]), ([], [30, 3])], ids=["quick", "paper"])
+def test_unless_told_otherwise_there_are_five_seeds_of_each_or_thirty_and_three(tmp_path, monkeypatch, words, seeds):
     lived = []
 
     def stop_after_two(learners, stream, seeds, *_, **__):

@@ -22,8 +22,7 @@ from crossprop._support.extras import require
 from crossprop.cli.console import say, wrap
 from crossprop.cli.flags import Imports, Unset
 from crossprop.registry import import_modules
-from crossprop.specification import loss_of
-from crossprop.streams import STREAMS, SUITED, SUITED_TO, is_table, read_table
+from crossprop.streams import STREAMS, is_table, read_table
 
 SETTING = {
     "learners": {name: {} for name in ("crossprop", "backprop", "frozen")},
@@ -64,7 +63,6 @@ def open_lab(flags: Lab) -> None:
     if is_table(flags.link):
         read = partial(read_table, path=flags.link, target=flags.target, missing=flags.missing)
         STREAMS[flags.link] = read
-        SUITED[flags.link] = SUITED_TO[loss_of(read())]
         wrap(read().about, aside=True)
         has_setting, setting = "#", quote(json.dumps({"stream": {"name": flags.link}} | SETTING))
     if flags.link is not None and not setting:

@@ -45,7 +45,7 @@ class Reproduce:
     seeds: Unset[int] = None
     """Number of runs of each learner; default: as the experiment defines it. In the crossprop paper, on GEOFF."""
     mnist_seeds: Unset[int] = None
-    """Number of runs of each learner of the crossprop paper on MNIST; default: the paper's 1, or 5 with --quick."""
+    """Number of runs of each learner of the crossprop paper on MNIST; default: 3, or 5 with --quick."""
     exact_mnist: Unset[bool] = None
     """Add exact and projected crossprop on MNIST, which the crossprop paper could not afford; default: on a GPU."""
     tasks: Unset[int] = None

@@ -68,6 +68,8 @@ class Grid:
     code: dict[str, str] = field(default_factory=dict)
     """The identity of code that the package does not define: of `learner`, `stream`, and probes and metrics by name."""
     common: dict[str, Any] = field(default_factory=dict)
+    table: str = ""
+    """What `read_table` found in the file of the stream; no record depends on it."""
 
     def __post_init__(self):
         over = {axis: [plain_value(value) for value in values] for axis, values in self.over.items()}
@@ -164,7 +166,9 @@ def checked_grids(learners: dict[str, Learner], stream: Stream, over: Any, seeds
         checked = {axis: _checked_values(axis, values) for axis, values in mine.items()}
         points = math.prod(map(len, checked.values()))
         check_count(f"over has {points:,} settings of learners[{name!r}]", points * len(seeds))
-        grids.append(Grid(name, configuration(learner), made_stream, checked, seeds))
+        grids.append(
+            Grid(name, configuration(learner), made_stream, checked, seeds, table=getattr(stream, "about", ""))
+        )
     return grids
 
 

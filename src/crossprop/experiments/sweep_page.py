@@ -295,7 +295,7 @@ def facts(sweep: SweepResults) -> dict[str, str]:
     """The stream, the networks, the grid and the seeds of a sweep, in words."""
     grids = [swept.grid for swept in sweep.learners.values()]
     swept_over = {axis for grid in grids for axis in grid.over}
-    streams = {described(grid.stream, _fields("stream.", swept_over)): None for grid in grids}
+    streams = {grid.table or described(grid.stream, _fields("stream.", swept_over)): None for grid in grids}
     networks = {described(grid.learner.get("network", {}), _fields("network.", swept_over)): None for grid in grids}
     found = {"stream": "; ".join(streams), "network": "; ".join(networks)}
     for grid in grids:

@@ -18,7 +18,7 @@ from crossprop.objectives import OBJECTIVES
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.registry import one_line
 from crossprop.replacements import NONE, REPLACEMENTS, replacement_names
-from crossprop.streams import PREDICTIONS, STREAMS, SUITED, SUITED_TO
+from crossprop.streams import PREDICTIONS, STREAMS, SUITED, SUITED_TO, Suited
 
 OF_THE_STREAM = ("inputs", "outputs", "loss")
 """Fields of a network that its stream decides."""
@@ -100,12 +100,23 @@ def _stream(name: str) -> dict[str, Any]:
         each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD
     ]:
         return entry | {"missing": f"needs {', '.join(lacking)}: register it with these set"}
-    suited = SUITED.get(name, SUITED_TO["squared"])  # a stream's loss is not known before it is built
+    suited = _suited(name, builder)
     network = Network(inputs=2, hidden=suited.hidden)
     steps = {each: specification.step_size_for(each, network, suited) for each in OPTIMIZERS}
     hidden = suited.hidden[0] if len(suited.hidden) == 1 else suited.hidden
     entry |= {"network": {"hidden": hidden, **suited.network}, "step_sizes": steps}
     return entry | {"about": _first_line(builder.func), "controls": _controls(parameters, builder.func)}
+
+
+def _suited(name: str, builder: Callable[..., Any]) -> Suited:
+    """As for `crossprop run`; a stream without settings of its own has to be built, since its loss is not known
+    before."""
+    if name in SUITED:
+        return SUITED[name]
+    try:
+        return SUITED_TO[specification.loss_of(builder())]
+    except Exception:  # a user's stream may raise anything, and learn once its arguments are set
+        return SUITED_TO["squared"]
 
 
 def _parameters(builder: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -54,7 +54,7 @@ def geoff_plan(version: Version) -> Plan:
 
 def mnist_plan(version: Version) -> Plan:
     """Figures 1b, 2b, 3b: label-shifted MNIST."""
-    scripts, seeds = version.preset == "scripts", version.mnist_seeds or version.pick(QUICK_SEEDS, 1, 1)
+    scripts, seeds = version.preset == "scripts", version.mnist_seeds or version.pick(QUICK_SEEDS, 3, 3)
     exact = jax.default_backend() != "cpu" if version.exact_mnist is None else version.exact_mnist
     network, stream = mnist_network(version), mnist_stream(version, _tasks(scripts))
     names = [name for name in GEOFF_LEARNERS if name not in EXACT_MNIST] + [*EXACT_MNIST] * exact
