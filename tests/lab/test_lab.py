@@ -22,12 +22,12 @@ import numpy as np
 import pytest
 
 import crossprop as cp
+from crossprop import specification
 from crossprop.cli import main
 from crossprop.lab import code
 from crossprop.learners import LEARNERS
 from crossprop.optimizers import OPTIMIZERS
 from crossprop.replacements import REPLACEMENTS
-from crossprop.specification import build
 from crossprop.streams import STREAMS
 
 pytest.importorskip("starlette")
@@ -621,7 +621,7 @@ def test_a_registered_stream_opens_with_the_step_size_that_it_has_on_the_command
     monkeypatch.setitem(STREAMS, "broken", broken)
     offered = {stream["name"]: stream for stream in catalogue()["streams"]}
     for name in own:
-        on_command_line = build({"stream": name, "learners": ["backprop", "adam"]}).learners
+        on_command_line = specification.build({"stream": name, "learners": ["backprop", "adam"]}).learners
         steps = {"sgd": on_command_line["backprop"].step_size, "adam": on_command_line["adam"].step_size}
         assert offered[name]["step_sizes"].items() >= steps.items()
     assert offered["classes"]["step_sizes"]["sgd"] == 2**-5 and offered["broken"]["step_sizes"]["sgd"] == 2**-8
