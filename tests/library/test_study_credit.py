@@ -14,8 +14,7 @@ from crossprop import oracle
 from crossprop.cli import main
 from crossprop.cli.studies import Study
 from crossprop.experiments.experiment import read_experiment
-from crossprop.library.credit import COSINES, Found, answers, cosines_of, terms_of
-from crossprop.library.credit_page import publish_credit
+from crossprop.library.credit import COSINES, Found, answers, cosines_of, publish_credit, terms_of
 
 RULES = ["backprop", "crossprop", "crossprop-sum", "foresight"]
 LAYERS = {"geoff": ["all", "1"], "digits-deep": ["all", "1", "2"]}
@@ -87,7 +86,7 @@ def test_answers_follow_the_numbers(found):
 
 def test_the_page_and_the_table_have_every_rule(found, tmp_path, monkeypatch):
     rows = cosines_of(found)
-    monkeypatch.setattr("crossprop.library.credit_page.follow_stages", lambda *_, **__: found)
+    monkeypatch.setattr("crossprop.library.credit.follow_stages", lambda *_, **__: found)
     about = {"command": "crossprop study credit", "version": "quick"}
     told = publish_credit(experiment(tmp_path), tmp_path, lambda text: None, **about)
     table = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))

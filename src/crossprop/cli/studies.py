@@ -20,7 +20,7 @@ from crossprop.cli.flags import QUIET, Unset, check_sizes
 from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
 from crossprop.library.arena import publish_arena, read_arena
-from crossprop.library.credit_page import publish_credit
+from crossprop.library.credit import publish_credit
 from crossprop.library.standing import UNTUNED
 from crossprop.library.study import publish_study
 
