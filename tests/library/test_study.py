@@ -28,7 +28,7 @@ from crossprop.experiments.experiment import read_experiment
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import read_results, value_text
-from crossprop.experiments.widening import announcements, fill_widening, next_value, refined, widened
+from crossprop.experiments.widening import announcements, next_value, refined, tune, widened
 from crossprop.hyperparameters import hyperparameters
 from crossprop.library import controls
 from crossprop.library.study import _fading, _moves, answers, conclusions
@@ -133,15 +133,15 @@ def test_a_best_setting_at_an_edge_widens_the_grid_until_it_is_inside(tmp_path, 
         evaluate=2,
     )
     told = []
-    blocks = fill_widening(spec, announcements("a title", told.append), rounds=6)
+    _, blocks = tune([spec], announcements("a title", told.append), rounds=6)
     assert not opened
     assert told[0] == "a title: 4 runs to do." and told[-1] == "a title: 2 runs to do, on fresh seeds."
     assert {*told[1:-1]} == {"a title: 2 runs to do, beyond the edge where the best of it is."}
     told.clear()
-    fill_widening(replace(spec, made={}, store=tmp_path / "narrow"), announcements("one", told.append), rounds=0)
+    tune([replace(spec, made={}, store=tmp_path / "narrow")], announcements("one", told.append), rounds=0)
     assert told == ["one: 4 runs to do.", "one: 2 runs to do, on fresh seeds."]
     opened.clear()
-    again = fill_widening(replace(spec, made={}), rounds=6)
+    _, again = tune([replace(spec, made={})], rounds=6)
     assert sorted(opened) == sorted(path.name for path in (tmp_path / "store/blocks").iterdir())
     for one, other in zip(
         *(sorted(each, key=lambda block: (block.identity, *block.seeds)) for each in (blocks, again)), strict=True
@@ -173,7 +173,7 @@ def test_step_sizes_around_the_best_are_tried_at_the_best_values_of_other_axes(t
         store=tmp_path / "store",
         evaluate=2,
     )
-    fill_widening(spec, rounds=0, resolution=8)
+    tune([spec], rounds=0, resolution=8)
     (found,) = read_results(tmp_path / "store").learners.values()
     step_sizes = sorted(found.grid.over["step_size"])
     assert step_sizes == [2**-12, 2**-9, 2**-6, 2**-3, 1.0] and found.grid.over["ahead"] == [0.0, 1.0, 2.0]
@@ -206,11 +206,11 @@ def test_step_sizes_are_refined_beyond_the_edge_of_the_grid(tmp_path, monkeypatc
         evaluate=2,
     )
     monkeypatch.setattr("crossprop.experiments.widening.MOST_REFINEMENTS", 1)
-    fill_widening(spec, rounds=0, resolution=2)
+    tune([spec], rounds=0, resolution=2)
     (found,) = read_results(tmp_path / "store").learners.values()
     assert found.choice.edges == ("step_size",) and found.grid.over["step_size"] == [2**-7, 2**-6]
     monkeypatch.undo()
-    fill_widening(spec, rounds=0, resolution=2)
+    tune([spec], rounds=0, resolution=2)
     (found,) = read_results(tmp_path / "store").learners.values()
     assert found.choice.edges == () and max(found.grid.over["step_size"]) > found.choice.point["step_size"] >= 2**-6
 

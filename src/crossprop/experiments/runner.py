@@ -18,7 +18,7 @@ from crossprop.experiments.grid import build
 from crossprop.experiments.labelled import labelled_at
 from crossprop.experiments.questions import Answer, write_answers
 from crossprop.experiments.results import SweepResults, read_results
-from crossprop.experiments.widening import announcements, fill_widening, tune_together
+from crossprop.experiments.widening import announcements, tune
 from crossprop.progress import Say
 
 
@@ -32,16 +32,16 @@ def tuned(experiment: Experiment, say: Say) -> dict[str, SweepResults]:
         assert spec.store is not None
         what = "running" if experiment.untuned else "tuning"
         say(f"{title}: {what} {plural(len(spec.learners), 'learner')}, then {spec.evaluate} fresh seeds of the best")
-        results[name] = read_results(spec.store, fill_widening(spec, announcements(title, say), **how), title)
+        results[name] = read_results(spec.store, tune([spec], announcements(title, say), **how)[1], title)
     return results
 
 
 def _tuned_elsewhere(experiment: Experiment, say: Say, how: Mapping[str, Any]) -> dict[str, SweepResults]:
     """As `tuned`, with one setting of each learner for all stages, chosen on some and judged on the others."""
     titles = listed([experiment.stages[name].title for name in experiment.tune_on])
-    specs = [experiment.stages[name].spec for name in experiment.tune_on]
+    specs = [replace(experiment.stages[name].spec, evaluate=None) for name in experiment.tune_on]
     say(f"{titles}: tuning {plural(len(specs[0].learners), 'learner')}")
-    learners, blocks = tune_together(specs, experiment.reference, announcements("tuning", say), **how)
+    learners, blocks = tune(specs, announcements("tuning", say), reference=experiment.reference, **how)
     results, choices = {}, {name: each.choice for name, each in learners.items()}
     over = {name: {axis: [value] for axis, value in choice.point.items()} for name, choice in choices.items()}
     for name, (title, spec) in experiment.judged.items():

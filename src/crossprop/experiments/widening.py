@@ -1,12 +1,13 @@
 """Grids that grow: beyond an edge where the best setting is, and between the best step sizes and their neighbours."""
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossprop._support.formats import listed, plural
 from crossprop.configuration import configuration
@@ -14,16 +15,15 @@ from crossprop.descriptions import facts
 from crossprop.execution import expected_time
 from crossprop.experiments import SweepSpec, fill, opened
 from crossprop.experiments.blocks import BlockResult
-from crossprop.experiments.evaluate import Choice, choose, scores
+from crossprop.experiments.evaluate import Choice, scores
 from crossprop.experiments.grid import build
 from crossprop.experiments.results import TunedLearner, joined
 from crossprop.hyperparameters import Facts
 from crossprop.progress import Say
 
-if TYPE_CHECKING:
-    import xarray
-
-Best = Mapping[str, Choice | None]
+Over = Mapping[str, Mapping[str, Any]]
+"""The axes of every learner."""
+Best = Mapping[str, Choice]
 """The best setting of every learner."""
 STEP_SIZES = ("step_size", "incoming_step_size")
 MOST_REFINEMENTS = 12
@@ -37,116 +37,73 @@ def announcements(name: str, say: Say) -> Callable[[str, int, float], None]:
     )
 
 
-def fill_widening(
-    spec: SweepSpec,
+def tune(
+    specs: Sequence[SweepSpec],
     on_start: Callable[[str, int, float], None] = lambda which, runs, seconds: None,
     *,
     rounds: int,
     resolution: float | None = None,
-) -> list[BlockResult]:
-    """Runs a sweep, widens the grids whose best setting is at an edge, at most `rounds` times, and evaluates the best.
-    A best setting that is still at an edge is flagged. Returns all blocks.
+    reference: str = "",
+) -> tuple[dict[str, TunedLearner], list[BlockResult]]:
+    """Runs sweeps of the same learners and axes, widens the grids whose best setting is at an edge, at most `rounds`
+    times, and evaluates the best. A best setting that is still at an edge is flagged. The learners, and all blocks.
 
     With a `resolution`, values between the best step sizes and their neighbours are tried, at the best values of all
     other axes, until they are at most this factor apart, and values beyond the best if it has no neighbour there. Grids
     of many axes then find step sizes as well as grids of one.
+
+    Several sweeps choose one setting of each learner: that with the least mean error over all, where the best error of
+    the `reference` is the unit of each.
     """
-    with opened(spec) as store:
-
-        def filled(spec: SweepSpec, which: str = "", **options: Any) -> list[BlockResult]:
-            return fill(spec, on_start=partial(on_start, which), into=store, **options)
-
-        def best(spec: SweepSpec, which: str) -> Best:
-            tuning = replace(spec, evaluate=None)
-            blocks = filled(tuning, which)
-            return {grid.name: choose(grid, blocks) for grid in tuning.grids}
-
-        return filled(_explored(spec, best, rounds, resolution), ", on fresh seeds", tune=False)
-
-
-def tune_together(
-    specs: Sequence[SweepSpec],
-    reference: str,
-    on_start: Callable[[str, int, float], None] = lambda which, runs, seconds: None,
-    *,
-    rounds: int,
-    resolution: float | None = None,
-) -> tuple[dict[str, TunedLearner], list[BlockResult]]:
-    """As `fill_widening` for sweeps of the same learners and axes on several streams, which choose one setting of each
-    learner: that with the least mean error over all, where the best error of `reference` is the unit of each. The
-    learners, with their errors in these units, and all blocks."""
     with ExitStack() as stack:
         stores = [stack.enter_context(opened(spec)) for spec in specs]
 
-        def filled(first: SweepSpec, which: str = "", *, tune: bool = True) -> dict[str, TunedLearner]:
-            found: dict[str, list[xarray.DataArray]] = {}
+        def filled(over: Over, which: str = "", *, tuned: bool = False) -> dict[str, TunedLearner]:
+            grids, found = [], defaultdict(list)
             for spec, store in zip(specs, stores, strict=True):
-                own = replace(spec, over=first.over, evaluate=None)
-                blocks = fill(own, on_start=partial(on_start, which), into=store, tune=tune)
-                of_stage = {grid.name: scores(grid, blocks) for grid in own.grids}
-                unit = float(of_stage[reference].mean("seed").min())
+                own = replace(spec, over=over, evaluate=spec.evaluate if tuned else None)
+                blocks = fill(own, on_start=partial(on_start, which), into=store, tune=not tuned)
+                grids, of_stage = own.grids, {grid.name: scores(grid, blocks) for grid in own.grids}
+                unit = float(of_stage[reference].mean("seed").min()) if reference else 1.0
                 for name, each in of_stage.items():
-                    found.setdefault(name, []).append(each / unit)
-            return {grid.name: joined(grid, found[grid.name]) for grid in first.grids}
+                    found[name].append(each / unit)
+            return {grid.name: joined(grid, found[grid.name]) for grid in grids}
 
-        def best(spec: SweepSpec, which: str) -> Best:
-            return {name: each.choice for name, each in filled(spec, which).items()}
+        def best(over: Over, which: str) -> Best:
+            return {name: each.choice for name, each in filled(over, which).items()}
 
-        last = _explored(specs[0], best, rounds, resolution)
-        return filled(last, tune=False), [block for store in stores for block in store.blocks]
+        wider = lambda over, best: widened(replace(specs[0], over=over), best)
+        wide = _grown(specs[0].over, best, wider, rounds + 1, "beyond the edge where the best of {} is")
+        over = {name: {axis: [*values] for axis, values in axes.items()} for name, axes in wide.items()}
+        if resolution is not None:
+            finer = partial(refined, resolution=resolution)
+            for name, axes in _grown(wide, best, finer, MOST_REFINEMENTS, "near the best step sizes of {}").items():
+                over[name] = {axis: [*dict.fromkeys([*over[name][axis], *values])] for axis, values in axes.items()}
+        return filled(over, ", on fresh seeds", tuned=True), [block for store in stores for block in store.blocks]
 
 
-def _explored(
-    spec: SweepSpec, best: Callable[[SweepSpec, str], Best], rounds: int, resolution: float | None
-) -> SweepSpec:
-    """The sweep with all values that were run. `best` runs a sweep, said to be of which settings, and returns the best
-    setting of every learner."""
-    which = ""
-    for _ in range(rounds):
-        wider = widened(spec, best(spec, which))
-        if wider == spec.over:
+def _grown(
+    over: Over, best: Callable[[Over, str], Best], grow: Callable[[Over, Best], Over], most: int, where: str
+) -> Over:
+    """The axes of every learner after they have grown by what was best, at most as often as `most`; all their values
+    have been run. `best` runs a sweep, said to be of which settings."""
+    ran, which = over, ""
+    for _ in range(most):
+        ran, over = over, grow(over, best(over, which))
+        if over == ran:
             break
-        which = f", beyond the edge where the best of {_grown(spec.over, wider)} is"
-        spec = replace(spec, over=wider)
-    else:
-        best(spec, which)
-    narrow = spec.over if resolution is None else _refine(spec, best, resolution)
-    union = {
-        name: {axis: [*dict.fromkeys([*own, *narrow[name][axis]])] for axis, own in axes.items()}
-        for name, axes in spec.over.items()
-    }
-    return replace(spec, over=union)
+        names = [name for name in over if over[name] != ran[name]]
+        which = f", {where.format(listed(names) if len(names) < 4 else plural(len(names), 'learner'))}"
+    return ran
 
 
-def _refine(spec: SweepSpec, best: Callable[[SweepSpec, str], Best], resolution: float) -> Any:
-    """The axes of every learner after refinement; all their values have been run."""
-    narrow, finer, which = spec.over, spec.over, ""
-    for _ in range(MOST_REFINEMENTS):
-        narrow = finer
-        finer = refined(narrow, best(replace(spec, over=narrow), which), resolution)
-        if finer == narrow:
-            break
-        which = f", near the best step sizes of {_grown(narrow, finer)}"
-    return narrow
-
-
-def _grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """The learners whose grids have changed, in words."""
-    names = [name for name in after if after[name] != before[name]]
-    return listed(names) if len(names) < 4 else plural(len(names), "learner")
-
-
-def refined(
-    over: Mapping[str, Mapping[str, Any]], best: Mapping[str, Choice | None], resolution: float
-) -> dict[str, dict[str, Any]]:
+def refined(over: Over, best: Best, resolution: float) -> dict[str, dict[str, Any]]:
     """The axes of every learner with a best step size that is farther from a neighbour than `resolution`: its step
     sizes, their neighbours and values between, at the best values of all other axes. If all neighbours are close enough
     but a best step size is the first or last of its axis, the next value beyond it is added. Other learners keep their
     axes."""
     finer = {name: dict(axes) for name, axes in over.items()}
     for name, choice in best.items():
-        if choice is None:
-            continue
         near = {axis: _near(over[name].get(axis, ()), choice.point.get(axis)) for axis in STEP_SIZES}
         added = {
             axis: [math.sqrt(low * high) for low, high in pairwise(values) if high / low > resolution]
@@ -178,13 +135,11 @@ def _beyond(near: Sequence[float], best: Any) -> list[float]:
     return [best * best / other]
 
 
-def widened(spec: SweepSpec, best: Mapping[str, Choice | None]) -> dict[str, dict[str, Any]]:
+def widened(spec: SweepSpec, best: Best) -> dict[str, dict[str, Any]]:
     """The axes of every learner, with one value more beyond each edge that its best setting is at. An axis ends before
     a value that the learner does not take, such as a rate above 1; the best setting is then flagged as at the edge."""
     wider = {name: dict(axes) for name, axes in spec.over.items()}
     for name, choice in best.items():
-        if choice is None:
-            continue
         for axis in choice.edges:
             values = wider[name][axis]
             known = facts(configuration(spec.learners[name]) | choice.point, axis)
