@@ -13,7 +13,7 @@ import crossprop as cp
 import crossprop.cli
 from crossprop.experiments.evaluate import choose, edges, scores
 from crossprop.experiments.grid import Grid
-from crossprop.experiments.store import read_header, read_store
+from crossprop.experiments.store import read_store
 from crossprop.records import phase_weights
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -59,7 +59,8 @@ def test_a_setting_that_diverged_comes_after_all_that_did_not(tmp_path):
     assert np.isinf(scores(asked[1], kept).sel(step_size=1e6)).all()
     only = {"step_size": [1e6]}
     swept(tmp_path / "t", over=only, evaluate=None)
-    choice = choose(read_header(tmp_path / "t")[1][0], read_store(tmp_path / "t")[1])
+    (grid, *_), kept = read_store(tmp_path / "t")
+    choice = choose(grid, scores(grid, kept))
     assert choice is not None and choice.diverged == 2
 
 
@@ -103,7 +104,7 @@ def test_seeds_that_come_to_choose_are_no_longer_for_judging(tmp_path):
     swept(tmp_path / "s", seeds=4, evaluate=None)
     records = cp.open_sweep(tmp_path / "s")["backprop"]
     assert records.seed.values.tolist() == [0, 1, 2, 3] and not records.loss.isel(step_size=0).isnull().any()
-    assert read_header(tmp_path / "s")[1][0].evaluation == [4]
+    assert read_store(tmp_path / "s")[0][0].evaluation == [4]
     swept(tmp_path / "s", seeds=4, evaluate=2)
     assert cp.open_evaluation(tmp_path / "s").records["backprop"].seed.values.tolist() == [4, 5]
 

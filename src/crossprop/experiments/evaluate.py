@@ -1,6 +1,6 @@
 """Evaluation: a setting is chosen on the sweep's seeds and judged on fresh ones, which had no part in the choice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,17 +57,17 @@ def open_evaluation(store: str | Path) -> Evaluation:
     ```
     """
     grids, blocks = read_store(Path(store))
-    evaluation = evaluated(grids, blocks)
+    chosen = [(grid, choice) for grid in grids if (choice := choose(grid, scores(grid, blocks)))]
+    evaluation = evaluated(chosen, blocks)
     if not evaluation.records:
         raise ValueError(f"{str(store)!r} must hold an evaluation: run the same sweep with --evaluate 60")
     return evaluation
 
 
-def evaluated(grids: Sequence[Grid], stored: Sequence[BlockResult]) -> Evaluation:
+def evaluated(choices: Iterable[tuple[Grid, Choice]], stored: Sequence[BlockResult]) -> Evaluation:
+    """The evaluation of these best settings, as far as it is in the store."""
     chosen, records = {}, {}
-    for grid in grids:
-        if (choice := choose(grid, stored)) is None:
-            continue
+    for grid, choice in choices:
         fresh = labelled_at(choice.point, replace(grid, seeds=grid.evaluation), stored)
         fresh = fresh.isel(seed=np.flatnonzero(fresh.diverged_at.values != NOT_RUN))
         if fresh.sizes["seed"]:
@@ -79,19 +79,15 @@ def evaluation_blocks(grids: Sequence[Grid], blocks: Sequence[Block], stored: Se
     """The blocks of the best settings, with the seeds that are set aside."""
     seeds = {}
     for grid in grids:
-        choice = choose(grid, stored)
+        choice = choose(grid, scores(grid, stored))
         assert choice is not None
         seeds[next(name for name, point in grid.points.items() if point == choice.point)] = grid.evaluation
     return [block._replace(seeds=seeds[block.identity]) for block in blocks if block.identity in seeds]
 
 
-def choose(grid: Grid, stored: Sequence[BlockResult]) -> Choice | None:
-    """The setting with the least mean over steps and seeds, None where no setting has been run."""
-    return best_of_scores(grid, scores(grid, stored))
-
-
-def best_of_scores(grid: Grid, found: "xarray.DataArray") -> Choice | None:
-    """The setting with the least mean score; one with a diverged seed comes after all without."""
+def choose(grid: Grid, found: "xarray.DataArray") -> Choice | None:
+    """The setting with the least mean over steps and seeds, by its `scores`; one with a diverged seed comes after all
+    without. None where no setting has been run."""
     values = found.values.reshape(-1, found.sizes["seed"])
     ran = ~np.isnan(values).all(axis=1)
     if not ran.any():

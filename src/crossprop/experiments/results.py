@@ -13,7 +13,7 @@ from crossprop._support.locks import lock_holder
 from crossprop.descriptions import backprop_at, learner_info
 from crossprop.experiments.blocks import BlockResult
 from crossprop.experiments.charts import Chart, band, curves
-from crossprop.experiments.evaluate import Choice, Evaluation, best_of_scores, choose, evaluated, scores
+from crossprop.experiments.evaluate import Choice, Evaluation, choose, evaluated, scores
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.grid import Grid, value_label
 from crossprop.experiments.labelled import labelled_at
@@ -100,7 +100,7 @@ def joined(grid: Grid, found: "Sequence[xarray.DataArray]") -> TunedLearner:
     import xarray
 
     together = xarray.concat(found, "seed")
-    choice = best_of_scores(grid, together)
+    choice = choose(grid, together)
     assert choice is not None
     return TunedLearner(grid, together, choice)
 
@@ -202,14 +202,11 @@ class SweepResults:
 def read_results(store: str | Path, blocks: Sequence[BlockResult] | None = None, title: str = "") -> SweepResults:
     """The results in a store, whose blocks may be given."""
     grids, blocks = read_store(Path(store)) if blocks is None else (read_header(Path(store))[1], blocks)
-    learners = {
-        grid.name: TunedLearner(grid, scores(grid, blocks), choice)
-        for grid in grids
-        if (choice := choose(grid, blocks)) is not None
-    }
+    found = {grid.name: (grid, scores(grid, blocks)) for grid in grids}
+    learners = {name: TunedLearner(*each, choice) for name, each in found.items() if (choice := choose(*each))}
     if not learners:
         raise ValueError(f"{str(store)!r} must hold runs to plot, got a sweep of which none is done")
-    evaluation = evaluated([learner.grid for learner in learners.values()], blocks)
+    evaluation = evaluated([(each.grid, each.choice) for each in learners.values()], blocks)
     return SweepResults(learners, evaluation, blocks, title)
 
 
