@@ -102,6 +102,26 @@ def test_swift_td_predicts_as_the_program_of_its_authors(kind):
     assert np.ptp(expected[-1000:]) > 0.1
 
 
+@pytest.mark.parametrize("meta", [0.0, 0.02])
+def test_td_lambda_and_tidbd_predict_as_alberta_framework(meta):
+    """At one discount: with several, its trace fades by that of the coming step."""
+    alberta = pytest.importorskip("alberta_framework")
+    x, y = examples(NET, steps=300)
+    x, y[:, 1] = x.astype(np.float32), 0.8
+    theirs = alberta.TDLinearLearner(alberta.TDIDBD(0.05, meta, trace_decay=0.9))
+    state, update, expected = theirs.init(4), jax.jit(theirs.update), [0.0]
+    for before, after, (cumulant, discount, _) in zip(x[:-1], x[1:], y[1:].astype(np.float32), strict=True):
+        expected.append(float(theirs.predict(state, after)[0]))
+        state = update(state, before, cumulant, after, discount).state
+    network = cp.Network(4, (), 1, bias=True, outgoing_scale=0)
+    _, outputs = lived(cp.TIDBD(network, 0.05, trace=0.9, meta_step_size=meta), x, y)
+    np.testing.assert_allclose(outputs[:, 0], expected, rtol=1e-4, atol=1e-5)
+    if meta == 0:
+        _, outputs = lived(cp.TD(cp.Backprop(network, 0.05), trace=0.9), x, y)
+        np.testing.assert_allclose(outputs[:, 0], expected, rtol=1e-4, atol=1e-5)
+    assert np.ptp(expected) > 0.1
+
+
 def test_swift_td_stays_finite_where_an_input_is_large():
     x = np.stack([np.ones(300), 1000 * np.random.default_rng(0).normal(size=300)], axis=1)
     y = np.tile([1, 0.9, np.nan], (300, 1))
