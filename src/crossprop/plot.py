@@ -1,6 +1,6 @@
 """Figures for papers: axes of matplotlib from records and sweeps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ def curves(
     - `variable`: what to draw; None is the error if there are classes, and the loss otherwise.
     - `learners`: the learners to draw; None is all.
     - `linear`: a linear axis also where a variable is usually drawn on a logarithmic one.
-    - `axes`: axes of matplotlib to draw in; None makes a figure.
+    - `axes`: axes of matplotlib to draw in, which keep their title; None makes a figure.
 
     Returns the axes.
 
@@ -39,9 +39,13 @@ def curves(
     axes.figure.savefig("curves.pdf")
     ```
     """
+    from xarray import Dataset
+
+    if not isinstance(records, Dataset) or not {"learner", "seed", "step"} <= {*records.dims}:
+        raise TypeError(f"records must be what run returned, by learner, seed and step, got {check.shown(records)}")
     variable = schema.measure(records) if variable is None else variable
     check.choice("variable", variable, [each.name for each in schema.curves(records)])
-    shown = records if learners is None else records.sel(learner=_chosen(learners, map(str, records.learner.values)))
+    shown = records.sel(learner=_chosen(learners, map(str, records.learner.values)))
     return _drawn(charts.curves(shown, [variable], linear=linear)[0], axes)
 
 
@@ -57,18 +61,21 @@ def sensitivity(store: str | Path, *, learners: Sequence[str] | None = None, axe
     plot.sensitivity("kept").figure.savefig("sensitivity.pdf")
     ```
     """
-    sweep = read_results(store)
-    found = sweep_page.sensitivity(sweep, _chosen(learners or [*sweep.learners], sweep.learners))
+    sweep = read_results(check.path("store", store, "the folder that a sweep wrote to"))
+    found = sweep_page.sensitivity(sweep, _chosen(learners, sweep.learners))
     if not found:
         raise ValueError(f"{str(store)!r} must hold a sweep over an axis with several values")
     return _drawn(found[0], axes)
 
 
-def _chosen(learners: Any, known: Any) -> list[str]:
+def _chosen(learners: Any, known: Iterable[str]) -> list[str]:
     known = [*known]
-    for name in learners:
+    chosen = known if learners is None else [learners] if isinstance(learners, str) else [*learners]
+    if not chosen:
+        raise ValueError("learners must name at least one learner, got none")
+    for name in chosen:
         check.choice("a learner", name, known)
-    return [*learners]
+    return chosen
 
 
 def _drawn(chart: charts.Chart, axes: Any) -> Any:

@@ -1,5 +1,6 @@
 """The plots of a sweep: files that are there, numbers that are the sweep's, and a page that works in a browser."""
 
+import inspect
 import re
 from dataclasses import replace
 from io import BytesIO
@@ -13,6 +14,8 @@ from browser import Opened, data_of, violations
 from crossprop.cli import main
 from crossprop.cli.tables import _text
 from crossprop.experiments.results import read_results, value_text
+from crossprop.experiments.runner import _in_words
+from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.sweep_page import conclusions, groups, plot, thinned
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -153,6 +156,8 @@ def test_the_page_of_a_table_names_its_file(tmp_path):
         plot(tmp_path / "s")
         page = (tmp_path / "s" / "plots" / "sweep.html").read_text()
         assert f"{path.name}: 2 rows. Target price: numbers. Inputs: 1 number (size)" in page
+    in_an_arena = _in_words(SweepSpec.of(learner, cp.read_table(path, "price"), over, 1, 1))
+    assert in_an_arena == "homes.csv, 2 examples, 2 hidden units, tanh"
 
 
 def test_values_are_short():
@@ -193,14 +198,21 @@ def test_figures_for_papers_are_axes_of_matplotlib(store):
     assert np.allclose(line.get_ydata(), records.loss.sel(learner="crossprop").mean("seed"), rtol=1e-6)
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["crossprop"]
     assert (axes.get_title(), axes.get_ylabel()) == ("", "squared error")
-    again = cp.plot.sensitivity(store, axes=axes.figure.add_subplot())
+    again = cp.plot.curves(records, "incoming_drift", learners="crossprop", axes=axes)
+    assert (again.get_title(), again.get_ylabel()) == ("", "change of incoming weights")
+    (own := axes.figure.add_subplot()).set_title("mine")
+    again = cp.plot.sensitivity(store, axes=own)
+    assert again.get_title() == "mine"
     assert {"crossprop", "frozen-adam"} <= {line.get_label() for line in again.lines}
     for call, message in (
         (lambda: cp.plot.curves(records, "los"), "variable must be one of 'loss', .* did you mean 'loss'"),
         (lambda: cp.plot.curves(records, learners=["crosprop"]), "did you mean 'crossprop'"),
+        (lambda: cp.plot.curves(records, learners=[]), "learners must name at least one learner, got none"),
+        (lambda: cp.plot.curves(store), "records must be what run returned, by learner, seed and step, got .*Path"),
         (lambda: cp.plot.sensitivity(store, learners=["frozen"]), "did you mean 'frozen-adam'"),
+        (lambda: inspect.unwrap(cp.plot.sensitivity)(records), "store must be the folder that a sweep wrote to, got <"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, TypeError), match=message):
             call()
 
 

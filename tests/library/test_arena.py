@@ -354,9 +354,9 @@ INFOS = {
 }
 
 
-def made(infos=INFOS, own=(), streams=("one", "two"), tuned=None, **errors):
+def made(infos=INFOS, own=(), streams=("one", "two"), tuned=None, plain="", **errors):
     """Results with these mean errors: by learner, one for each of two streams, 10 seeds with little noise. `tuned` are
-    means on the tuning seeds that differ from these."""
+    means on the tuning seeds that differ from these; the best setting of `plain` is backprop."""
     noise = np.random.default_rng(0).normal(size=(len(INFOS), 2, 10)) * 0.01
     seeds = {"seed": range(10)}
     sweeps = {}
@@ -370,7 +370,11 @@ def made(infos=INFOS, own=(), streams=("one", "two"), tuned=None, **errors):
         means = {learner: float(each.mean()) for learner, each in values.items()} | (tuned or {})
         sweeps[name] = SweepResults(
             {
-                learner: SimpleNamespace(choice=Choice({}, means[learner], 0, ()), info=infos[learner])
+                learner: SimpleNamespace(
+                    choice=Choice({}, means[learner], 0, ()),
+                    info=infos[learner],
+                    backprop_at="eta" if learner == plain else None,
+                )
                 for learner in infos
             },
             SimpleNamespace(values=lambda values=values: values),
@@ -435,6 +439,13 @@ def test_of_several_variants_of_a_rule_the_best_of_the_tuning_speaks_for_it():
     results = made(infos, tuned={"adam": 2.0}, crossprop=(0.95, 0.95), adam=(0.9, 0.9))
     found = {each.question: each.why for each in answers(results)}
     assert found["Where does crossprop stand?"].startswith("Crossprop is number 2 of 7")
+
+
+def test_an_answer_about_a_rule_whose_best_setting_is_backprop_says_so():
+    found = {each.question: each.why for each in answers(made(plain="crossprop", crossprop=(0.9, 0.9)))}
+    assert found["Where does the credit matter?"].count("At its best eta crossprop is backprop.") == 2
+    assert found["Where does crossprop stand?"].endswith("Its best setting on One and Two is backprop.")
+    assert "backprop." not in found["Where does foresight stand?"].partition("seeds")[2]
 
 
 def test_equal_errors_are_said_to_be_equal():
@@ -572,5 +583,8 @@ def test_error_per_task_is_the_mean_over_each_visit():
 
 def test_a_sweep_whose_best_eta_is_1_is_said_to_be_backprop():
     chosen = {"crossprop": {"eta": 1, "step_size": 0.1}, "foresight": {"step_size": 0.1}, "approx": {"eta": 0.5}}
-    learners = {name: SimpleNamespace(choice=SimpleNamespace(point=point)) for name, point in chosen.items()}
+    learners = {
+        name: SimpleNamespace(choice=SimpleNamespace(point=point), backprop_at="eta" if name == "crossprop" else None)
+        for name, point in chosen.items()
+    }
     assert are_backprop(SimpleNamespace(learners=learners)) == ["The best eta of crossprop is 1, which is backprop."]

@@ -44,19 +44,24 @@ def save_alone(charts: Sequence[Chart], stem: Path, width: float, suffix: str) -
     for chart in charts:
         figure = Figure(figsize=(width, 0.75 * width), layout="constrained")
         alone(figure.subplots(), chart)
-        title = chart.title.partition(", |")[0]  # without the symbols of a movement
-        name = "-".join([stem.name, *re.findall(r"\w+", title.lower())])
+        name = "-".join([stem.name, *re.findall(r"\w+", _short(chart.title).lower())])
         files.append(_saved(figure, stem.with_name(name + suffix)))
     return files
 
 
 def alone(axes: Any, chart: Chart) -> None:
-    """Draws a chart without its title, which is beside the axis."""
+    """Draws a chart with its title beside the axis."""
+    title = axes.get_title()
     panel(axes, chart)
-    axes.set_title("")
-    axes.set_ylabel(chart.y.title)
+    axes.set_title(title)
+    axes.set_ylabel(_short(chart.y.title))
     if chart.kind not in ("forest", "heat"):
         axes.legend(fontsize="small", edgecolor="none")
+
+
+def _short(title: str) -> str:
+    """A title without the symbols of a movement, which do not fit beside a small panel."""
+    return title.partition(", |")[0]
 
 
 def _saved(figure: Any, file: Path) -> Path:

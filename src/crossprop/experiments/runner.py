@@ -118,7 +118,8 @@ def facts_of(experiment: Experiment, results: Mapping[str, SweepResults]) -> dic
 
 def _in_words(spec: SweepSpec) -> str:
     stream, network = spec.stream, next(iter(spec.learners.values())).network
+    name = getattr(stream, "about", "").partition(":")[0] or type(stream).__name__  # a table begins with its file
     return (
-        f"{type(stream).__name__}, {spec.steps or stream.steps:,} examples, "
+        f"{name}, {spec.steps or stream.steps:,} examples, "
         f"{' and '.join(map(str, network.hidden)) or 'no'} hidden units, {network.activation}"
     )

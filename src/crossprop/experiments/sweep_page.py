@@ -271,8 +271,13 @@ def conclusions(sweep: SweepResults) -> list[str]:
 
 def are_backprop(sweep: SweepResults) -> list[str]:
     """Says which learners are backprop at their best setting."""
-    plain = [name for name, swept in sweep.learners.items() if swept.choice.point.get("eta") == 1]
-    return [f"The best eta of {listed(plain)} is 1, which is backprop."] if plain else []
+    plain: dict[tuple[str, float], list[str]] = {}
+    for name, swept in sweep.learners.items():
+        if (axis := swept.backprop_at) in swept.choice.point:
+            plain.setdefault((axis, swept.choice.point[axis]), []).append(name)
+    return [
+        f"The best {axis} of {listed(names)} is {value:g}, which is backprop." for (axis, value), names in plain.items()
+    ]
 
 
 def _best(sweep: SweepResults, name: str) -> str:

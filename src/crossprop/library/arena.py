@@ -180,6 +180,8 @@ def _stands(results: Results, title: str, learners: Sequence[str]) -> Answer:
     words = [f"{effects[each].format(results.reference)} {listed(on)}" for each, on in titles.items() if on]
     first = f"{name} is {place}, with a mean rank of {_rank(results, name)}"
     why = f"{upper_first(first)}: {listed(words)}. {upper_first(results.overall.versus[name].sentence(NOUN))}."
+    if plain := [sweep.title for sweep in results.sweeps.values() if sweep.learners[name].backprop_at]:
+        why += f" Its best setting on {listed(plain)} is backprop."
     return Answer(f"{STANDS}{title}", f"Where does {title} stand?", place, why)
 
 
@@ -280,7 +282,12 @@ def _count(results: Results, found: ByStream, verdict: str = "yes") -> str:
 
 def _by_stream(results: Results, found: ByStream) -> str:
     """A line for each stream."""
-    return "\n".join(f"{results.streams[stream].title}: {each.sentence(NOUN)}." for stream, each in found)
+    words = []
+    for stream, each in found:
+        swept = results.sweeps[stream].learners[each.learner]
+        plain = f" At its best {swept.backprop_at} {each.learner} is backprop." if swept.backprop_at else ""
+        words.append(f"{results.streams[stream].title}: {each.sentence(NOUN)}.{plain}")
+    return "\n".join(words)
 
 
 def _overall(finding: Finding) -> str:
