@@ -53,9 +53,9 @@ class Bench:
 
     out: Path = Path("benchmark")
     """Folder for bench.json."""
-    workloads: Annotated[tuple[str, ...], arg(help=f"Of {', '.join(WORKLOADS)}.")] = tuple(WORKLOADS)
+    workloads: Annotated[tuple[str, ...], arg(help=f"Some of {', '.join(WORKLOADS)}.")] = tuple(WORKLOADS)
     engines: Annotated[
-        tuple[str, ...], QUIET, arg(help=f"Of auto, {', '.join(ENGINES)}; default: all that can run the learner.")
+        tuple[str, ...], QUIET, arg(help=f"Some of auto, {', '.join(ENGINES)}; default: all that can run the learner.")
     ] = ()
     steps: Annotated[Unset[int], arg(help=f"Examples per run, a multiple of {RECORD_EVERY}; default: {STEPS}.")] = None
     repeats: int = 5

@@ -54,6 +54,7 @@ def _flag(name: str) -> tuple[str, Any, Any]:
     owners = {learner: facts[name].default for learner, facts in everywhere.items() if name in facts}
     defaults = {"one that suits the stream" if default is MISSING else default for default in owners.values()}
     default = "" if None in defaults else f"; default: {' or '.join(f'{each}' for each in sorted(defaults))}"
+    default += ", by learner" * (len(defaults) > 1)
     whose = "" if len(owners) == len(everywhere) else f" (of {listed([*owners])})"
     text = f"{known.help}{default}{whose}."
     kind = str if known.choices else int if known.whole else float
@@ -88,7 +89,7 @@ class ExperimentFlags:
     """Hyperparameters, for the learners that have them."""
     settings: Annotated[UseAppendAction[tuple[str, ...]], arg(name="set", metavar="NAME=VALUE", help=SET_HELP)] = ()
     tasks: Unset[str] = None
-    """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels also how many."""
+    """Tasks in the order of visits, one letter each: ABC; for permuted-inputs and random-labels a number does."""
     examples: Unset[int] = None
     """Examples per task; default: 5000 for GEOFF and the whole data set otherwise."""
     game: Unset[str] = None
@@ -98,7 +99,7 @@ class ExperimentFlags:
     missing: Unset[str] = None
     """mean fills in missing values of a file by the mean of their column so far; default: they are an error."""
     record_every: Unset[int] = None
-    """Steps per record; default: 50."""
+    """Number of examples that each recorded value is the mean of; default: 50."""
     engine: Annotated[Unset[str], arg(help=f"One of auto, {', '.join(ENGINES)}; default: auto.")] = None
 
     def tables(self) -> dict[str, Any]:

@@ -33,29 +33,29 @@ class Reproduce:
     """
 
     what: Annotated[Positional[tuple[str, ...]], QUIET, arg(metavar="[PAPER] [EXPERIMENT ...]")] = ()
-    """A paper, by default the crossprop paper, and those of its experiments to rerun; default: all of them."""
+    """A paper and some of its experiments; default: all experiments of the crossprop paper."""
     list_papers: Annotated[bool, FlagCreatePairsOff, arg(name="list")] = False
     """Name the papers and their experiments, and run nothing."""
     out: Unset[Path] = None
     """Folder for the records, the figures and report.html; default: reproduction, or the name of another paper."""
     full: Annotated[bool, FlagCreatePairsOff] = False
-    """Run the paper's sizes, meant for a GPU. Without it, papers but the crossprop paper have smaller ones."""
+    """Run the paper's sizes, which need a GPU. The crossprop paper always has them; others have smaller ones."""
     quick: Annotated[bool, FlagCreatePairsOff] = False
     """Run a small version; every figure and table of it says so."""
     seeds: Unset[int] = None
-    """Number of runs of each learner; default: as the experiment defines it. In the crossprop paper, on GEOFF."""
+    """Number of runs of each learner, in the crossprop paper on GEOFF; default: that of the experiment."""
     mnist_seeds: Unset[int] = None
     """Number of runs of each learner of the crossprop paper on MNIST; default: 3, or 5 with --quick."""
     exact_mnist: Unset[bool] = None
     """Add exact and projected crossprop on MNIST, which the crossprop paper could not afford; default: on a GPU."""
     tasks: Unset[int] = None
-    """Number of tasks of permuted MNIST, where a paper has it; default: as the experiment defines it."""
+    """Number of tasks of permuted MNIST, in papers that have it; default: that of the experiment."""
     preset: Unset[Literal["paper", "scripts"]] = None
-    """Settings of the crossprop paper, or of its authors' scripts, with the paper's rules; default: paper."""
+    """Settings of the crossprop paper or of its authors' scripts, both with the paper's rules; default: paper."""
     engine: str = "auto"
-    """How to execute the runs; auto picks by device, sizes and rule."""
+    """How to execute the runs; auto chooses by device, sizes and rule."""
     force: Annotated[bool, FlagCreatePairsOff] = False
-    """Run experiments that are done already again."""
+    """Run again also what is done already."""
 
     def __post_init__(self):
         check_sizes(self, seeds=1, mnist_seeds=1, tasks=1)

@@ -39,17 +39,17 @@ class Tuned:
     """The flags that a study and an arena share."""
 
     out: Annotated[Unset[Path], arg(metavar="FOLDER")] = None
-    """Folder for the records, the tables, the figures and the page; default: arena, or study-NAME."""
+    """Folder for the records, the tables, the figures and the page; default: arena, or study-geoff for geoff."""
     full: bool = False
-    """Run the full version, meant for a GPU; the default suits a CPU, and says about how long it takes."""
+    """Run the full version, which needs a GPU; the default suits a CPU, and says about how long it takes."""
     quick: bool = False
     """Run a tiny version, which only shows that everything works."""
     seeds: Unset[int] = None
-    """Number of seeds to tune on, or in credit to run; default: as the experiment defines it."""
+    """Number of seeds to tune on (in the study credit, to run); default: that of the experiment's file."""
     evaluate: Unset[int] = None
-    """Number of fresh seeds to judge the best settings on; default: as the experiment defines it."""
+    """Number of fresh seeds to judge the best settings on; default: that of the experiment's file."""
     engine: str = "auto"
-    """How to execute the runs; auto picks by device, sizes and rule."""
+    """How to execute the runs; auto chooses by device, sizes and rule."""
 
     def __post_init__(self):
         check_sizes(self, seeds=2, evaluate=2)
@@ -114,8 +114,8 @@ class Arena(Tuned):
     file: Annotated[Unset[Path], arg(name="list", metavar="FILE.toml")] = None
     """Learners, streams, grids and budget in TOML; default: the list that --show prints."""
     untuned: bool = False
-    """Tune nothing: every learner has its default settings on every stream. The folder untuned of --out gets the page;
-    the same command without --untuned then says what tuning gains."""
+    """Tune nothing: every learner has its default settings on every stream. The page is in the folder untuned of --out;
+    the same command without --untuned then adds what tuning gains."""
     show: bool = False
     """Print the list, with all of its sizes, instead of running it."""
 

@@ -34,7 +34,7 @@ class Correlation(CreditRule):
     weight: Hyperparameter = hyperparameter(
         default=30.0, low=0, backprop_at=0, help="Weight of the correlation with the errors; 0 is backprop"
     )
-    horizon: Hyperparameter = hyperparameter(default=1000.0, low=1, help="Over how many examples the running mean goes")
+    horizon: Hyperparameter = hyperparameter(default=1000.0, low=1, help="Examples over which the past fades")
 
     adds_up = True
 

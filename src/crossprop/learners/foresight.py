@@ -34,9 +34,7 @@ class Foresight(CreditRule):
     ahead: Hyperparameter = hyperparameter(
         default=1.0, scale="symlog", backprop_at=0, help="How far to look ahead, in sums of past steps; 0 is backprop"
     )
-    horizon: Hyperparameter = hyperparameter(
-        default=1000.0, low=1, help="Over how many examples the past steps fade that are summed"
-    )
+    horizon: Hyperparameter = hyperparameter(default=1000.0, low=1, help="Examples over which the past fades")
 
     adds_up = True
 

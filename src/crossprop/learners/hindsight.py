@@ -40,7 +40,7 @@ class _Late(NetworkLearner):
     """A learner that learns from every example twice: when it comes, and `delay` examples later."""
 
     delay: int = hyperparameter(
-        default=100, whole=True, low=1, high=2**31 - 1, help="After how many examples one is learned from again"
+        default=100, whole=True, low=1, high=2**31 - 1, help="Examples until one is learned from again"
     )
 
     @abstractmethod
