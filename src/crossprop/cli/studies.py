@@ -19,10 +19,11 @@ from crossprop.cli.console import command_line, say, wrap
 from crossprop.cli.flags import QUIET, Unset, check_sizes
 from crossprop.experiments.experiment import read_experiment, store_of
 from crossprop.experiments.questions import Answer
+from crossprop.experiments.study import publish_study
 from crossprop.library.arena import publish_arena, read_arena
 from crossprop.library.credit import publish_credit
 from crossprop.library.standing import UNTUNED
-from crossprop.library.study import publish_study
+from crossprop.library.study import answers, conclusions
 
 CREDIT = "credit"
 NAME_HELP = (
@@ -129,7 +130,8 @@ def run_study(flags: Study) -> None:
     if flags.name == CREDIT:
         found = publish_credit(experiment, folder, say, command=command_line(), version=flags.size or "default")
     else:
-        found = publish_study(experiment, folder, say, command=command_line(), quick=flags.quick)
+        about = {"command": command_line(), "quick": flags.quick}
+        found = publish_study(experiment, folder, say, answers, conclusions, **about)
     _print_answers(found, flags.quick)
 
 

@@ -1,6 +1,6 @@
 """Runs an experiment: every stage is tuned and judged on fresh seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -16,6 +16,8 @@ from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.facts import machine
 from crossprop.experiments.grid import build
 from crossprop.experiments.labelled import labelled_at
+from crossprop.experiments.page import Page, Section, rerun
+from crossprop.experiments.page.answers import QUICK
 from crossprop.experiments.questions import Answer, write_answers
 from crossprop.experiments.results import SweepResults, read_results
 from crossprop.experiments.widening import announcements, tune
@@ -69,24 +71,30 @@ def costs_of(
     return kept_costs(path, learners, spec.stream, steps=steps, repeats=repeats, engine=spec.engine)
 
 
-def make_card_of(
+def publish(
     experiment: Experiment,
     results: Mapping[str, SweepResults],
     costs: Mapping[str, Mapping[str, Cost]],
-    folder: Path,
+    answers: list[Answer],
+    page: Path,
+    sections: Sequence[Section],
+    *,
     say: Say,
-) -> None:
-    """Writes the run card of all best settings on fresh seeds."""
-    stores = {name: str(stage.spec.store and stage.spec.store.name) for name, stage in experiment.stages.items()}
-    found = [of_sweep(stores[name], each, costs.get(name, {})) for name, each in results.items()]
-    write_card(folder, chain(*found), say)
-
-
-def conclude(
-    folder: Path, page: Path, answers: list[Answer], say: Say, *, facts: Mapping[str, str], **about: Any
+    title: str,
+    intro: str,
+    command: str,
+    facts: Mapping[str, str],
+    quick: bool,
+    **about: Any,
 ) -> list[Answer]:
-    """Writes `answers.json`, and says where the page is."""
-    write_answers(folder / "answers.json", answers, facts=facts, **about)
+    """Writes the page with these sections, and beside it `answers.json` and the run card of all best settings on fresh
+    seeds."""
+    stores = {name: str(stage.spec.store and stage.spec.store.name) for name, stage in experiment.stages.items()}
+    cards = [of_sweep(stores[name], each, costs.get(name, {})) for name, each in results.items()]
+    write_card(page.parent, chain(*cards), say)
+    sections = [*sections, rerun(command, facts, "What was run, and on what")]
+    Page(title, intro, sections, QUICK if quick else "", quick).write(page)
+    write_answers(page.parent / "answers.json", answers, facts=facts, command=command, **about)
     say(f"The runs took {facts['time']}. The page is {page}.")
     return answers
 

@@ -1,76 +1,88 @@
-"""A study written down: its table, its figures, and `study.html`."""
+"""A study, tuned and written down: its table, its figures, and `study.html`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crossprop._support.formats import interval, upper_first
+from crossprop._support.formats import interval, plural, upper_first
 from crossprop.costs import Cost
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, forest
-from crossprop.experiments.experiment import ALL, MAIN, Comparison
+from crossprop.experiments.experiment import ALL, MAIN, Comparison, Experiment
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS, look
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
+from crossprop.experiments.page import Cell, Figure, Section, Table, Text, conclusion, short, write_table
 from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
 from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults, relative_mean
+from crossprop.experiments.runner import costs_of, facts_of, publish, tuned
 from crossprop.experiments.sweep_page import best_settings, draw, sweep_sections, write_sweep_page
+from crossprop.progress import Say
 from crossprop.records import PHASES
 from crossprop.statistics import MEAN_BRACKETS, Estimate, finite_mean_interval, mean_interval
 
+Columns = Mapping[str, SweepResults]
+"""The results of a study by stage, the main one first."""
+STEPS, REPEATS = 4000, 15
+"""Steps and repeats of the runs that are timed."""
 OTHER_RULE = look("#6a51a3")
 ANSWERS = """Differences are paired over seeds. In brackets are 95% intervals by Student's t, of each comparison alone;
 p-values have Holm's correction for all learners that are compared with the same reference in the same phase, and an
 answer other than “no difference shown” has p below 0.05."""
 
 
-def write_study(
+def publish_study(
+    experiment: Experiment,
     folder: Path,
-    title: str,
-    columns: Mapping[str, SweepResults],
-    costs: Mapping[str, Cost],
-    answers: list[Answer],
-    concluded: Sequence[str],
+    say: Say,
+    answers: Callable[[Columns, Mapping[str, Cost]], list[Answer]],
+    conclusions: Callable[[Columns, list[Answer]], list[str]],
     *,
-    reference: str,
-    ran: str,
     command: str,
-    facts: Mapping[str, str],
     quick: bool,
-) -> Path:
-    """Writes the table, the figures and the page of a study, one self-contained file with the charts of its first
-    column; those of every other column get a page of their own beside it. `ran` says what was run."""
+) -> list[Answer]:
+    """Tunes, evaluates, and writes the table, the figures and the page of a study, which shows `command`: one
+    self-contained file with the charts of its first column; those of every other column get a page of their own beside
+    it. The `answers` and `conclusions` are those of a file without questions."""
+    columns = tuned(experiment, say)
+    facts, ((main, first), *others) = facts_of(experiment, columns), columns.items()
+    spec = experiment.stages[main].spec
+    plain = [name for name in by_optimizer(first) if first.infos[name].optimizer == "sgd"]
+    steps, repeats = (60, 1) if quick else (STEPS, REPEATS)
+    costs = {main: costs_of(folder / "costs.json", spec, first, steps, repeats, *plain)}
+    found = asked(experiment.questions, columns) if experiment.questions else answers(columns, costs[main])
+    overall = [each for each in found if each.of == ALL]
+    said = [f"{each.question} {upper_first(each.verdict)}. {each.why.splitlines()[-1]}" for each in overall]
     rows = [
-        _row(column, name, results, {} if at else costs)
-        for at, (column, results) in enumerate(columns.items())
-        for name in by_optimizer(results)
+        _row(name, each, results, costs.get(name, {}))
+        for name, results in columns.items()
+        for each in by_optimizer(results)
     ]
     write_table(folder / "table.csv", rows)
-    banner = QUICK if quick else ""
-    (main, first), *others = columns.items()
     for name, results in columns.items():
         drawn = folder / f"figures{f'-{name}' * (name != main)}"
         drawn.mkdir(exist_ok=True)
         draw(results, drawn)
-        _draw_differences(results, drawn / "differences.png", quick)
+        _draw_differences(results, drawn / "differences", quick)
     for name, results in others:
-        write_sweep_page(results, folder / f"{name}.html", command, banner=banner)
+        write_sweep_page(results, folder / f"{name}.html", command, banner=QUICK if quick else "")
     charts = {phase: chart for phase, chart in differences(first).items() if chart.lines}
     words = f"Every rule against tuned {BACKPROP} with the same optimizer: {first.measure}"
     forests = [Figure(words, charts, "phase of the run")] if charts else []
     sections = [
-        conclusion([NOTHING] if quick else concluded, *forests),
-        answers_section(answers, ANSWERS, *_overview(columns, reference)),
-        *(_column(name, results, {} if at else costs) for at, (name, results) in enumerate(columns.items())),
+        conclusion([NOTHING] if quick else said or conclusions(columns, found), *forests),
+        answers_section(found, ANSWERS, *_overview(columns, experiment.reference)),
+        *(_column(name, results, costs.get(name, {})) for name, results in columns.items()),
         *sweep_sections(first),
-        rerun(command, facts, "What was run, and on what"),
     ]
-    Page(title, ran, sections, banner, quick).write(folder / "study.html")
-    return folder / "study.html"
+    learners = plural(len(spec.learners), "learner")
+    ran = f"{experiment.intro} Here: {learners} on {facts[f'stream {main}']}; {facts['judged on']}.".strip()
+    about = {"title": experiment.title, "intro": ran, "command": command, "facts": facts, "quick": quick, "say": say}
+    reference = experiment.reference
+    return publish(experiment, columns, costs, found, folder / "study.html", sections, reference=reference, **about)
 
 
 def by_optimizer(results: SweepResults) -> list[str]:
@@ -119,14 +131,14 @@ def differences(results: SweepResults) -> dict[str, Chart]:
     return charts
 
 
-def _draw_differences(results: SweepResults, path: Path, quick: bool) -> None:
+def _draw_differences(results: SweepResults, stem: Path, quick: bool) -> None:
     """Draws the differences, one panel per phase, if there are any."""
     charts = [chart for chart in differences(results).values() if chart.lines]
     if charts:
         words = f"{upper_first(results.measure)} against tuned {BACKPROP} with the same optimizer (line at 0)"
         seeds = f"mean and 95% interval over {charts[0].seeds} fresh seeds; left is better"
         note = f"{results.title}{'  (quick version)' * quick}"
-        figures.save(charts, path.with_suffix(""), f"{words}: {seeds}\n{note}")
+        figures.save(charts, stem, f"{words}: {seeds}\n{note}")
 
 
 def _column(name: str, results: SweepResults, costs: Mapping[str, Cost]) -> Section:

@@ -14,11 +14,12 @@ from crossprop._support.formats import listed, plural, span, upper_first
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.experiment import Experiment, read_experiment
 from crossprop.experiments.findings import LABELS, Finding, compare
+from crossprop.experiments.page.answers import NOTHING
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import relative_mean
-from crossprop.experiments.runner import conclude, costs_of, facts_of, make_card_of, tuned
+from crossprop.experiments.runner import costs_of, facts_of, publish, tuned
 from crossprop.experiments.sweep_page import are_backprop
-from crossprop.library.arena_page import write_arena, write_arena_table
+from crossprop.library.arena_page import TITLE, arena_sections, introduction, write_arena_table
 from crossprop.library.standing import OVERALL, QUESTIONS, REPLACEMENT, UNTUNED, Results, gains, parts_of, prices_of
 from crossprop.network import Network
 from crossprop.progress import Say
@@ -89,10 +90,10 @@ def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, qu
     found, facts = answers(results), facts_of(arena, sweeps)
     said = conclusions(results, found)
     said += [f"{each.title}: {sentence}" for each in sweeps.values() for sentence in are_backprop(each)]
-    make_card_of(arena, sweeps, costs, folder, say)
     write_arena_table(results, folder / "table.csv")
-    write_arena(folder / "arena.html", results, found, said, command=command, facts=facts, quick=quick)
-    return conclude(folder, folder / "arena.html", found, say, command=command, facts=facts, conclusions=said)
+    about = {"title": TITLE, "intro": introduction(results, facts["budget"]), "quick": quick, "conclusions": said}
+    page, sections = folder / "arena.html", arena_sections(results, found, [NOTHING] if quick else said)
+    return publish(arena, sweeps, costs, found, page, sections, say=say, command=command, facts=facts, **about)
 
 
 def answers(results: Results) -> list[Answer]:

@@ -1,6 +1,6 @@
 """`arena.html`: an arena on one page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ from crossprop._support.formats import fixed, interval, minus_signs, plural
 from crossprop.costs import Cost
 from crossprop.experiments.charts import Axis, Chart, Line, curves, forest
 from crossprop.experiments.looks import looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun, short, write_table
-from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
+from crossprop.experiments.page import Cell, Figure, Section, Table, Text, conclusion, short, write_table
+from crossprop.experiments.page.answers import answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings
 from crossprop.library.standing import CREDIT, OTHER, OVERALL, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
@@ -22,6 +22,7 @@ from crossprop.statistics import MEAN_BRACKETS, mean_interval
 if TYPE_CHECKING:
     import xarray
 
+TITLE = "Arena: credit, step and replacement, side by side"
 GROUPS = {
     CREDIT: "credit rules",
     STEP: "optimizers",
@@ -60,40 +61,31 @@ on any of 64 examples of the stream that no run sees, and are known for rules of
 rank is that of the features of these examples; weight size is the mean absolute weight."""
 
 
-def write_arena(
-    path: Path,
-    results: Results,
-    answers: Sequence[Answer],
-    conclusions: Sequence[str],
-    *,
-    command: str,
-    facts: Mapping[str, str],
-    quick: bool,
-) -> None:
-    """Writes the page of an arena to `path`, one self-contained file."""
-    reference, streams = results.reference, {name: each.title for name, each in results.streams.items()}
-    intro = (
+def introduction(results: Results, budget: str) -> str:
+    """What an arena is, and how its learners were tuned."""
+    return (
         "A learner has a credit rule, which says how to change the features, an optimizer and possibly a replacement "
         f"of units. {plural(len(results.infos), 'learner')} were {'not ' * results.untuned}tuned on "
-        f"{plural(len(streams), 'stream')}: {UNTUNED if results.untuned else TUNED}"
-    ).format(budget=facts["budget"], reference=reference)
+        f"{plural(len(results.streams), 'stream')}: {UNTUNED if results.untuned else TUNED}"
+    ).format(budget=budget, reference=results.reference)
+
+
+def arena_sections(results: Results, answers: Sequence[Answer], conclusions: Sequence[str]) -> list[Section]:
+    """The page of an arena."""
     differences = Figure(f"Every learner against {results.opponent}", _forests(results), "stream")
     scatter = _scatter(results)
     title = "Mean error over all streams by the time of a step; left and low is good"
     costs = [Figure(title, {"": scatter})] if scatter.lines else []
     best = [best_settings(each, each.title) for each in results.sweeps.values()]
-    sections = [
-        conclusion([NOTHING] if quick else conclusions, differences),
+    return [
+        conclusion(conclusions, differences),
         Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
         *([Section("price", "The price of tuning", [Text(PRICE), _prices(results)])] if results.prices else []),
         answers_section(answers, ANSWERS),
         Section("time", "Over time", [Text(TIME + _without(results)), *_over_time(results)]),
-        Section("cost", "Cost beside error", [*costs, *(_errors(results, name) for name in streams)]),
+        Section("cost", "Cost beside error", [*costs, *(_errors(results, name) for name in results.streams)]),
         *([] if results.untuned else [Section("best", "The best settings", best)]),
-        rerun(command, facts, "What was run, and on what"),
     ]
-    page = Page("Arena: credit, step and replacement, side by side", intro, sections, QUICK if quick else "", quick)
-    page.write(path)
 
 
 def _group(results: Results, group: str) -> list[str]:

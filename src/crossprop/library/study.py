@@ -3,25 +3,19 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossprop._support.formats import listed, plural, upper_first
+from crossprop._support.formats import listed
 from crossprop.costs import Cost
-from crossprop.experiments.experiment import ALL, Experiment
 from crossprop.experiments.findings import Finding, compare
 from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
-from crossprop.experiments.runner import conclude, costs_of, facts_of, make_card_of, tuned
-from crossprop.experiments.study import asked, by_optimizer, write_study
-from crossprop.progress import Say
+from crossprop.experiments.study import Columns, by_optimizer
 from crossprop.records import PHASES
 
 if TYPE_CHECKING:
     import xarray
 
-STEPS, REPEATS = 4000, 15
-"""Steps and repeats of the runs that are timed."""
 CROSSPROP, FORESIGHT, HINDSIGHT, REPLAY = "crossprop", "foresight", "hindsight", "backprop-replay"
 FADING = "fading"
 CREDIT = {CROSSPROP: "crossprop credit", FORESIGHT: "foresight"}
@@ -32,30 +26,6 @@ WITH_MATRICES = ("crossprop", "crossprop-projected", "crossprop-sum")
 EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "makes no difference that shows with"}
 QUOTED = ("best", "fading", "learning-features")
 """Prefix of the ids of the answers in the conclusion."""
-
-Columns = Mapping[str, SweepResults]
-"""The results of a study by stage, the main one first."""
-
-
-def publish_study(experiment: Experiment, folder: Path, say: Say, *, command: str, quick: bool) -> list[Answer]:
-    """Tunes, evaluates, and writes the tables, the figures and the page, which shows `command`."""
-    columns = tuned(experiment, say)
-    facts, (main, first) = facts_of(experiment, columns), next(iter(columns.items()))
-    spec = experiment.stages[main].spec
-    plain = [name for name in by_optimizer(first) if first.infos[name].optimizer == "sgd"]
-    steps, repeats = (60, 1) if quick else (STEPS, REPEATS)
-    costs = costs_of(folder / "costs.json", spec, first, steps, repeats, *plain)
-    found = asked(experiment.questions, columns) if experiment.questions else answers(columns, costs)
-    learners = plural(len(spec.learners), "learner")
-    ran = f"{experiment.intro} Here: {learners} on {facts[f'stream {main}']}; {facts['judged on']}.".strip()
-    about = {"command": command, "facts": facts}
-    concluded = [
-        f"{each.question} {upper_first(each.verdict)}. {each.why.splitlines()[-1]}" for each in found if each.of == ALL
-    ] or conclusions(columns, found)
-    make_card_of(experiment, columns, {main: costs}, folder, say)
-    about |= {"reference": experiment.reference}
-    page = write_study(folder, experiment.title, columns, costs, found, concluded, ran=ran, quick=quick, **about)
-    return conclude(folder, page, found, say, **about)
 
 
 def best_by_optimizer(results: SweepResults, name: str) -> dict[str, str]:
