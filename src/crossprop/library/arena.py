@@ -19,7 +19,7 @@ from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import relative_mean
 from crossprop.experiments.runner import costs_of, facts_of, publish, tuned
 from crossprop.experiments.sweep_page import are_backprop
-from crossprop.library.arena_page import TITLE, arena_sections, introduction, write_arena_table
+from crossprop.library.arena_page import WORDS, arena_sections, introduction, write_arena_table
 from crossprop.library.standing import OVERALL, QUESTIONS, REPLACEMENT, UNTUNED, Results, gains, parts_of, prices_of
 from crossprop.network import Network
 from crossprop.progress import Say
@@ -91,7 +91,12 @@ def publish_arena(arena: Experiment, folder: Path, say: Say, *, command: str, qu
     said = conclusions(results, found)
     said += [f"{each.title}: {sentence}" for each in sweeps.values() for sentence in are_backprop(each)]
     write_arena_table(results, folder / "table.csv")
-    about = {"title": TITLE, "intro": introduction(results, facts["budget"]), "quick": quick, "conclusions": said}
+    about = {
+        "title": WORDS["title"],
+        "intro": introduction(results, facts["budget"]),
+        "quick": quick,
+        "conclusions": said,
+    }
     page, sections = folder / "arena.html", arena_sections(results, found, [NOTHING] if quick else said)
     return publish(arena, sweeps, costs, found, page, sections, say=say, command=command, facts=facts, **about)
 

@@ -1,7 +1,9 @@
 """`arena.html`: an arena on one page."""
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,6 @@ from crossprop.statistics import MEAN_BRACKETS, mean_interval
 if TYPE_CHECKING:
     import xarray
 
-TITLE = "Arena: credit, step and replacement, side by side"
 GROUPS = {
     CREDIT: "credit rules",
     STEP: "optimizers",
@@ -32,42 +33,18 @@ GROUPS = {
 }
 BEST, FEW = "best", 7
 """The charts over time begin with all learners, or with this many of the best if there are more."""
+WORDS = tomllib.loads((files("crossprop.library") / "arena_words.toml").read_text(encoding="utf-8"))
 OVER_TIME = ("plasticity", "dead_units", "effective_rank", "weight_size")
 """Variables with curves, besides the error."""
-TUNED = """{budget}. The best setting was then judged on fresh seeds, the same for all. All differences are to
-{reference}, tuned alike."""
-UNTUNED = """each has its default settings, and the step size for a stream that is not known, apart from what the list
-gives it. All were judged on the same fresh seeds. All differences are to {reference} with its defaults. card.json has
-all settings."""
-PRICE = """The error of the best setting, the mean over streams, against that of two others; negative is less error. The
-median setting is that of the grid in the list, both on the seeds of the tuning, where the best of many looks better
-than it is; a median that diverged counts as an infinite error, of which the best has 100% less. The default is that of
-crossprop arena --untuned, run in the same folder before, on the same fresh seeds, with a 95% interval of each alone."""
 PARTS = 10
 """Parts of equal length that a stream without task switches is divided into."""
-ANSWERS = """Where one of several learners represents a question, it was chosen on the seeds of the tuning; all numbers
-are from fresh seeds. An answer counts where p is below 0.05 after Holm's correction for all comparisons of its kind on
-that stream."""
-RANKS = """Ranks are by mean error on fresh seeds; a learner of which a seed diverged comes last on that stream, and
-has no overall difference. The mean rank has a 95% bootstrap interval over seeds. The difference to the reference is in
-percent of its mean error; lower is better. Differences are paired over seeds; those of single streams are below, with
-95% intervals by Student's t, of each alone. Green and red: p below 0.05 with Holm's correction for all learners on that
-stream. Overall is the mean over streams, with the reference's error as the unit of each. A step's cost is the geometric
-mean over streams of a single run."""
-TIME = """The best settings on fresh seeds. A learner that keeps its plasticity learns the tenth task as well as the
-first: see the mean error per task, or per tenth of a stream with one task. Plasticity is the share of an example's loss
-that is gone once it has been learned. Dead units let no error through (relu: slope 0; tanh: below 5% of its steepest)
-on any of 64 examples of the stream that no run sees, and are known for rules of this package's networks; the effective
-rank is that of the features of these examples; weight size is the mean absolute weight."""
 
 
 def introduction(results: Results, budget: str) -> str:
     """What an arena is, and how its learners were tuned."""
-    return (
-        "A learner has a credit rule, which says how to change the features, an optimizer and possibly a replacement "
-        f"of units. {plural(len(results.infos), 'learner')} were {'not ' * results.untuned}tuned on "
-        f"{plural(len(results.streams), 'stream')}: {UNTUNED if results.untuned else TUNED}"
-    ).format(budget=budget, reference=results.reference)
+    counts = plural(len(results.infos), "learner"), plural(len(results.streams), "stream")
+    words = WORDS["untuned" if results.untuned else "tuned"]
+    return words.format(*counts, budget=budget, reference=results.reference)
 
 
 def arena_sections(results: Results, answers: Sequence[Answer], conclusions: Sequence[str]) -> list[Section]:
@@ -76,13 +53,14 @@ def arena_sections(results: Results, answers: Sequence[Answer], conclusions: Seq
     scatter = _scatter(results)
     title = "Mean error over all streams by the time of a step; left and low is good"
     costs = [Figure(title, {"": scatter})] if scatter.lines else []
+    prices = [Text(WORDS["price"]), _prices(results)] if results.prices else []
     best = [best_settings(each, each.title) for each in results.sweeps.values()]
     return [
         conclusion(conclusions, differences),
-        Section("ranks", "Ranks and differences", [Text(RANKS), _ranks(results)]),
-        *([Section("price", "The price of tuning", [Text(PRICE), _prices(results)])] if results.prices else []),
-        answers_section(answers, ANSWERS),
-        Section("time", "Over time", [Text(TIME + _without(results)), *_over_time(results)]),
+        Section("ranks", "Ranks and differences", [Text(WORDS["ranks"]), _ranks(results)]),
+        *([Section("price", "The price of tuning", prices)] if prices else []),
+        answers_section(answers, WORDS["answers"]),
+        Section("time", "Over time", [Text(WORDS["time"] + _without(results)), *_over_time(results)]),
         Section("cost", "Cost beside error", [*costs, *(_errors(results, name) for name in results.streams)]),
         *([] if results.untuned else [Section("best", "The best settings", best)]),
     ]
