@@ -12,7 +12,6 @@ from matplotlib.image import imread
 import crossprop as cp
 from browser import Opened, data_of, violations
 from crossprop.cli import main
-from crossprop.cli.tables import _text
 from crossprop.experiments.results import read_results, value_text
 from crossprop.experiments.runner import _in_words
 from crossprop.experiments.spec import SweepSpec
@@ -231,5 +230,3 @@ def test_plots_as_pdf_of_a_width(store, tmp_path):
 def test_values_of_an_axis_have_one_format():
     assert [text for _, text in thinned([2.0**-4, 0.25, 1.0, 4.0])] == ["2⁻⁴", "2⁻²", "2⁰", "2²"]
     assert [text for _, text in thinned([0.0, 0.5, 0.75])] == ["0", "0.5", "0.75"]
-    assert [_text(value, [2.0**-4, 0.25]) for value in (2.0**-4, 0.25)] == ["2**-4", "2**-2"]
-    assert [_text(value, [0.25, 0.5]) for value in (0.25, 0.5)] == ["0.25", "0.5"]

@@ -427,7 +427,7 @@ def test_a_sweep_answers_with_best_settings_and_comparisons(answered, call):
     answer = call("status", answered).out
     assert max(map(len, answer.splitlines())) <= 80
     crossprop, backprop = answer.partition("\ncrossprop\n")[2].split("\n\nbackprop\n")
-    assert "step_size=2**-9 (the edge of the grid), eta=1 (this is backprop)" in " ".join(crossprop.split())
+    assert "step_size=2⁻⁹ (the edge of the grid), its eta makes it backprop" in " ".join(crossprop.split())
     assert "crossprop's squared error equals backprop's in every seed" in " ".join(crossprop.split())
     for part in (crossprop, backprop):
         assert re.search(r"squared error [\d.]+ \[[\d.]+, [\d.]+\]", part)

@@ -1,9 +1,8 @@
 """Tables that the command line prints for runs and sweeps."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich import box
@@ -13,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from crossprop import records as schema
-from crossprop._support.formats import about, interval, listed, plural
+from crossprop._support.formats import about, interval, plural
 from crossprop.cli.console import new_table, say, wrap
 from crossprop.experiments.charts import FEW, band
-from crossprop.experiments.grid import value_label
 from crossprop.experiments.results import SweepResults, TunedLearner, read_results, status
 from crossprop.running import ProgressEvent
 from crossprop.statistics import finite_mean_interval
@@ -68,26 +66,10 @@ def _print_results(sweep: SweepResults, missing: int) -> None:
 
 
 def _setting(learner: TunedLearner) -> str:
-    point, is_backprop = learner.choice.point, learner.backprop_at
-    shown = [axis for axis in point if axis in (*learner.axes, is_backprop)]
-    words = []
-    for axis in shown:
-        notes = ["the edge of the grid"] * (axis in learner.choice.edges)
-        notes += ["this is backprop"] * (axis == is_backprop)
-        words.append(
-            f"{axis}={_text(point[axis], learner.grid.over.get(axis, []))}{f' ({listed(notes)})' if notes else ''}"
-        )
-    if is_backprop not in (None, *shown):
-        words.append(f"its {is_backprop} makes it backprop")
-    return ", ".join(words)
-
-
-def _text(value: Any, axis: Sequence[Any]) -> str:
-    """A value of an axis as `--over` takes it: all powers of 2 as such if the least of them is below 1/8."""
-    powers = [each for each in axis if isinstance(each, float) and each > 0 and np.log2(each).is_integer()]
-    if value in powers and min(powers) < 1 / 8:
-        return f"2**{np.log2(value):.0f}"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value_label(value))
+    at = learner.backprop_at
+    return ", ".join(
+        filter(None, [learner.setting(" (the edge of the grid)"), f"its {at} makes it backprop" * bool(at)])
+    )
 
 
 def _reached(name: str, sweep: SweepResults) -> str:

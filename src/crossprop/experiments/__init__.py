@@ -13,7 +13,7 @@ from crossprop._support import interrupts as interrupts
 from crossprop._support.interrupts import interruptible
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.engines.segments import seconds_per_step
-from crossprop.experiments.blocks import Block, BlockResult, build_blocks, missing, run_blocks, steps_of
+from crossprop.experiments.blocks import Block, BlockResult, build_blocks, missing, run_blocks
 from crossprop.experiments.cluster import Workers, connected, run_blocks_on_cluster
 from crossprop.experiments.evaluate import evaluation_blocks
 from crossprop.experiments.evaluate import open_evaluation as open_evaluation
@@ -115,14 +115,11 @@ def fill(
         opened(spec) if into is None else nullcontext(into) as store,
     ):
         try:
-            if tune and (left := missing(blocks, store.blocks, spec.options)):
-                on_start(*_work(left, spec))
-                _run(left, store, spec, progress, workers)
+            if tune:
+                _run(missing(blocks, store.blocks, spec.options), store, spec, on_start, progress, workers)
             if spec.evaluate:
                 fresh = evaluation_blocks(spec.grids, blocks, store.blocks)
-                if left := missing(fresh, store.blocks, spec.options):
-                    on_start(*_work(left, spec))
-                    _run(left, store, spec, progress, workers)
+                _run(missing(fresh, store.blocks, spec.options), store, spec, on_start, progress, workers)
         except KeyboardInterrupt:
             if spec.store is None:
                 raise
@@ -135,21 +132,24 @@ def opened(spec: SweepSpec) -> AbstractContextManager[Store]:
     return nullcontext(Store()) if spec.store is None else open_for_writing(spec.store, spec.grids)
 
 
-def _work(blocks: list[Block], spec: SweepSpec) -> tuple[int, float]:
-    """The number of runs, and about how many seconds they would take one core."""
-    seconds = (len(each.seeds) * steps_of(each, spec.options) * seconds_per_step(each.learner) for each in blocks)
-    return sum(len(block.seeds) for block in blocks), sum(seconds)
-
-
-def _run(blocks: list[Block], store: Store, spec: SweepSpec, progress: bool | None, workers: Workers | None) -> None:
+def _run(
+    blocks: list[Block],
+    store: Store,
+    spec: SweepSpec,
+    on_start: Callable[[int, float], None],
+    progress: bool | None,
+    workers: Workers | None,
+) -> None:
     """Runs the blocks and writes each as soon as it is done. The seconds of all of them add up to the sweep's."""
-    runs = sum(len(block.seeds) for block in blocks)
-    steps = sum(len(block.seeds) * steps_of(block, spec.options) for block in blocks)
+    if not blocks:
+        return
+    runs, steps = sum(len(block.seeds) for block in blocks), [each.total_steps(spec.options) for each in blocks]
+    on_start(runs, sum(count * seconds_per_step(each.learner) for count, each in zip(steps, blocks, strict=True)))
     run = run_blocks if workers is None else partial(run_blocks_on_cluster, workers)
     writing: deque[Future[None]] = deque()
     began = time.perf_counter()
     with (
-        bar(f"{runs:,} runs", steps, progress) as advance,
+        bar(f"{runs:,} runs", sum(steps), progress) as advance,
         ThreadPoolExecutor(WRITERS) as writers,
         closing(run(blocks, spec.options, spec.engine, advance)) as results,
     ):

@@ -52,6 +52,14 @@ class Block(NamedTuple):
         """All that the records depend on, apart from the seeds."""
         return self.grid.about(self.point)
 
+    def steps(self, options: RunOptions) -> int:
+        """The steps of each run."""
+        return options.steps or self.stream.steps or 0
+
+    def total_steps(self, options: RunOptions) -> int:
+        """The steps of all runs together."""
+        return len(self.seeds) * self.steps(options)
+
 
 @dataclass(frozen=True)
 class BlockResult:
@@ -148,16 +156,11 @@ def missing(blocks: list[Block], stored: Iterable[BlockResult], options: RunOpti
     parts: list[tuple[int, int, Block]] = []
     for block in blocks:
         left = [seed for seed in block.seeds if seed not in done.get(block.identity, ())]
-        seconds = steps_of(block, options) * seconds_per_step(block.learner)
+        seconds = block.steps(options) * seconds_per_step(block.learner)
         size = int(np.clip(SECONDS / seconds, 1, MOST_SEEDS))
         place = places.setdefault(id(block.stream), len(places))
         parts += [(at, place, block._replace(seeds=left[at : at + size])) for at in range(0, len(left), size)]
     return [block for *_, block in sorted(parts, key=lambda part: part[:2])]
-
-
-def steps_of(block: Block, options: RunOptions) -> int:
-    """The steps of each run of a block."""
-    return options.steps or block.stream.steps or 0
 
 
 def run_blocks(
@@ -184,7 +187,7 @@ def run_blocks(
                 together = [of_block[run] for run in sorted(waiting.pop(number))]
                 records = {name: np.stack([each.records[name] for each in together]) for name in result.records}
                 diverged_at, block = np.array([each.diverged_at for each in together]), blocks[number]
-                step = window_ends(steps_of(block, options), options.record_every)
+                step = window_ends(block.steps(options), options.record_every)
                 window, task = window_lengths(step), np.asarray(block.stream.task(step - 1))
                 yield (
                     number,

@@ -18,7 +18,7 @@ from crossprop._version import __version__
 from crossprop.engines import ENGINES
 from crossprop.engines.protocol import RunOptions
 from crossprop.execution import DevicePool
-from crossprop.experiments.blocks import Block, BlockResult, engines_of, run_blocks, steps_of
+from crossprop.experiments.blocks import Block, BlockResult, engines_of, run_blocks
 from crossprop.experiments.spec import SweepSpec
 from crossprop.network import float_type
 from crossprop.progress import bar
@@ -167,7 +167,7 @@ def run_blocks_on_cluster(
             for task in done:
                 numbers = going.pop(task)
                 for number, result in zip(numbers, _result(client, task), strict=True):
-                    on_steps(len(blocks[number].seeds) * steps_of(blocks[number], options))
+                    on_steps(blocks[number].total_steps(options))
                     yield number, result
     finally:
         client.cancel(list(going))
