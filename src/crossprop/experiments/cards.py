@@ -9,8 +9,9 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,9 +130,8 @@ def make_card(folder: Path, say: Say) -> Path:
     return path
 
 
-def write_card(folder: Path, found: Iterable[Ran | str], say: Say) -> Path | None:
+def write_card(folder: Path, found: Sequence[Ran | str], say: Say) -> Path | None:
     """Writes `card.json` if there are learners for it, and says which are not in it, and why."""
-    found = [*found]
     left_out = [each for each in found if isinstance(each, str)]
     for each in left_out:
         say(f"Not in the card: {each}.")
@@ -142,45 +142,42 @@ def write_card(folder: Path, found: Iterable[Ran | str], say: Say) -> Path | Non
     return path
 
 
-def of_records(stage: str, records: "xarray.Dataset") -> Iterator[Ran | str]:
+def of_records(stage: str, records: "xarray.Dataset") -> list[Ran | str]:
     """The learners of records that `run` returned, or why one cannot be in a card."""
     described, engine = json.loads(records.attrs["learners"]), str(records.attrs["engine"])
     engines = json.loads(engine) if engine.startswith("{") else dict.fromkeys(described, engine)
-    try:
+
+    def ran(name: str) -> Ran:
         if int(records.window.sum()) != int(records.step[-1]):
             raise ValueError("its runs began later than their stream")
-        table, stream = named_stream(json.loads(records.attrs["stream"]))
-    except ValueError as problem:
-        yield f"{stage}: {problem}"
-        return
-    for name in map(str, records.learner.values):
-        own = records.sel(learner=name)
-        own.attrs["engine"] = engines[name]
-        try:
-            yield _ran(stage, name, built(described[name], {}), (table, stream), own, None)
-        except ValueError as problem:
-            yield f"{stage}, {name}: {problem}"
+        own = records.sel(learner=name).assign_attrs(engine=engines[name])
+        return _ran(stage, name, built(described[name], {}), _named(records.attrs["stream"]), own, None)
+
+    return [_or_reason(ran, stage, name) for name in map(str, records.learner.values)]
 
 
-def of_sweep(stage: str, sweep: SweepResults, costs: Mapping[str, Cost] | None = None) -> Iterator[Ran | str]:
+def of_sweep(stage: str, sweep: SweepResults, costs: Mapping[str, Cost] | None = None) -> list[Ran | str]:
     """The best settings of a sweep on fresh seeds, or why one cannot be in a card; costs are measured unless given."""
-    streams: dict[str, tuple[dict[str, Any], Stream]] = {}
 
-    def named(described: Any) -> tuple[dict[str, Any], Stream]:
-        key = json.dumps(described)
-        if key not in streams:
-            streams[key] = named_stream(json.loads(key))
-        return streams[key]
-
-    for name, records in sweep.evaluation.records.items():
+    def ran(name: str) -> Ran:
         grid, point = sweep.learners[name].grid, sweep.evaluation.chosen[name].point
-        try:
-            _, stream = named(grid.stream)
-            learner, stream = build_at(point, name, built(grid.learner, {}), stream, {})
-            at = grid.stream | {axis[len(STREAM) :]: value for axis, value in point.items() if axis.startswith(STREAM)}
-            yield _ran(stage, name, learner, named(at), records, costs)
-        except ValueError as problem:
-            yield f"{stage}, {name}: {problem}"
+        _, stream = _named(json.dumps(grid.stream))
+        learner, _ = build_at(point, name, built(grid.learner, {}), stream, {})
+        at = grid.stream | {axis[len(STREAM) :]: value for axis, value in point.items() if axis.startswith(STREAM)}
+        return _ran(stage, name, learner, _named(json.dumps(at)), sweep.evaluation.records[name], costs)
+
+    return [_or_reason(ran, stage, name) for name in sweep.evaluation.records]
+
+
+_named = lru_cache(maxsize=2)(lambda described: named_stream(json.loads(described)))
+"""`named_stream` of a description as JSON: all learners of a stage have the same."""
+
+
+def _or_reason(ran: Callable[[str], Ran], stage: str, name: str) -> Ran | str:
+    try:
+        return ran(name)
+    except ValueError as problem:
+        return f"{stage}, {name}: {problem}"
 
 
 def _ran(

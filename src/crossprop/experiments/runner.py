@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +89,8 @@ def publish(
     """Writes the page with these sections, and beside it `answers.json` and the run card of all best settings on fresh
     seeds."""
     stores = {name: str(stage.spec.store and stage.spec.store.name) for name, stage in experiment.stages.items()}
-    cards = [of_sweep(stores[name], each, costs.get(name, {})) for name, each in results.items()]
-    write_card(page.parent, chain(*cards), say)
+    cards = [ran for name, each in results.items() for ran in of_sweep(stores[name], each, costs.get(name, {}))]
+    write_card(page.parent, cards, say)
     sections = [*sections, rerun(command, facts, "What was run, and on what")]
     Page(title, intro, sections, QUICK if quick else "", quick).write(page)
     write_answers(page.parent / "answers.json", answers, facts=facts, command=command, **about)
