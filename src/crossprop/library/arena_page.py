@@ -18,22 +18,16 @@ from crossprop.experiments.page import Cell, Figure, Section, Table, Text, concl
 from crossprop.experiments.page.answers import answers_section, table_cell
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.sweep_page import best_settings
-from crossprop.library.standing import CREDIT, OTHER, OVERALL, QUESTIONS, REPLACEMENT, SEVERAL, STEP, Results, Standing
+from crossprop.library.standing import OVERALL, QUESTIONS, Results, Standing
 from crossprop.statistics import MEAN_BRACKETS, mean_interval
 
 if TYPE_CHECKING:
     import xarray
 
-GROUPS = {
-    CREDIT: "credit rules",
-    STEP: "optimizers",
-    REPLACEMENT: "replacement of units",
-    SEVERAL: "several at once",
-    OTHER: "others",
-}
 BEST, FEW = "best", 7
 """The charts over time begin with all learners, or with this many of the best if there are more."""
 WORDS = tomllib.loads((files("crossprop.library") / "arena_words.toml").read_text(encoding="utf-8"))
+GROUPS = WORDS["groups"]
 OVER_TIME = ("plasticity", "dead_units", "effective_rank", "weight_size")
 """Variables with curves, besides the error."""
 PARTS = 10

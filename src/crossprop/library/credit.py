@@ -41,24 +41,11 @@ FOLLOWED = ("backprop", "crossprop", "crossprop-0.5", "crossprop-approx", "cross
 WORDS = tomllib.loads((files("crossprop.library") / "credit.toml").read_text(encoding="utf-8"))
 LARGE = 0.5
 """A part is large if it has this share of the size of backprop's gradient; a rule finds it if its cosine is above."""
-COSINES = {
-    "whole": ("cosine", "whole"),
-    "memory": ("cosine", "memory"),
-    "summed_whole": ("summed_cosine", "whole"),
-    "summed_memory": ("summed_cosine", "memory"),
-    "added_memory": ("summed_added_cosine", "memory"),
-}
+COSINES = {column: tuple(names) for column, names in WORDS["cosines"].items()}
 """The columns of the tables: a variable of the oracle, and the part of the meta-gradient."""
 NEARER = ("crossprop-sum", "foresight")
 """Rules that are compared with backprop."""
-CHARTS = {"whole": "cosine with the meta-gradient", "memory": "cosine with its memory part"}
-PARTS = {
-    "direct": look("#a50f15"),
-    "memory": look("#1764d0"),
-    "own": look("#63a9e0", "dash"),
-    "cross": look("#2f9b4c", "dash"),
-    "whole": look("#737373"),
-}
+PARTS = {part: look(*its) for part, its in WORDS["parts"].items()}
 
 Row = Mapping[str, Any]
 """A row of a table, by column."""
@@ -237,7 +224,7 @@ def _section(name: str, found: Found, cosines: Sequence[Row]) -> Section:
     along, look_of = found.along.sel(layer="all"), looks(schema.learner_infos(found.along))
     charts = [
         _over_examples(title, along, {rule: along.cosine.sel(learner=rule, part=part) for rule in look_of}, look_of)
-        for part, title in CHARTS.items()
+        for part, title in WORDS["charts"].items()
     ]
     top = found.along.isel(layer=-1).sel(learner=BACKPROP)
     title = "sizes of the parts" + " in the top layer" * (found.along.sizes["layer"] > 2)
