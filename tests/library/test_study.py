@@ -31,7 +31,7 @@ from crossprop.experiments.results import read_results, value_text
 from crossprop.experiments.widening import announcements, next_value, refined, tune, widened
 from crossprop.hyperparameters import hyperparameters
 from crossprop.library import controls
-from crossprop.library.study import _fading, _moves, answers, conclusions
+from crossprop.library.study import _moves, answers, conclusions
 from crossprop.records import LearnerInfo
 from crossprop.testing import check_stream
 
@@ -322,14 +322,16 @@ def test_backprop_whose_step_fades_is_compared_with_the_best_constant_step():
     }
     main = SimpleNamespace(
         infos=infos,
+        versus={"backprop": {"all": {}}, "frozen": {"all": {}}},
+        by_phase={"all": values},
         best_of=lambda names: min(names, key=lambda name: values[name].mean(), default=None),
-        finding=lambda learner, reference: compare(values, {learner: reference})[0],
+        findings=lambda pairs, phase: compare(values, pairs),
     )
-    (answer,) = _fading(main)
+    (answer,) = answers({"main": main}, {})
     assert answer.id == "fading" and answer.verdict == "yes" and answer.why.startswith("Adam-fading's error")
     assert "backprop-adam's" in answer.why
     del infos["sgd-fading"], infos["adam-fading"]
-    assert _fading(main) == []
+    assert answers({"main": main}, {}) == []
 
 
 def test_one_comparison_has_one_p_value(study):
@@ -426,7 +428,7 @@ def test_features_move_less_only_if_the_difference_shows_over_seeds(apart, sprea
         "crossprop-sgd": xarray.DataArray(10 + apart + noise, seeds, ["seed"]),
         "backprop-sgd": xarray.DataArray(np.full(5, 10.0), seeds, ["seed"]),
     }
-    found = _moves([made_up("sgd", 0.5, 0.0, -1.0, 1.0)], moved)
+    found = _moves({"crossprop-sgd": "backprop-sgd"}, moved)
     assert found.verdict == expected and "Crossprop-sgd's movement of U by the end is " in found.why
 
 

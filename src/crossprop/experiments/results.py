@@ -183,11 +183,13 @@ class SweepResults:
         by_phase = {phase: compare(values, against) for phase, values in self.by_phase.items()}
         return {phase: {each.learner: each for each in found} for phase, found in by_phase.items()}
 
-    def finding(self, learner: str, reference: str, phase: str = "all") -> Finding:
-        """A learner compared with another one on fresh seeds, as among those of `versus` if it is there."""
-        known = [own[phase][learner] for own in self.versus.values() if learner in own.get(phase, ())]
-        same = [each for each in known if each.reference == reference]
-        return (same or compare(self.evaluation.values(phase), {learner: reference}))[0]
+    def findings(self, pairs: Mapping[str, str], phase: str = "all") -> list[Finding]:
+        """Learners compared with others on fresh seeds: those of `versus`, and the rest together."""
+        known = [own.get(phase, {}).get(learner) for learner in pairs for own in self.versus.values()]
+        found = {each.learner: each for each in known if each and each.reference == pairs[each.learner]}
+        further = {learner: reference for learner, reference in pairs.items() if learner not in found}
+        found |= {each.learner: each for each in compare(self.evaluation.values(phase), further)}
+        return [found[learner] for learner in pairs]
 
     def best_of(self, names: Iterable[str]) -> str | None:
         """The best of these learners on the sweep's seeds, which have no part in what fresh seeds say."""

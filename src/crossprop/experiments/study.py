@@ -184,7 +184,7 @@ def asked(questions: Sequence[Comparison], columns: Mapping[str, SweepResults]) 
             found.append(_on_all(question, columns, noun))
             continue
         results = columns[question.stage]
-        findings = [results.finding(*pair, question.phase) for pair in _pairs(question, results)]
+        findings = results.findings(dict(_pairs(question, results)), question.phase)
         found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
     return found
 
@@ -202,7 +202,7 @@ def _on_all(question: Comparison, columns: Mapping[str, SweepResults], noun: str
     """The answer on all streams: on how many of them the learner is better, and the mean over all, where the error of
     the other is the unit of each."""
     pairs = {stage: pair for stage, results in columns.items() for pair in _pairs(question, results)}
-    found = {stage: columns[stage].finding(*pair, question.phase) for stage, pair in pairs.items()}
+    found = {stage: columns[stage].findings(dict([pair]), question.phase)[0] for stage, pair in pairs.items()}
     answer = compared(question.id, question.asks, [*found.values()], noun, of=ALL)
     better = f"on {sum(each.inside is True for each in found.values())} of {len(found)}"
     one, other = (" or ".join(dict.fromkeys(side)) for side in zip(*pairs.values(), strict=True))

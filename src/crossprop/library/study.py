@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from crossprop._support.formats import listed
 from crossprop.costs import Cost
-from crossprop.experiments.findings import Finding, compare
+from crossprop.experiments.findings import compare
 from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults
-from crossprop.experiments.study import Columns, by_optimizer
+from crossprop.experiments.study import Columns
 from crossprop.records import PHASES
 
 if TYPE_CHECKING:
@@ -27,44 +27,57 @@ EFFECTS = {"yes": "helps with", "no": "hurts with", "no difference shown": "make
 QUOTED = ("best", "fading", "learning-features")
 """Prefix of the ids of the answers in the conclusion."""
 
+Pairs = Mapping[str, str]
+"""Learners, each with the one that it is compared with."""
 
-def best_by_optimizer(results: SweepResults, name: str) -> dict[str, str]:
-    """For each optimizer, the best of crossprop's rules, or of another credit, if it is compared with backprop."""
-    asked_about: dict[str, list[str]] = {}
-    for each in by_optimizer(results):
-        info = results.infos[each]
-        if info.rule.startswith(name) if name == CROSSPROP else info.rule == name:
-            asked_about.setdefault(info.optimizer, []).append(each)
-    found = {optimizer: str(results.best_of(several)) for optimizer, several in asked_about.items()}
-    return {optimizer: each for optimizer, each in found.items() if each in results.versus[BACKPROP]["all"]}
+
+def best_by_optimizer(results: SweepResults, rule: str) -> dict[str, str]:
+    """For each optimizer, the best learner with a rule, or with one of crossprop's, if it is compared with backprop."""
+    versus, found = results.versus[BACKPROP]["all"], dict[str, list[str]]()
+    for name, info in results.infos.items():
+        if info.rule == rule or (rule == CROSSPROP and info.rule.startswith(rule)):
+            found.setdefault(info.optimizer, []).append(name)
+    bests = {optimizer: str(results.best_of(several)) for optimizer, several in found.items()}
+    return {optimizer: best for optimizer, best in bests.items() if best in versus}
 
 
 def answers(columns: Columns, costs: Mapping[str, Cost]) -> list[Answer]:
     """Answers the questions of the study. Among several rules one is chosen on the sweep's seeds; all numbers are from
     fresh seeds."""
     first, main = next(iter(columns.items()))
-    bests = {name: best_by_optimizer(main, name) for name in CREDIT}
-    found = [
-        *(
-            _with_setting(main, f"{name}-{optimizer}", f"Does {credit} help with {optimizer}?", best, BACKPROP)
-            for name, credit in CREDIT.items()
-            for optimizer, best in bests[name].items()
-        ),
-        *(answer for name in CREDIT for answer in _better_than_the_best(main, bests[name].values(), name)),
-        *_fading(main),
-        *_instead_of_matrices(main, bests[FORESIGHT], costs),
-        *_in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=first),
-        *_in_column(columns, RELU, "Does foresight help with relu units?"),
-        *_in_column(columns, ONE_TASK, "Does foresight help without any switch of task?"),
-        *_all_layers_or_the_top(main),
-        *_hindsight(main),
-    ]
-    for name in CREDIT:
-        question = f"Does {name} adapt faster when the task changes?"
-        found += _answer(f"adapts-{name}", question, _versus(main, bests[name].values(), "switch"), "switch")
-        if name == CROSSPROP and bests[name]:
+    bests = {rule: [*best_by_optimizer(main, rule).values()] for rule in CREDIT}
+    found = []
+    for rule, credit in CREDIT.items():
+        for best in bests[rule]:
+            optimizer = main.infos[best].optimizer
+            question = f"Does {credit} help with {optimizer}?"
+            found += _ask(main, f"{rule}-{optimizer}", question, _against(main, [best]), setting=True)
+    for rule in CREDIT:
+        found += _better_than_the_best(main, bests[rule], rule)
+    plain = [name for name, info in main.infos.items() if info.rule == BACKPROP]
+    fading = [name for name in plain if main.infos[name].optimizer == FADING]
+    pairs = _pair(main, fading, [name for name in plain if name not in fading])
+    found += _ask(main, "fading", "Does a step size that fades help backprop, each with its best optimizer?", pairs)
+    found += _instead_of_matrices(main, bests[FORESIGHT], costs)
+    found += _in_column(columns, SHALLOW, "Does foresight go on helping with depth?", beside=first)
+    found += _in_column(columns, RELU, "Does foresight help with relu units?")
+    found += _in_column(columns, ONE_TASK, "Does foresight help without any switch of task?")
+    tops = {name: f"foresight-top-{info.optimizer}" for name, info in main.infos.items() if info.rule == FORESIGHT}
+    pairs = {name: top for name, top in tops.items() if top in tops and top != name}
+    found += _ask(main, "all-layers", "Is looking ahead in all layers better than in the output layer alone?", pairs)
+    late = best_by_optimizer(main, HINDSIGHT)
+    replay = {info.optimizer: name for name, info in main.infos.items() if info.rule == REPLAY}
+    if controlled := {best: replay[optimizer] for optimizer, best in late.items() if optimizer in replay}:
+        question = "Does it help to wait for later weights (hindsight)?"
+        found += _ask(main, "hindsight", question, _against(main, late.values()))
+        question = "Is it better than replay, which sees as many examples?"
+        found += _ask(main, "hindsight-replay", question, controlled)
+    for rule in CREDIT:
+        question, pairs = f"Does {rule} adapt faster when the task changes?", _against(main, bests[rule])
+        found += _ask(main, f"adapts-{rule}", question, pairs, "switch")
+        if rule == CROSSPROP and pairs:
             moved = {each: own.incoming_drift.isel(step=-1) for each, own in main.evaluation.records.items()}
-            found.append(_moves(_versus(main, bests[name].values()), moved))
+            found.append(_moves(pairs, moved))
     return found
 
 
@@ -72,9 +85,9 @@ def conclusions(columns: Columns, found: list[Answer]) -> list[str]:
     """The results of a study, in sentences: with which optimizers crossprop credit and foresight help, and how the
     best of each compares with the best backprop and with frozen features."""
     main, said = next(iter(columns.values())), []
-    for name, credit in CREDIT.items():
+    for rule, credit in CREDIT.items():
         effects: dict[str, list[str]] = {effect: [] for effect in EFFECTS.values()}
-        for optimizer, best in best_by_optimizer(main, name).items():
+        for optimizer, best in best_by_optimizer(main, rule).items():
             effects[EFFECTS[main.versus[BACKPROP]["all"][best].verdict]].append(optimizer)
         words = [f"{effect} {listed(optimizers)}" for effect, optimizers in effects.items() if optimizers]
         said += [f"Both tuned, {credit} instead of backprop {listed(words)}."] * bool(words)
@@ -82,98 +95,70 @@ def conclusions(columns: Columns, found: list[Answer]) -> list[str]:
     return said + [answer.why for answer in quoted]
 
 
-def _answer(id: str, question: str, findings: Sequence[Finding], phase: str = "all") -> list[Answer]:
-    """The common answer of several comparisons, if there are any."""
-    return [compared(id, question, findings, f"error {PHASES[phase]}")] if findings else []
+def _against(results: SweepResults, names: Iterable[str], rule: str = BACKPROP) -> Pairs:
+    """These learners with those of a rule that have the same optimizer."""
+    versus = results.versus[rule]["all"]
+    return {name: versus[name].reference for name in names if name in versus}
 
 
-def _versus(results: SweepResults, names: Iterable[str], phase: str = "all") -> list[Finding]:
-    """These learners against backprop with the same optimizer."""
-    return [results.versus[BACKPROP][phase][name] for name in names]
+def _pair(results: SweepResults, names: Iterable[str], others: Iterable[str]) -> Pairs:
+    """The best of these learners with the best of the others."""
+    one, other = results.best_of(names), results.best_of(others)
+    return {one: other} if one and other else {}
 
 
-def _with_setting(results: SweepResults, id: str, question: str, name: str, reference: str) -> Answer:
-    (answer,) = _answer(id, question, [results.versus[reference]["all"][name]])
-    return replace(answer, why=f"{answer.why} Its setting: {results.learners[name].setting(' (edge of the grid)')}.")
-
-
-def _better_than_the_best(main: SweepResults, bests: Iterable[str], name: str) -> list[Answer]:
-    """The best with any optimizer against the best backprop with any optimizer, and against frozen features."""
-    best, plain = main.best_of(bests), main.best_of(each for each, info in main.infos.items() if info.rule == BACKPROP)
-    if not best or not plain:
+def _ask(
+    results: SweepResults, id: str, question: str, pairs: Pairs, phase: str = "all", *, setting: bool = False
+) -> list[Answer]:
+    """The common answer of several comparisons, if there are any, with the `setting` of the learner."""
+    if not pairs or phase not in results.by_phase:
         return []
-    question = f"Is the best {name} better than the best backprop, each with its best optimizer?"
-    found = _answer(f"best-{name}", question, [main.finding(best, plain)])
-    if best in main.versus[FROZEN]["all"]:
-        question = f"Is {name} better than not learning features at all?"
-        found.append(_with_setting(main, f"learning-features-{name}", question, best, FROZEN))
-    return found
+    answer = compared(id, question, results.findings(pairs, phase), f"error {PHASES[phase]}")
+    settings = [results.learners[name].setting(" (edge of the grid)") for name in pairs if setting]
+    return [replace(answer, why=" ".join([answer.why, *(f"Its setting: {each}." for each in settings)]))]
 
 
-def _fading(main: SweepResults) -> list[Answer]:
-    """Backprop whose step size fades, with its best optimizer, against backprop with constant steps and its best."""
-    plain = [name for name, info in main.infos.items() if info.rule == BACKPROP]
-    fading = [name for name in plain if main.infos[name].optimizer == FADING]
-    best, constant = main.best_of(fading), main.best_of(name for name in plain if name not in fading)
-    question = "Does a step size that fades help backprop, each with its best optimizer?"
-    return _answer("fading", question, [main.finding(best, constant)]) if best and constant else []
+def _better_than_the_best(main: SweepResults, bests: Sequence[str], rule: str) -> list[Answer]:
+    """The best with any optimizer against the best backprop with any optimizer, and against frozen features."""
+    pairs = _pair(main, bests, [each for each, info in main.infos.items() if info.rule == BACKPROP])
+    question = f"Is the best {rule} better than the best backprop, each with its best optimizer?"
+    found = _ask(main, f"best-{rule}", question, pairs)
+    question = f"Is {rule} better than not learning features at all?"
+    return found + _ask(main, f"learning-features-{rule}", question, _against(main, pairs, FROZEN), setting=True)
 
 
-def _instead_of_matrices(main: SweepResults, foresight: Mapping[str, str], costs: Mapping[str, Cost]) -> list[Answer]:
-    rules = {name: main.infos[name].rule for name in by_optimizer(main)}
-    pairs = {}
-    for optimizer, best in foresight.items():
-        same = [each for each in rules if main.infos[each].optimizer == optimizer]
-        if rival := main.best_of(each for each in same if rules[each] in WITH_MATRICES):
-            pairs[best] = rival
-    plain = next((costs[name] for name, rule in rules.items() if rule == BACKPROP and name in costs), None)
+def _instead_of_matrices(main: SweepResults, foresight: Iterable[str], costs: Mapping[str, Cost]) -> list[Answer]:
+    infos, pairs = main.infos, dict[str, str]()
+    for best in foresight:
+        same = [each for each, info in infos.items() if info.optimizer == infos[best].optimizer]
+        pairs |= _pair(main, [best], [each for each in same if infos[each].rule in WITH_MATRICES])
+    plain = next((costs[name] for name, info in infos.items() if info.rule == BACKPROP and name in costs), None)
     words = [
         f"{name} takes {costs[name].microseconds / plain.microseconds:.2f} times backprop's time for a step and stores "
         f"{costs[name].numbers / plain.numbers:.2f} times as many numbers"
         if math.isfinite(plain.microseconds)
         else f"{name} stores {costs[name].numbers / plain.numbers:.2f} times as many numbers as backprop"
-        for name, rule in rules.items()
-        if plain and name in costs and rule in (FORESIGHT, *WITH_MATRICES)
+        for name, info in infos.items()
+        if plain and name in costs and info.rule in (FORESIGHT, *WITH_MATRICES)
     ]
     question = "Does foresight give at least what memory matrices give, and at what cost?"
     return [
         replace(each, why=f"{each.why} In a single run {'; '.join(words)}.")
-        for each in _answer("matrices", question, compare(main.evaluation.values(), pairs))
+        for each in _ask(main, "matrices", question, pairs)
     ]
 
 
 def _in_column(columns: Columns, name: str, question: str, beside: str | None = None) -> list[Answer]:
     """Foresight against backprop in another column; the verdict is that of `beside` if it is given."""
-    if name not in columns:
-        return []
     told, words = [], []
-    for results in (columns[each] for each in dict.fromkeys((name, beside or name))):
-        told = _answer(name, question, _versus(results, best_by_optimizer(results, FORESIGHT).values()))
+    for results in [columns[each] for each in dict.fromkeys((name, beside or name))] if name in columns else ():
+        told = _ask(results, name, question, _against(results, best_by_optimizer(results, FORESIGHT).values()))
         words += [f"{results.title}: {each.why}" for each in told]
     return [replace(each, why=" ".join(words)) for each in told]
 
 
-def _all_layers_or_the_top(main: SweepResults) -> list[Answer]:
-    names = [name for name in by_optimizer(main) if main.infos[name].rule == FORESIGHT]
-    tops = {name: f"foresight-top-{main.infos[name].optimizer}" for name in names}
-    pairs = {name: top for name, top in tops.items() if top in names and top != name}
-    question = "Is looking ahead in all layers better than in the output layer alone?"
-    return _answer("all-layers", question, compare(main.evaluation.values(), pairs))
-
-
-def _hindsight(main: SweepResults) -> list[Answer]:
-    """Hindsight against backprop, and against replay, which sees as many examples."""
-    bests = best_by_optimizer(main, HINDSIGHT)
-    replay = {info.optimizer: name for name, info in main.infos.items() if info.rule == REPLAY}
-    controlled = compare(
-        main.evaluation.values(), {best: replay[optimizer] for optimizer, best in bests.items() if optimizer in replay}
-    )
-    question = "Does it help to wait for later weights (hindsight)?"
-    plain = _answer("hindsight", question, _versus(main, bests.values()) if controlled else [])
-    return plain + _answer("hindsight-replay", "Is it better than replay, which sees as many examples?", controlled)
-
-
-def _moves(versus: Sequence[Finding], moved: "Mapping[str, xarray.DataArray]") -> Answer:
+def _moves(pairs: Pairs, moved: "Mapping[str, xarray.DataArray]") -> Answer:
     """Whether U ends nearer to where it started, paired over seeds like errors."""
-    findings = compare(moved, {each.learner: each.reference for each in versus})
-    return compared("moves", "Do the features of crossprop move less?", findings, "movement of U by the end")
+    return compared(
+        "moves", "Do the features of crossprop move less?", compare(moved, pairs), "movement of U by the end"
+    )
