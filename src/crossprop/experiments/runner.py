@@ -15,8 +15,7 @@ from crossprop.experiments.experiment import Experiment
 from crossprop.experiments.facts import machine
 from crossprop.experiments.grid import build
 from crossprop.experiments.labelled import labelled_at
-from crossprop.experiments.page import Page, Section, rerun
-from crossprop.experiments.page.answers import QUICK
+from crossprop.experiments.page import QUICK, Page, Section, rerun
 from crossprop.experiments.questions import Answer, write_answers
 from crossprop.experiments.results import SweepResults, read_results
 from crossprop.experiments.widening import announcements, tune

@@ -14,8 +14,20 @@ from crossprop.experiments.charts import Chart, forest
 from crossprop.experiments.experiment import ALL, MAIN, Comparison, Experiment
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import LOOKS, look
-from crossprop.experiments.page import Cell, Figure, Section, Table, Text, conclusion, short, write_table
-from crossprop.experiments.page.answers import NOTHING, QUICK, answers_section, table_cell
+from crossprop.experiments.page import (
+    NOTHING,
+    QUICK,
+    WORDS,
+    Cell,
+    Figure,
+    Section,
+    Table,
+    Text,
+    conclusion,
+    short,
+    write_table,
+)
+from crossprop.experiments.page.answers import answers_section, table_cell
 from crossprop.experiments.questions import Answer, compared
 from crossprop.experiments.results import BACKPROP, FROZEN, SweepResults, relative_mean
 from crossprop.experiments.runner import costs_of, facts_of, publish, tuned
@@ -29,9 +41,6 @@ Columns = Mapping[str, SweepResults]
 STEPS, REPEATS = 4000, 15
 """Steps and repeats of the runs that are timed."""
 OTHER_RULE = look("#6a51a3")
-ANSWERS = """Differences are paired over seeds. In brackets are 95% intervals by Student's t, of each comparison alone;
-p-values have Holm's correction for all learners that are compared with the same reference in the same phase, and an
-answer other than “no difference shown” has p below 0.05."""
 
 
 def publish_study(
@@ -74,7 +83,7 @@ def publish_study(
     forests = [Figure(words, charts, "phase of the run")] if charts else []
     sections = [
         conclusion([NOTHING] if quick else said or conclusions(columns, found), *forests),
-        answers_section(found, ANSWERS, *_overview(columns, experiment.reference)),
+        answers_section(found, WORDS["answers"], *_overview(columns, experiment.reference)),
         *(_column(name, results, costs.get(name, {})) for name, results in columns.items()),
         *sweep_sections(first),
     ]

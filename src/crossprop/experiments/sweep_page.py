@@ -19,7 +19,7 @@ from crossprop.experiments.charts import Axis, Chart, Line, Ring, headline, scor
 from crossprop.experiments.facts import described, machine
 from crossprop.experiments.findings import compare
 from crossprop.experiments.looks import SHADES, Look, look, looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion, rerun
+from crossprop.experiments.page import WORDS, Cell, Figure, Page, Section, Table, Text, conclusion, rerun
 from crossprop.experiments.results import SweepResults, TunedLearner, read_results, value_text
 from crossprop.statistics import MEAN_BRACKETS, mean_interval
 
@@ -91,12 +91,7 @@ def write_sweep_page(sweep: SweepResults, path: Path, command: str, *, banner: s
         *sweep_sections(sweep),
         rerun(command, facts(sweep), "What was run", before="This draws the page again from the records in the store:"),
     ]
-    intro = (
-        "Every learner was run at every point of a grid of hyperparameters, with several seeds; the last table has the "
-        "stream and the network. The best setting of a learner is the one with the lowest mean over all steps and the "
-        "sweep's seeds; settings with a diverged seed rank below all others."
-    )
-    Page(sweep.title or "A sweep of learners", intro, sections, banner).write(path)
+    Page(sweep.title or "A sweep of learners", WORDS["sweep"], sections, banner).write(path)
 
 
 def _seeds(sweep: SweepResults) -> str:
@@ -128,18 +123,12 @@ def sweep_sections(sweep: SweepResults) -> list[Section]:
     sections = []
     if lines := [*sensitivity(sweep), *by_eta(sweep)]:
         bars = f" Bars: {lines[0].band}." * bool(lines[0].band)
-        text = Text(
-            "Each point is the best over all other axes. A cross at the top: every setting there had a seed that "
-            f"diverged.{bars}"
-        )
+        text = Text(WORDS["sensitivity"] + bars)
         sections.append(Section("sensitivity", "Sensitivity", [text, *map(Figure.of, lines)]))
     if maps := heat_maps(sweep):
         charts = {f"{name}: {chart.x.title} × {chart.y.title}": chart for name, each in maps.items() for chart in each}
-        text = Text(
-            "Each cell is the best over all other axes. A cross: diverged. The frame marks the best setting of all."
-        )
         figure = Figure(upper_first(f"{sweep.measure} along two axes"), charts, "learner and axes")
-        sections.append(Section("maps", "Two axes at a time", [text, figure]))
+        sections.append(Section("maps", "Two axes at a time", [Text(WORDS["maps"]), figure]))
     for group, names in groups(sweep).items():
         text = Text(f"The best settings, on {_seeds(sweep)}.")
         shown = [

@@ -14,7 +14,7 @@ from crossprop._support.formats import listed, plural, span, upper_first
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.experiment import Experiment, read_experiment
 from crossprop.experiments.findings import LABELS, Finding, compare
-from crossprop.experiments.page.answers import NOTHING
+from crossprop.experiments.page import NOTHING
 from crossprop.experiments.questions import Answer
 from crossprop.experiments.results import relative_mean
 from crossprop.experiments.runner import costs_of, facts_of, publish, tuned

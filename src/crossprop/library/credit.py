@@ -22,8 +22,8 @@ from crossprop.experiments.facts import machine
 from crossprop.experiments.findings import LABELS
 from crossprop.experiments.grid import build
 from crossprop.experiments.looks import look, looks
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, rerun, write_table
-from crossprop.experiments.page.answers import QUICK, answers_section
+from crossprop.experiments.page import QUICK, Cell, Figure, Page, Section, Table, Text, rerun, write_table
+from crossprop.experiments.page.answers import answers_section
 from crossprop.experiments.questions import Answer, write_answers
 from crossprop.experiments.spec import SweepSpec
 from crossprop.learners import CreditRule

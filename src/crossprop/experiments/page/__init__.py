@@ -4,6 +4,7 @@ import base64
 import csv
 import hashlib
 import math
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,11 +17,8 @@ from crossprop._support.files import atomic_write
 from crossprop._support.formats import unbroken, upper_first
 from crossprop.experiments.charts import Chart, to_json
 
-SAME = """If you run it again with the same engine, the same kind of device and the same versions of crossprop and JAX,
-every number here comes out the same, bit for bit. With another engine, device or version, sums are rounded in another
-order. Most learners then differ in the sixth digit; single windows of a learner at the edge of stability, such as large
-steps with momentum, differ altogether. Means over seeds move by a small part of their intervals, and a verdict changes
-only if it was close."""
+WORDS = tomllib.loads((files("crossprop.experiments.page") / "words.toml").read_text(encoding="utf-8"))
+QUICK, NOTHING = WORDS["quick"], WORDS["nothing"]
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ def rerun(command: str, facts: Mapping[str, str], caption: str, *, same: bool = 
     if facts:
         elements.append(Table(caption, (), [[*fact] for fact in facts.items()], "facts"))
     if same:
-        elements.append(Text(SAME, "Reproducibility", "same", muted=False))
+        elements.append(Text(WORDS["same"], "Reproducibility", "same", muted=False))
     return Section("rerun", "Run it again", elements)
 
 

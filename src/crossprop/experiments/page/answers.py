@@ -14,8 +14,6 @@ PILLS = {
     "open": ("no difference shown", "nowhere", NOT_SHOWN, CANNOT),
 }
 """The answers and verdicts on claims by their CSS class; all others are `part`."""
-NOTHING = "This tiny version shows that everything works. With so few seeds and examples, its answers mean nothing."
-QUICK = "quick version: tiny, it shows that everything works and nothing else"
 
 
 def answers_section(answers: Sequence[Answer], text: str = "", *elements: object) -> Section:
