@@ -12,33 +12,32 @@ import numpy as np
 import xarray
 
 import crossprop as cp
-from crossprop.experiments.papers import Plan, Version
 from crossprop.experiments.questions import answers_on
+from crossprop.experiments.spec import SweepSpec
 from crossprop.learners import Learner
 from crossprop.library.veeriah2017 import PAPER
-from crossprop.library.veeriah2017.plans import geoff_plan
 
 VARIABLES = ("loss", "incoming_drift", "outgoing_drift")
 
 
 def run(path: Path, engine: str, seeds: int) -> None:
-    plan = geoff_plan(Version("full", cp.datasets.mnist5k, seeds))
-    runs = {name: {name: learner} for name, learner in plan.learners.items()}
-    each = [_run_if_it_can(plan, learner, engine) for learner in runs.values()]
+    spec = PAPER.plans["geoff"]("full", seeds=seeds).spec
+    runs = {name: {name: learner} for name, learner in spec.learners.items()}
+    each = [_run_if_it_can(spec, learner, engine) for learner in runs.values()]
     records = xarray.concat(each, "learner", combine_attrs="drop")
-    used = dict(zip(plan.learners, (one.attrs["engine"] for one in each), strict=True))
+    used = dict(zip(spec.learners, (one.attrs["engine"] for one in each), strict=True))
     kept = (*VARIABLES, "learner", "seed", "step", "task", "diverged_at")
     np.savez_compressed(path, allow_pickle=False, **{name: records[name].values for name in kept})
     device = jax.devices()[0].device_kind
     print(f"{path}: {device}, jax {jax.__version__}, engines {used}")
 
 
-def _run_if_it_can(plan: Plan, learner: dict[str, Learner], engine: str) -> xarray.Dataset:
+def _run_if_it_can(spec: SweepSpec, learner: dict[str, Learner], engine: str) -> xarray.Dataset:
     """Runs with this engine, or with scan if the engine cannot run the learner."""
     try:
-        return cp.run(learner, plan.stream, plan.seeds, plan.record_every, engine, progress=False)
+        return cp.run(learner, spec.stream, spec.seeds, spec.record_every, engine, progress=False)
     except ValueError:
-        return cp.run(learner, plan.stream, plan.seeds, plan.record_every, "scan", progress=False)
+        return cp.run(learner, spec.stream, spec.seeds, spec.record_every, "scan", progress=False)
 
 
 def opened(path: Path) -> xarray.Dataset:

@@ -15,9 +15,9 @@ from pathlib import Path
 import jax
 import tyro
 
-from crossprop.experiments.papers import Plan, Version
+from crossprop.experiments.papers import Plan
 from crossprop.experiments.questions import answers_on
-from crossprop.experiments.rerun import mnist_for
+from crossprop.experiments.rerun import fetched_mnist
 from crossprop.library import PAPERS
 from crossprop.record_files import write_records
 from crossprop.running import run
@@ -34,10 +34,9 @@ def main(
 ) -> None:
     say = partial(print, flush=True)
     size = "full" if full else "small"
-    version = Version(size, mnist_for(size, say), seeds, tasks)
     found = {}
     for name in parts or PAPERS[paper].plans:
-        plan = PAPERS[paper].plans[name](version)
+        plan = PAPERS[paper].plans[name](size, full_set=partial(fetched_mnist, say), seeds=seeds, tasks=tasks)
         if examples is not None:
             cost(plan, examples)
             continue
@@ -48,8 +47,9 @@ def main(
         if out is not None:
             write_records(out / f"{name}.nc", found[name])
         settings = found[name].sizes["learner"]
-        steps = (plan.steps or plan.stream.steps or 0) * plan.seeds * settings
-        runs = f"{settings} settings x {plan.seeds} seeds"
+        spec = plan.spec
+        steps = (spec.steps or spec.stream.steps or 0) * len(spec.seeds) * settings
+        runs = f"{settings} settings x {len(spec.seeds)} seeds"
         say(f"{name}: {runs} in {seconds:.1f} s, compilation included, {steps / seconds / 1e6:.1f} million run-steps/s")
         say(f"  {jax.devices()[0].device_kind}, jax {jax.__version__}, engine {records.attrs['engine']}")
     for verdict in answers_on(PAPERS[paper].claims, found):
@@ -60,11 +60,11 @@ def main(
 
 def cost(plan: Plan, examples: int) -> None:
     """Prints the processor time of an example, of one run at a time, after compilation."""
-    for name, learner in plan.learners.items():
+    for name, learner in plan.spec.learners.items():
         spent = []
         for _ in range(2):
             began = time.process_time()
-            run(learner, plan.stream, [0], examples, progress=False, steps=examples)
+            run(learner, plan.spec.stream, [0], examples, progress=False, steps=examples)
             spent.append(time.process_time() - began)
         print(f"{plan.name}, {name}: {1e3 * spent[-1] / examples:.3g} ms of processor time per example", flush=True)
 

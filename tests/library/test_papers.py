@@ -9,11 +9,11 @@ import pytest
 import xarray
 
 from browser import Opened
-from crossprop import Backprop, Network, datasets, optimizers
+from crossprop import Backprop, Network, optimizers
 from crossprop.cli import main
-from crossprop.experiments.papers import Version, points_of
 from crossprop.experiments.questions import answers_on
-from crossprop.library import PAPERS, dohare2024, elsayed2024, mahmood2013, sutton1992
+from crossprop.library import PAPERS, dohare2024, elsayed2024, sutton1992
+from crossprop.library.streams import Bits
 from crossprop.testing import check_stream
 
 HOLDS, IN_PART, DOES_NOT, NOT_SHOWN = "holds", "holds in part", "does not hold", "not shown"
@@ -94,7 +94,7 @@ def test_what_is_done_is_not_run_again_and_other_settings_are_refused(quick, tmp
 
 def test_browser_shows_the_quick_page(quick, chromium):
     name, part, folder = quick
-    drawings = PAPERS[name].plans[part](Version("quick", datasets.mnist5k)).drawings
+    drawings = PAPERS[name].plans[part]("quick").drawings
     for width in (1280, 390) if name == "sutton1992" else (1280,):
         with Opened(chromium, folder / "report.html", width=width, touch=width < 500) as opened:
             assert opened.wrong == []
@@ -161,7 +161,7 @@ def test_every_claim_has_a_rule_that_names_its_statistics(name):
 def errors(lms=3.5, idbd=1.5, best=None, **options):
     """Records in which both lines have their lowest error in the middle of their grids, or at the place `best`."""
     values = {}
-    for grid, lowest in zip(points_of(sutton1992.ERRORS).values(), (lms, idbd), strict=True):
+    for grid, lowest in zip(sutton1992.LINES.values(), (lms, idbd), strict=True):
         for at, setting in enumerate(grid):
             off = abs(at - (len(grid) // 2 if best is None else best))
             values[setting] = [9.0, 9.0, lowest + 0.3 * off]
@@ -180,7 +180,7 @@ def step_sizes(relevant=0.13, irrelevant=0.005, steps=(100_000, 250_000, 300_000
 
 
 def fixed(best=0.13, **options):
-    (grid,) = points_of(sutton1992.FIXED).values()
+    (grid,) = sutton1992.FIXED.values()
     values = {name: 1.4 + abs(each - best) for name, each in grid.items()}
     return made_records(values, [10_000, 20_000, 30_000], **options)
 
@@ -273,7 +273,7 @@ def regression(changed=None, **options):
 
 def continual(changed=None, **options):
     values = {"ReLU 0.01": curve(0.62, 1.25), "tanh 0.01": curve(0.43, 0.9)}
-    values |= {dohare2024.continual_name("relu", rate): curve(0.6, 0.6) for rate in dohare2024.RATES}
+    values |= dict.fromkeys(dohare2024.CONTINUAL_RELU, curve(0.6, 0.6))
     values |= {"continual tanh 1e-4": curve(0.4, 0.41)}
     return made_records(values | (changed or {}), BINS, **options)
 
@@ -356,18 +356,18 @@ def test_the_rate_with_the_lowest_error_speaks_for_continual_backprop():
 
 
 def test_step_sizes_are_twice_the_authors_as_the_loss_is_half_of_theirs():
-    plan = PAPERS["dohare2024"].plans["regression"](Version("small", datasets.mnist5k))
-    assert float(plan.learners["ReLU 0.01"].step_size) == 0.02 and float(plan.learners["linear 0.01"].step_size) == 0.02
-    assert (plan.steps, plan.record_every) == (1_000_000, 20_000)
+    spec = PAPERS["dohare2024"].plans["regression"]("small").spec
+    assert float(spec.learners["ReLU 0.01"].step_size) == 0.02 and float(spec.learners["linear 0.01"].step_size) == 0.02
+    assert (spec.steps, spec.record_every) == (1_000_000, 20_000)
 
 
 def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
     mnist = PAPERS["dohare2024"].plans["mnist"]
-    full = mnist(Version("full", datasets.mnist5k, tasks=3))
-    assert full.learners["backprop 0.003"].network.hidden == (2000, 2000, 2000)
-    assert full.stream.steps == 3 * 5000 and full.seeds == 10
+    full = mnist("full", tasks=3)
+    assert full.spec.learners["backprop 0.003"].network.hidden == (2000, 2000, 2000)
+    assert full.spec.stream.steps == 3 * 5000 and len(full.spec.seeds) == 10
     assert any("full set is not here" in setting.why for setting in full.settings)
-    assert mnist(Version("full", datasets.mnist5k)).stream.steps == 800 * 5000
+    assert mnist("full").spec.stream.steps == 800 * 5000
 
 
 # Mahmood and Sutton (2013).
@@ -404,8 +404,8 @@ def test_rules_of_mahmood2013(id, records, expected):
 
 def test_the_target_of_mahmood2013_is_that_of_the_paper():
     """Its features fire as those of GEOFF do, with the same threshold."""
-    check_stream(mahmood2013.Bits())
-    stream, count = mahmood2013.Bits(), 2000
+    check_stream(Bits())
+    stream, count = Bits(), 2000
     place = stream.begin(jax.random.key(3))
     _, x, y = stream.deal(place, count)
     x, incoming, outgoing = (np.asarray(each) for each in (x, *place[:2]))
@@ -414,9 +414,9 @@ def test_the_target_of_mahmood2013_is_that_of_the_paper():
     fired = fires(signs)
     assert set(np.unique(signs)) == {-1, 1} and 0.1 < fired.mean() < 0.2
     np.testing.assert_allclose((y - fired @ outgoing).std(), 1, rtol=0.1)
-    plan = PAPERS["mahmood2013"].plans["search"](Version("full", datasets.mnist5k))
-    assert plan.steps == 1_000_000 and "30,000 fixed" in plan.learners
-    units = plan.learners["100 fixed"].network
+    spec = PAPERS["mahmood2013"].plans["search"]("full").spec
+    assert spec.steps == 1_000_000 and "30,000 fixed" in spec.learners
+    units = spec.learners["100 fixed"].network
     (weights,), _ = units.init(jax.random.key(0))
     phi = units.activations([weights], jax.numpy.asarray(x))[0].phi
     np.testing.assert_array_equal(phi, fires(np.asarray(weights)[:-1]))
@@ -467,8 +467,8 @@ def test_rules_of_elsayed2024(id, records, expected):
 
 
 def test_full_weight_clipping_has_the_papers_sizes():
-    plan = PAPERS["elsayed2024"].plans["mnist"](Version("full", datasets.mnist5k))
-    assert plan.stream.steps == 15_000_000 and plan.seeds == 30
-    network = plan.learners["clipped Adam"].network
+    spec = PAPERS["elsayed2024"].plans["mnist"]("full").spec
+    assert spec.stream.steps == 15_000_000 and len(spec.seeds) == 30
+    network = spec.learners["clipped Adam"].network
     assert (network.hidden, network.activation, network.incoming_scale) == ((300, 150), "leaky_relu", "pytorch")
-    assert plan.stream.data.x.min() == -1 and plan.stream.data.x.max() == 1
+    assert spec.stream.data.x.min() == -1 and spec.stream.data.x.max() == 1

@@ -12,19 +12,20 @@ import pytest
 import xarray
 
 from browser import LINES, Opened, data_of, violations
-from crossprop.datasets import mnist5k
 from crossprop.experiments import charts
 from crossprop.experiments.facts import engine_words
 from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
-from crossprop.experiments.papers import Drawing, Paper, Plan, Setting, Version
+from crossprop.experiments.papers import Drawing, Paper, Plan, Setting
 from crossprop.experiments.questions import VERDICTS, Answer, Headline
 from crossprop.experiments.rerun import write_report
+from crossprop.experiments.spec import SweepSpec
 from crossprop.library import PAPERS
-from crossprop.library.veeriah2017.plans import _table as features_table
+from crossprop.library.veeriah2017.features import _table as features_table
 from crossprop.streams import Geoff
 
+NO_RUNS = SweepSpec({}, Geoff(), {}, [0])
 EVIL = "<img src=x onerror=alert(1)>"
 ENDING = "</script><script>alert(2)</script><!-- "
 NINE = [
@@ -98,7 +99,7 @@ def answer_on(id: str, experiment: str, at: int) -> Answer:
 
 
 def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "") -> Plan:
-    return Plan({}, Geoff(), 5, 50, settings, name, title, about)
+    return Plan(name, title, NO_RUNS, about, settings)
 
 
 def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, list[Any]]:
@@ -109,7 +110,7 @@ def shown(plan: Plan, records: xarray.Dataset) -> tuple[Plan, xarray.Dataset, li
 def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Any]]:
     features = features_of(examples)
     maps = {chart.title.partition(":")[0]: chart for chart in charts.clouds(features)}
-    plan = Plan({}, Geoff(), 1, 50, name="features", title="Features", table=features_table)
+    plan = Plan("features", "Features", NO_RUNS, table=features_table)
     return plan, features, [(Drawing(), maps)]
 
 
@@ -387,9 +388,7 @@ def test_the_engine_is_words(engine: str, words: str) -> None:
 
 
 def test_a_setting_that_the_paper_does_not_give_does_not_differ() -> None:
-    settings = {
-        setting.name: setting for setting in PAPERS["veeriah2017"].plans["geoff"](Version("full", mnist5k)).settings
-    }
+    settings = {setting.name: setting for setting in PAPERS["veeriah2017"].plans["geoff"]("full").settings}
     assert settings["initial weights"].paper is None
     assert settings["control"].why and settings["control"].paper and not settings["step size"].why
 

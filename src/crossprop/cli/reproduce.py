@@ -1,17 +1,18 @@
 """`crossprop reproduce`: reruns papers, redraws their figures, decides their claims, and writes a report on each."""
 
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal
 
+import jax
 from rich.console import Console
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from crossprop._support import checks as check
 from crossprop.cli.console import command_line, new_table, say, wrap
 from crossprop.cli.flags import QUIET, Unset, check_sizes
-from crossprop.experiments.papers import Size, Version
-from crossprop.experiments.rerun import mnist_for, rerun
+from crossprop.experiments.rerun import fetched_mnist, rerun
 from crossprop.library import PAPERS
 
 FIRST = next(iter(PAPERS))
@@ -73,6 +74,13 @@ class Reproduce:
         return self.what[0] if self.what and self.what[0] in PAPERS else FIRST
 
     @property
+    def options(self) -> list[str]:
+        """The options of the paper's file that apply."""
+        exact = jax.default_backend() != "cpu" if self.exact_mnist is None else self.exact_mnist
+        given = {"exact_mnist": exact, "scripts": self.preset == "scripts"}
+        return [option for option, applies in given.items() if applies and option in PAPERS[self.name].options]
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The experiments to rerun."""
         named = self.what[1:] if self.what and self.what[0] in PAPERS else self.what
@@ -86,13 +94,17 @@ def rerun_paper(flags: Reproduce) -> None:
         return
     paper = PAPERS[flags.name]
     out = flags.out or Path("reproduction" if flags.name == FIRST else flags.name)
-    size: Size = "full" if flags.full else "quick" if flags.quick else paper.size
-    version = Version(size, mnist_for(size, say), flags.seeds, **{name: getattr(flags, name) for name in OF_SOME})
+    size = "full" if flags.full else "quick" if flags.quick else paper.size
+    given = {name: getattr(flags, name) for name in ("seeds", "tasks", "mnist_seeds")}
+    mnist = cache(partial(fetched_mnist, say))
+    plans = [
+        paper.plans[part](size, flags.options, full_set=mnist, **given) for part in paper.plans if part in flags.parts
+    ]
     about = {"paper": flags.name, "version": size}
     if "preset" in paper.takes:
         about["preset"] = flags.preset or "paper"
     how = {"engine": flags.engine, "force": flags.force, "checkpoints": flags.full}
-    answers = rerun(paper, flags.parts, version, out, say, command=command_line(), about=about, **how)
+    answers = rerun(paper, plans, size, out, say, command=command_line(), about=about, **how)
     table = new_table("", "claim")
     table.add_column("verdict", min_width=max((len(each.verdict) for each in answers), default=0))
     for each in answers:

@@ -37,14 +37,13 @@ ALL = "all"
 MAIN = "main"
 """The stage of an experiment that names none."""
 OF_SWEEP = ("seeds", "evaluate", "record_every", "steps")
-OF_STAGE = ("title", "stream", "network", "over", "only", "without", *OF_SWEEP)
+OF_STAGE = ("title", "learners", "stream", "network", "over", "only", "without", *OF_SWEEP)
 OF_EXPERIMENT = (
     "import",
     "intro",
     "reference",
     "settings",
     "plasticity",
-    "learners",
     "widen",
     "resolution",
     "tune_on",
@@ -161,7 +160,9 @@ def read_experiment(
         if Path(name).name != name:
             raise ValueError(f"{called} in {path} must have names that a folder can have, got {name!r}")
         try:
-            made[name] = _stage(name, as_table(f"{called}.{name}", rows[name]), table, store(name), observe, untuned)
+            made[name] = read_stage(
+                name, as_table(f"{called}.{name}", rows[name]), table, store(name), observe, untuned
+            )
             _check_settings(made[name].spec, table.get("settings"))
         except (ValueError, TypeError) as problem:
             raise type(problem)(f"{path}, {called}.{name}: {problem}") from None
@@ -195,9 +196,15 @@ def _tune_on(names: Any, stages: Mapping[str, Stage], reference: str) -> tuple[s
     return tuple(names)
 
 
-def _stage(
-    name: str, row: Mapping[str, Any], common: Mapping[str, Any], store: Path, observe: Observe | None, untuned: bool
+def read_stage(
+    name: str,
+    row: Mapping[str, Any],
+    common: Mapping[str, Any],
+    store: Path | None,
+    observe: Observe | None = None,
+    untuned: bool = False,
 ) -> Stage:
+    """The stage that a table describes, with the keys that are common to all stages."""
     check_keys(name, row, OF_STAGE)
     row = {**row, "over": {}} if untuned else row
     table = merged({"stream": {"name": name}, "network": {}} | {**common}, row, MERGED)

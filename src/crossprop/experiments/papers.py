@@ -1,64 +1,48 @@
 """Papers that are rerun: experiments, each deviation from the paper with its reason, claims, and words."""
 
+import fnmatch
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from crossprop import records as schema
-from crossprop.datasets import DataSet
+from crossprop._support.extras import require
 from crossprop.descriptions import learner_info
 from crossprop.engines.protocol import Probe
 from crossprop.engines.segments import seconds_per_step
 from crossprop.execution import expected_time
 from crossprop.experiments import sweep
-from crossprop.experiments.charts import Chart, curves
+from crossprop.experiments.charts import Chart, along, curves
+from crossprop.experiments.experiment import MERGED, OF_STAGE, read_stage
+from crossprop.experiments.grid import build
 from crossprop.experiments.page import Table, Text
 from crossprop.experiments.questions import INTERVALS, STRICT, Answer, Find, Headline, Question
-from crossprop.learners import Learner
+from crossprop.experiments.spec import SweepSpec
+from crossprop.experiments.toml import merged
+from crossprop.registry import import_modules
 from crossprop.running import States, experiment, run
-from crossprop.streams import Stream
 
 if TYPE_CHECKING:
     import xarray
 
-Size = Literal["quick", "small", "full"]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Version:
-    """The size of a rerun: `quick` shows that everything works, `small` suits two cores, `full` is the paper's size.
-
-    `mnist` returns the images to use. The other fields are flags of the command line, where None leaves the choice to
-    the paper; those from `tasks` on only apply to some papers.
-    """
-
-    size: Size
-    mnist: Callable[[], DataSet]
-    seeds: int | None = None
-    tasks: int | None = None
-    mnist_seeds: int | None = None
-    exact_mnist: bool | None = None
-    preset: str | None = None
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether it only shows that everything works."""
-        return self.size == "quick"
-
-    def pick(self, quick: T, small: T, full: T) -> T:
-        """The value for this size."""
-        return {"quick": quick, "small": small, "full": full}[self.size]
-
-    @property
-    def why(self) -> str:
-        """Why a setting differs from the paper's, unless it has a reason of its own."""
-        return self.pick("quick version", "small version, for two cores", "as given on the command line")
+SIZES = {
+    "quick": "quick version",
+    "small": "small version, for two cores",
+    "full": "as given on the command line",
+}
+"""The sizes of a rerun, and why a setting differs from the paper's there, unless it has a reason of its own: `quick`
+shows that everything works, `small` suits two cores, `full` is the paper's size."""
+FULL_SET, EMBEDDED = "mnist", "mnist5k"
+"""The data set of the full version, and that of the others."""
 
 
 class Setting(NamedTuple):
@@ -73,17 +57,31 @@ class Setting(NamedTuple):
 
 def curves_of(
     records: "xarray.Dataset",
-    learners: Sequence[str] = (),
+    learners: Sequence[str] = ("*",),
     variables: Sequence[str] = (),
-    of: "Callable[[xarray.Dataset], xarray.Dataset] | None" = None,
-    **options: Any,
+    *,
+    tasks: bool = True,
+    linear: bool = False,
+    published: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> dict[str, Chart]:
-    """Curves over the examples by variable: of some learners and variables, of all if there are none. `of` makes the
-    records to draw from those of the runs; `options` are further ones of `curves`."""
-    made = records if of is None else of(records)
-    made = made.sel(learner=[*learners]) if learners else made
-    names = [name for name in variables if name in made] or [each.name for each in schema.curves(made)]
-    return dict(zip(names, curves(made, names, **options), strict=True))
+    """Curves over the examples by variable: of the learners that match each of some patterns, in the order of the
+    patterns, and of some variables, or of all. There are no charts if a pattern matches no learner.
+
+    `tasks` are marked unless there are too many. Values `published` by learner are `first`, in the first window, or at
+    the `end`.
+    """
+    shown = [fnmatch.filter(map(str, records.learner.values), each) for each in learners]
+    if not all(shown):
+        return {}
+    drawn = [name for name in variables if name in records] or [each.name for each in schema.curves(records)]
+    rings: dict[str, list[tuple[int, float]]] = {}
+    for when, at in (("first", 0), ("end", -1)):
+        for name, value in published.get(when, {}).items():
+            rings.setdefault(name, []).append((int(records.step[at]), value))
+    if not tasks:
+        records = records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
+    made = curves(records.sel(learner=[*chain(*shown)]), drawn, rings, linear=linear)
+    return dict(zip(drawn, made, strict=True))
 
 
 class Drawing(NamedTuple):
@@ -112,24 +110,14 @@ def points_of(grid: Grid) -> dict[str, dict[str, float]]:
 class Plan:
     """An experiment: everything that its records depend on, and its settings for the report."""
 
-    learners: Mapping[str, Learner]
-    stream: Stream
-    seeds: int
-    record_every: int
-    settings: Sequence[Setting] = ()
-    """Those of the paper's file, with `numbers` in the place of their braces."""
-    name: str = ""
-    title: str = ""
+    name: str
+    title: str
+    spec: SweepSpec
+    """Its runs. The settings of a grid are the learners of the records."""
     about: str = ""
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What the settings have in braces, besides `seeds` and `steps`."""
-    steps: int | None = None
-    """Steps of a run; unset, the whole stream."""
-    probes: Mapping[str, Probe] = field(default_factory=dict)
-    over: Grid = field(default_factory=dict)
-    """A grid, whose settings are the learners of the records."""
+    settings: Sequence[Setting] = ()
     drawings: Sequence[Drawing] = (Drawing(),)
-    measure: "Callable[[States], xarray.Dataset] | None" = None
+    measure: "Callable[[Plan, States], xarray.Dataset] | None" = None
     """Makes the records from the last states, where they are not those of the runs."""
     measured: Mapping[str, Any] = field(default_factory=dict)
     """The inputs of `measure` besides the states."""
@@ -139,33 +127,36 @@ class Plan:
     @property
     def further(self) -> dict[str, str]:
         """The inputs of the records besides learners, stream, seeds and windows."""
-        further = {"steps": self.steps, "probes": [*self.probes], "over": self.over, **self.measured}
+        spec = self.spec
+        further = {"steps": spec.steps, "probes": [*(spec.probes or {})], "over": spec.over, **self.measured}
         return {name: json.dumps(value) for name, value in further.items() if value}
 
     def experiment(self) -> dict[str, str]:
         """Everything that the records depend on, as their attributes say it. It hashes the data of the stream."""
-        return experiment(self.learners, self.stream, list(range(self.seeds)), self.record_every) | self.further
+        spec = self.spec
+        return experiment(spec.learners, spec.stream, spec.seeds, spec.record_every) | self.further
 
     def expected(self) -> str:
         """About how long the runs take."""
-        settings = {name: len(values) for name, values in points_of(self.over).items()}
-        seconds = sum(settings.get(name, 1) * seconds_per_step(each) for name, each in self.learners.items())
-        return expected_time(seconds * self.seeds * (self.steps or self.stream.steps or 0))
+        spec, settings = self.spec, {name: len(values) for name, values in points_of(self.spec.over).items()}
+        seconds = sum(settings.get(name, 1) * seconds_per_step(each) for name, each in spec.learners.items())
+        return expected_time(seconds * len(spec.seeds) * (spec.steps or spec.stream.steps or 0))
 
     def run(self, engine: str = "auto", checkpoint: Path | None = None) -> "xarray.Dataset":
         """The records. Long runs are saved in the folder `checkpoint`, if there is one."""
-        if self.over:
-            given = self.learners, self.stream, self.over, self.seeds, self.record_every, engine, checkpoint
-            return _joined(sweep(*given, steps=self.steps)).assign_attrs(self.experiment())
-        ran = partial(run, self.learners, self.stream, self.seeds, self.record_every, engine, self.probes)
+        spec = self.spec
+        if spec.over:
+            given = spec.learners, spec.stream, spec.over, spec.seeds, spec.record_every, engine, checkpoint
+            return _joined(sweep(*given, steps=spec.steps)).assign_attrs(self.experiment())
+        ran = partial(run, spec.learners, spec.stream, spec.seeds, spec.record_every, engine, spec.probes)
         if self.measure is None:
-            return ran(steps=self.steps, checkpoint=checkpoint).assign_attrs(self.further)
-        _, states = ran(steps=self.steps, checkpoint=checkpoint, return_states=True)
-        return self.measure(states).assign_attrs(self.experiment())
+            return ran(steps=spec.steps, checkpoint=checkpoint).assign_attrs(self.further)
+        _, states = ran(steps=spec.steps, checkpoint=checkpoint, return_states=True)
+        return self.measure(self, states).assign_attrs(self.experiment())
 
     def drawn(self, records: "xarray.Dataset") -> list[tuple[Drawing, dict[str, Chart]]]:
-        """The figures with their charts."""
-        return [(each, each.charts(records)) for each in self.drawings]
+        """The figures with their charts, without those whose learners are not there."""
+        return [(each, charts) for each in self.drawings if (charts := each.charts(records))]
 
 
 def _joined(records: "dict[str, xarray.Dataset]") -> "xarray.Dataset":
@@ -192,42 +183,52 @@ class Paper:
     intro: str
     terms: Mapping[str, str]
     claims: Sequence[Question]
-    plans: Mapping[str, Callable[[Version], Plan]]
-    """The plan of each experiment, by its name."""
+    plans: Mapping[str, Callable[..., Plan]]
+    """The plan of each experiment, by its name, from the arguments of `_plan` that follow its table."""
     headline: Callable[[Sequence[Answer]], Headline | None]
     leads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     small: str = ""
     """The default version, if it is not the paper's: shown at the top of its page."""
     own: Sequence[str] = ()
     """Claims of ours, not of the paper."""
-    size: Size = "small"
+    size: str = "small"
     """The size without a flag."""
     takes: Sequence[str] = ()
     """Flags that only some papers have."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Changes of the experiments by name, such as the settings of the authors' scripts."""
+
+
+WORDS = ("source", "title", "intro", "terms", "leads", "small", "size", "takes", "options")
+"""Keys of a paper's file that are fields of the paper."""
+
+
+def paper_table(name: str) -> dict[str, Any]:
+    """The file `library/NAME.toml` of a paper."""
+    return tomllib.loads((files("crossprop.library") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def read_paper(
     name: str,
-    plans: Mapping[str, Callable[[Version], Plan]],
     find: Mapping[str, Find],
     numbers: Mapping[str, Any],
-    headline: Callable[[Sequence[Answer]], Headline | None] | None = None,
-    **options: Any,
+    plans: Mapping[str, Callable[..., Plan]] | None = None,
+    probes: Mapping[str, Mapping[str, Probe]] | None = None,
+    says: Callable[[float], str] = lambda mean: "",
 ) -> Paper:
-    """The paper whose words are in `library/NAME.toml`.
+    """The paper whose words and experiments are in `library/NAME.toml`.
 
     **Arguments:**
 
     - `find`: what finds the findings of each claim, by its id.
     - `numbers`: what stands in braces in the claims besides the file's own phrases.
-    - `headline`: the chart at the top, if its notes have numbers; else it is the file's.
-    - `options`: other fields of the paper.
+    - `plans`: `Plan` with further fields, by the name of the experiment.
+    - `probes`: probes by the name of the experiment.
+    - `says`: the words about a mean among the findings of the headline's claims, behind the note of its learner.
     """
-    table = tomllib.loads((files("crossprop.library") / f"{name}.toml").read_text(encoding="utf-8"))
-    names = {**numbers}
-    for phrase, text in table.pop("phrases", {}).items():
+    table, names = paper_table(name), {**numbers}
+    for phrase, text in table.get("phrases", {}).items():
         names[phrase] = text.format_map(names)
-    claims = table.pop("claims")
     questions = [
         Question(
             id,
@@ -237,32 +238,128 @@ def read_paper(
             find[id],
             each.get("all_together", False),
         )
-        for id, each in claims.items()
+        for id, each in table["claims"].items()
     ]
-    own = [id for id, each in claims.items() if each.get("own")]
-    rows = table.pop("settings", {})
-    named = {name: partial(_named, plans[name], name, words, rows) for name, words in table.pop("experiments").items()}
-    if headline is None:
-        fixed = Headline(**table.pop("headline"))
-        headline = lambda answers: fixed
-    return Paper(**table, claims=questions, own=own, plans=named, headline=headline, **options)
+    made = {
+        part: partial(_plan, (plans or {}).get(part, Plan), part, (probes or {}).get(part, {}), table)
+        for part in table["experiments"]
+    }
+    return Paper(
+        **{key: table[key] for key in WORDS if key in table},
+        claims=questions,
+        own=[id for id, each in table["claims"].items() if each.get("own")],
+        plans=made,
+        headline=partial(_headline, table["headline"], says),
+    )
 
 
-def _named(
-    plan: Callable[[Version], Plan], name: str, words: Mapping[str, Any], rows: Mapping[str, Any], version: Version
+def _plan(
+    make: Callable[..., Plan],
+    name: str,
+    probes: Mapping[str, Probe],
+    table: Mapping[str, Any],
+    size: str,
+    options: Sequence[str] = (),
+    *,
+    full_set: Callable[[], bool] = lambda: False,
+    **flags: int | None,
 ) -> Plan:
-    """A plan with the words and the settings of the paper's file."""
-    made = plan(version)
-    numbers = {"seeds": made.seeds, "steps": made.steps, **made.numbers}
+    """The plan of an experiment.
+
+    **Arguments:**
+
+    - `size`: one of `SIZES`.
+    - `options`: those of the file's `options` that apply.
+    - `full_set`: whether the full MNIST is here, for the full version; else the embedded images stand in.
+    - `flags`: values at the places that the file's `flags` name, unless they are None.
+    """
+    changes = [table.get("sizes", {}).get(size, {}), *(table["options"][each] for each in options)]
+    given = {flag: value for flag, value in flags.items() if value is not None}
+    changes += [_at(place, value) for flag, value in given.items() for place in table["flags"][flag]]
+    for each in changes:
+        table = merged(table, each, (*MERGED, "experiments"))
+    import_modules(table.get("import", []))
+    row = table["experiments"][name]
+    require(f"crossprop reproduce {name}", *row.get("needs", ()), extra="paper")
+    own = {key: row[key] for key in ("about", "measured") if key in row}
+    if "figures" in row:
+        own["drawings"] = [_drawing(each, row) for each in row["figures"]]
+    words, stream = {"why": SIZES[size], "images": "", **row.get("words", {})}, row["stream"]
+    if isinstance(stream, dict) and FULL_SET in stream.values() and not (size == "full" and full_set()):
+        reason = "the full set is not here" if size == "full" else SIZES[size]
+        stream = _embedded(stream)
+        words["images"] = f"the embedded 5,000 images: {reason}"
+    stage = {key: value for key, value in row.items() if key in OF_STAGE} | {"stream": stream}
+    title, spec = read_stage(name, stage, table, None, lambda *_: (probes, {}))
+    data, examples = getattr(spec.stream, "data", None), getattr(spec.stream, "examples", None)
+    if examples is None and data is not None:
+        examples = len(data.y)
+    if "record_every" not in row:
+        assert examples is not None
+        spec = replace(spec, record_every=examples)
+    first = next(iter(spec.learners.values()))
+    numbers = {"seeds": len(spec.seeds), "steps": spec.steps, "examples": examples, "record_every": spec.record_every}
+    numbers |= {"stream": spec.stream, "network": first.network, "learners": spec.learners, **words}
     settings = [
-        _setting({key: text.format_map(numbers) for key, text in row.items()}, version.why)
-        for group in words.get("settings", ())
-        for row in rows[group]
+        _setting({key: text.format_map(numbers) for key, text in each.items()}, SIZES[size])
+        for group in row.get("settings", ())
+        for each in table["settings"][group]
     ]
-    return replace(made, name=name, **{**words, "settings": settings})
+    return make(name, title, _settled(spec), settings=settings, **own)
+
+
+def _at(place: str, value: Any) -> dict[str, Any]:
+    """A table with a value at a place such as `experiments.mnist.seeds`."""
+    for key in reversed(place.split(".")):
+        value = {key: value}
+    return value
+
+
+def _embedded(stream: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of a stream over the full MNIST, over the embedded images: all of them, if its tasks are not passes."""
+    return {
+        key: EMBEDDED if value == FULL_SET else value
+        for key, value in stream.items()
+        if key != "examples" or stream["name"] != FULL_SET
+    }
+
+
+def _settled(spec: SweepSpec) -> SweepSpec:
+    """The sweep; without a grid, if no axis has several values: each learner then has its one setting."""
+    if any(len(grid.points) > 1 for grid in spec.grids):
+        return spec
+    learners = {
+        grid.name: build(point, grid.name, spec.learners[grid.name], spec.stream, {})[0]
+        for grid in spec.grids
+        for point in grid.points.values()
+    }
+    return replace(spec, learners=learners, over={})
+
+
+def _drawing(figure: Mapping[str, Any], row: Mapping[str, Any]) -> Drawing:
+    """A figure of the file, with the published values of the experiment: curves, or lines along the settings of its
+    grid if it has an `axis`."""
+    charts: Any = partial(along, lines=points_of(row["over"])) if "axis" in figure else curves_of
+    options = {key: value for key, value in figure.items() if key not in ("title", "file")}
+    options["published"] = row.get("published", {})
+    return Drawing(figure.get("title", ""), partial(charts, **options), figure.get("file", ""))
 
 
 def _setting(row: Mapping[str, str], why: str) -> Setting:
     """A row of the table of settings: `here`, and what the `paper` has, with the reason `why` if that is another."""
     here, paper = row["here"], row.get("paper")
     return Setting(row["name"], here, paper, "" if paper in (here, "the same") else row.get("why", why))
+
+
+def _headline(words: Mapping[str, Any], says: Callable[[float], str], answers: Sequence[Answer]) -> Headline | None:
+    """The chart at the top, whose notes have the means that the findings of some claims have about a learner, alone or
+    against a reference; None if no finding is about a pattern of learners."""
+    claims, against = words.get("claims", ()), words.get("against", "")
+    found = [each for answer in answers if answer.id in claims for each in answer.findings]
+    means, notes = {each.learner: each.mean for each in found if each.reference == against}, {}
+    for pattern, note in words["notes"].items():
+        name = next((each for each in means if fnmatch.fnmatchcase(each, pattern)), pattern)
+        if "*" in name:
+            return None
+        notes[name] = "; ".join(filter(None, [note, says(means[name]) if name in means else ""]))
+    return Headline(words["experiment"], words["variable"], words["title"], notes)

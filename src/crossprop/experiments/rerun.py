@@ -3,24 +3,22 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop import datasets
 from crossprop._support.extras import require
 from crossprop._support.files import atomic_write, check_writable
 from crossprop._support.formats import duration, listed, plural
 from crossprop._version import __version__
-from crossprop.datasets import DataSet
+from crossprop.datasets.images import MNIST
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, examples_per_point, headline
 from crossprop.experiments.facts import engine_words, machine
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion
 from crossprop.experiments.page import rerun as run_again
 from crossprop.experiments.page.answers import claims_table
-from crossprop.experiments.papers import Drawing, Paper, Plan, Size, Version
+from crossprop.experiments.papers import Drawing, Paper, Plan
 from crossprop.experiments.questions import Answer, Headline, answers_on, claims_json, conclusions, tally
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
@@ -40,8 +38,8 @@ are. It does not hold if fewer than half would be true even with the undecided o
 
 def rerun(
     paper: Paper,
-    parts: Sequence[str],
-    version: Version,
+    plans: Sequence[Plan],
+    size: str,
     folder: Path,
     say: Say,
     *,
@@ -51,12 +49,12 @@ def rerun(
     about: Mapping[str, str],
     checkpoints: bool = False,
 ) -> list[Answer]:
-    """Runs every experiment of `parts` that is not in the folder yet, or all by `force`, then writes the figures, the
+    """Runs every experiment of `plans` that is not in the folder yet, or all by `force`, then writes the figures, the
     claims and the page, which shows `command`. claims.json says what the rerun is `about`. With `checkpoints`, runs are
     saved from time to time, so that the same command goes on after a crash."""
     require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
     check_writable("out", folder)
-    plans = [plan(version) for name, plan in paper.plans.items() if name in parts]
+    quick = size == "quick"
     stores = [folder / f"{plan.name}.nc" for plan in plans]
     for plan, store in zip(plans, stores, strict=True):
         if store.exists():  # else the data of its stream would be hashed for nothing
@@ -76,37 +74,34 @@ def rerun(
         for drawing, charts in drawn:
             first = next(iter(charts.values()))
             rings = ", rings as published" * bool(first.rings)
-            quick = "  (quick version)" * version.is_quick
-            title = f"{drawing.title or plan.title}: {first.statistic}{quick}{rings}"
+            title = f"{drawing.title or plan.title}: {first.statistic}{'  (quick version)' * quick}{rings}"
             file = drawing.file or "-".join([plan.name, *drawing.title.lower().split()])
             figures.save([*charts.values()], folder / "figures" / file, title, ".png", ".pdf")
     answers = answers_on(paper.claims, {plan.name: records for plan, records, _ in done})
     with atomic_write(folder / "claims.json") as path:
-        said = {"crossprop": __version__, **about, "quick": version.is_quick, "command": command}
+        said = {"crossprop": __version__, **about, "quick": quick, "command": command}
         path.write_text(json.dumps(said | {"claims": claims_json(answers)}, indent=1, allow_nan=False))
     write_report(
         folder / "report.html",
         paper,
-        conclusions(answers, _what(paper, version, plans), paper.leads, paper.own),
+        conclusions(answers, _what(paper, size, plans), paper.leads, paper.own),
         done,
         answers,
         command=command,
-        quick=version.is_quick,
+        quick=quick,
         facts=machine() | {**about, "paper": paper.source} | _facts(done),
-        banner=paper.small if version.size == "small" else "",
+        banner=paper.small if size == "small" else "",
     )
     return answers
 
 
-def _what(paper: Paper, version: Version, plans: Sequence[Plan]) -> str:
+def _what(paper: Paper, size: str, plans: Sequence[Plan]) -> str:
     """The subject of the conclusion: the version, and its seeds."""
-    small = version.is_quick or (version.size == "small" and paper.small)
-    plans = [plan for plan in plans if plan.measure is None]
-    by_seeds = {plan.seeds: plan for plan in plans}
-    if len(by_seeds) > 1:
-        seeds = [f"{plural(plan.seeds, 'seed')} on {plan.title}" for plan in plans]
-    else:
-        seeds = [plural(number, "seed") for number in by_seeds]
+    small = size == "quick" or (size == "small" and paper.small)
+    counts = {plan.title: plural(len(plan.spec.seeds), "seed") for plan in plans if plan.measure is None}
+    seeds = sorted({*counts.values()})
+    if len(seeds) > 1:
+        seeds = [f"{count} on {title}" for title, count in counts.items()]
     return f"{'this small version' if small else 'this rerun'}{', with ' * bool(seeds)}{listed(seeds)}"
 
 
@@ -118,30 +113,23 @@ def _facts(done: "Sequence[Ran]") -> dict[str, str]:
             on = records.attrs.get("device", "")
             elsewhere = f", on {on}" if on and on not in here else ""
             facts[f"engine, {plan.name}"] = f"{engine_words(records.attrs['engine'])}{elsewhere}"
-        if isinstance(plan.stream, OverData):
-            data = plan.stream.data
+        if isinstance(plan.spec.stream, OverData):
+            data = plan.spec.stream.data
             images = "5,000 embedded images of MNIST" if data.name.startswith("mnist5k") else "the full MNIST"
             facts["data set"] = f"{images}, {len(data.y):,} training images"
     return facts
 
 
-def mnist_for(size: Size, say: Say) -> Callable[[], DataSet]:
-    """The images of a version: in the full one the full MNIST, if it is in the cache or can be fetched, else the
-    embedded images."""
-    from crossprop.datasets.images import MNIST
-
-    @cache
-    def mnist_or_embedded() -> DataSet:
-        if not MNIST.is_cached():
-            say("mnist: fetching the full data set")
-            try:
-                say(f"mnist: it came from {MNIST.fetch()}")
-            except OSError as problem:
-                say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
-                return datasets.mnist5k()
-        return datasets.mnist()
-
-    return mnist_or_embedded if size == "full" else datasets.mnist5k
+def fetched_mnist(say: Say) -> bool:
+    """Whether the full MNIST is in the cache or can be fetched; else the embedded images stand in."""
+    if not MNIST.is_cached():
+        say("mnist: fetching the full data set")
+        try:
+            say(f"mnist: it came from {MNIST.fetch()}")
+        except OSError as problem:
+            say(f"mnist: the embedded 5,000 images stand in for the full set. {problem}")
+            return False
+    return True
 
 
 def _records(plan: Plan, path: Path, engine: str, say: Say, checkpoint: Path | None) -> "xarray.Dataset":

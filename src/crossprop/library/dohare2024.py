@@ -1,117 +1,20 @@
 """Dohare et al. (2024), "Loss of plasticity in deep continual learning": regression, and permuted MNIST."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
-from crossprop.experiments.charts import Published
 from crossprop.experiments.findings import HIGHER, MORE_TIMES, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, Version, curves_of, read_paper
-from crossprop.experiments.questions import Answer, Headline
-from crossprop.learners import Backprop
+from crossprop.experiments.papers import paper_table, read_paper
 from crossprop.library import permuted
-from crossprop.network import Network
-from crossprop.replacements import ContinualReplacement
-from crossprop.streams import PermutedInputs, SlowlyChanging
 
-ACTIVATIONS = {"relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid", "leaky_relu": "leaky ReLU"}
-STEP_SIZES = (0.01, 0.003, 0.001)
-SCALE = "kaiming-uniform"
 LINEAR = "linear 0.01"
-RATES = (1e-5, 1e-4, 1e-3)
-ENDS = {"ReLU 0.01": 1.25, "ReLU 0.003": 1.08, "ReLU 0.001": 0.87, "tanh 0.01": 0.9, LINEAR: 0.88}
-"""Published errors at the end, as read off the figures."""
-LOWEST = {"ReLU 0.01": 0.62, "ReLU 0.003": 0.655, "ReLU 0.001": 0.72, "tanh 0.01": 0.395}
-"""Published errors in the bin where they are lowest, as read off the figures. tanh's curve leaves the axes, which end
-at 0.4: its value is where the lines on both sides meet."""
-FIRST = {"ReLU 0.01": 0.62, "tanh 0.01": 0.43}
-"""Published errors in the first bin, to mark in the charts."""
-BIN, STEPS = 20_000, 1_000_000
-TASKS, WIDTH = 800, 2000
-MNIST_STEP_SIZES = {"small": (0.03, 0.01, 0.003), "full": STEP_SIZES}
-
-
-# The experiments.
-
-
-def name_of(activation: str, step_size: float) -> str:
-    """A learner by backprop."""
-    return f"{ACTIVATIONS.get(activation, activation)} {step_size:g}"
-
-
-def continual_name(activation: str, rate: float) -> str:
-    """A learner by continual backprop, with its rate."""
-    return f"continual {ACTIVATIONS[activation]} {rate:.0e}".replace("e-0", "e-")
-
-
-def _regression(activation: str, step_size: float, replacement: ContinualReplacement | None = None) -> Backprop:
-    """The authors descend the squared error, we half of it: hence twice the step size."""
-    network = Network(20, 5, activation=activation, bias=True, incoming_scale=SCALE, outgoing_scale=SCALE)
-    return Backprop(network, 2 * step_size, replacement=replacement)
-
-
-def _sizes(version: Version) -> tuple[int, int, int]:
-    """Runs, examples and bin."""
-    bin, steps = version.pick((20, 1000), (BIN, STEPS), (BIN, STEPS))
-    return version.seeds or version.pick(2, 20, 100), steps, bin
-
-
-def regression_plan(version: Version) -> Plan:
-    """Backprop with three step sizes, for several activations, and a linear unit."""
-    seeds, steps, bin = _sizes(version)
-    linear = Network.paper(20, hidden=(), bias=True, outgoing_scale="lecun-uniform")
-    learners, drawings = {LINEAR: Backprop(linear, 2 * STEP_SIZES[0])}, ()
-    for activation in [*ACTIVATIONS][: version.pick(2, 2, 4)]:
-        several = {name_of(activation, each): _regression(activation, each) for each in STEP_SIZES}
-        learners |= several
-        drawings += (_drawing(activation, [*several, LINEAR], _published(activation, steps, bin)),)
-    return Plan(learners, SlowlyChanging(), seeds, bin, steps=steps, drawings=drawings)
-
-
-def _drawing(activation: str, learners: Sequence[str], published: Published) -> Drawing:
-    about = {"variables": ("loss",), "linear": True, "of": permuted.without_tasks, "published": published}
-    return Drawing(ACTIVATIONS[activation], partial(curves_of, learners=learners, **about))
-
-
-def _published(activation: str, steps: int, bin: int) -> Published:
-    """Published values to mark: where the curves end, and where some of them begin."""
-    of_chart = [name for name in ENDS if name.startswith((ACTIVATIONS[activation], "linear"))]
-    starts = {name: [(bin, value)] for name, value in FIRST.items()}
-    return {name: [*starts.get(name, []), (steps, ENDS[name])] for name in of_chart}
-
-
-def continual_plan(version: Version) -> Plan:
-    """Continual backprop beside backprop, both with the largest step size."""
-    seeds, steps, bin = _sizes(version)
-    learners = {name_of(each, STEP_SIZES[0]): _regression(each, STEP_SIZES[0]) for each in ("relu", "tanh")}
-    drawings = ()
-    for activation, rates in (("relu", RATES), ("tanh", RATES[1:2])):
-        shown = [name_of(activation, STEP_SIZES[0])]
-        for rate in rates:
-            replacement = ContinualReplacement(rate=rate, maturity=10, as_run=True)
-            shown.append(continual_name(activation, rate))
-            learners[shown[-1]] = _regression(activation, STEP_SIZES[0], replacement)
-        drawings += (_drawing(activation, shown, {}),)
-    return Plan(learners, SlowlyChanging(), seeds, bin, steps=steps, drawings=drawings)
-
-
-def mnist_plan(version: Version) -> Plan:
-    """Online permuted MNIST: backprop with three step sizes, and continual backprop."""
-    full = version.size == "full"
-    data = version.mnist() if full else permuted.smaller(version.mnist())
-    tasks = version.tasks or version.pick(4, 60, TASKS)
-    examples = version.pick(50, len(data.y), len(data.y))
-    width, seeds = version.pick(8, 50, WIDTH), version.seeds or version.pick(2, 5, 10)
-    network = Network(data.x.shape[1], (width,) * 3, 10, "relu", "softmax", True, SCALE, SCALE)
-    step_sizes = MNIST_STEP_SIZES["full" if full else "small"]
-    learners = {name_of("backprop", each): Backprop(network, each) for each in step_sizes}
-    replacement = ContinualReplacement(rate=1e-4, as_run=True)
-    learners[name_of("continual", step_sizes[1])] = Backprop(network, step_sizes[1], replacement=replacement)
-    numbers = {"width": width, "step_sizes": ", ".join(f"{each:g}" for each in step_sizes), "middle": step_sizes[1]}
-    return permuted.plan(version, learners, PermutedInputs(data, tasks=tasks, examples=examples), seeds, numbers)
+ENDS, LOWEST = (paper_table("dohare2024")["experiments"]["regression"]["published"][when] for when in ("end", "lowest"))
+"""Published errors at the end, and in the bin where they are lowest."""
+TASKS = 800
 
 
 # Claims.
@@ -125,8 +28,10 @@ KEPT = 1.1
 """Plasticity is kept if the error at the end is at most this many times that at first."""
 PUBLISHED_ACCURACY = {"backprop 0.01": 90.1, "backprop 0.003": 93.7, "backprop 0.001": 94.0}
 POINTS = 0.5
-PLAIN = {activation: name_of(activation, STEP_SIZES[0]) for activation in ("relu", "tanh")}
-RELU = [name_of("relu", step_size) for step_size in STEP_SIZES]
+PLAIN = ("ReLU 0.01", "tanh 0.01")
+RELU = ("ReLU 0.01", "ReLU 0.003", "ReLU 0.001")
+CONTINUAL_RELU = ("continual ReLU 1e-5", "continual ReLU 1e-4", "continual ReLU 1e-3")
+"""Continual backprop by its rate."""
 
 
 def _error(when: str, of: Callable[[np.ndarray], np.ndarray]) -> Quantity:
@@ -183,17 +88,15 @@ def _change(runs: Runs, name: str, bounds: Bounds, part: str = "", note: str = "
 
 
 def _continual_keeps_plasticity(runs: Runs) -> list[Finding]:
-    by_rate = [continual_name("relu", rate) for rate in RATES]
-    tanh = continual_name("tanh", RATES[1])
-    best, note = runs.best(OVER_ALL, by_rate, "rate for ReLU")
+    best, note = runs.best(OVER_ALL, CONTINUAL_RELU, "rate for ReLU")
     kept, found = Bounds(high=KEPT), []
-    for plain, name in zip(PLAIN.values(), (best, tanh), strict=True):
+    for plain, name in zip(PLAIN, (best, "continual tanh 1e-4"), strict=True):
         found += [
             _change(runs, name, kept, f"{name} does not lose plasticity", note),
             runs.ratio(AT_END, plain, name, MORE_TIMES, f"{plain}, by backprop, ends worse"),
         ]
-    found += [_change(runs, name, MORE_TIMES) for name in PLAIN.values()]
-    return found + [_change(runs, name, kept) for name in by_rate if name != best]
+    found += [_change(runs, name, MORE_TIMES) for name in PLAIN]
+    return found + [_change(runs, name, kept) for name in CONTINUAL_RELU if name != best]
 
 
 # Permuted MNIST.
@@ -220,7 +123,7 @@ def _continual_loses_less(runs: Runs) -> list[Finding]:
     name = next((each for each in runs.learners if each.startswith("continual ")), None)
     if name is None:
         raise CannotDecide("the records hold no continual backprop")
-    plain = name_of("backprop", _step_size(name))
+    plain = f"backprop {_step_size(name):g}"
     return [
         _loses_more(runs, plain, name, "backprop loses more"),
         permuted.worse(runs, plain, name, "backprop is worse at the end"),
@@ -242,21 +145,8 @@ def _accuracy_as_published(runs: Runs) -> list[Finding]:
     ]
 
 
-def _headline(answers: Sequence[Answer]) -> Headline | None:
-    """The chart at the top: backprop, and continual backprop with its best rate, with ReLU."""
-    changes = [each for answer in answers if answer.id == "D6" for each in answer.findings if each.quantity == CHANGE]
-    times = {each.learner: each.mean for each in changes}
-    best = next((name for name in times if name.startswith("continual ReLU")), None)
-    if best is None:
-        return None
-    names = {PLAIN["relu"]: "Backprop", best: "Replaces useless units"}
-    notes = {name: f"{word}; at the end {times[name]:.2g} times its error at first" for name, word in names.items()}
-    return Headline("continual", "loss", "Backprop and continual backprop", notes)
-
-
 PAPER = read_paper(
     "dohare2024",
-    plans={"regression": regression_plan, "continual": continual_plan, "mnist": mnist_plan},
     find={
         "D1": partial(_as_published, ENDS, AT_END),
         "D2": partial(_as_published, LOWEST, AT_ITS_LOWEST),
@@ -274,7 +164,6 @@ PAPER = read_paper(
         "D9": _continual_loses_less,
         "D10": _accuracy_as_published,
     },
-    headline=_headline,
     numbers=globals() | {"TASK_ERRORS": permuted.TASK_ERRORS},
-    takes=("tasks",),
+    says=lambda times: f"at the end {times:.2g} times its error at first",
 )

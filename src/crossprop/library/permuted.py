@@ -1,20 +1,9 @@
-"""Shared by papers with permuted images: smaller images, and the loss of accuracy from the first tasks to the last."""
-
-from collections.abc import Mapping
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+"""Shared by papers with permuted images: the loss of accuracy from the first tasks to the last."""
 
 import numpy as np
 
-from crossprop.datasets import DataSet
 from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, Version, curves_of
-from crossprop.learners import Learner
-from crossprop.streams import PermutedInputs
-
-if TYPE_CHECKING:
-    import xarray
 
 EARLY, LATE = 0.2, 0.1
 FEWEST = 3
@@ -22,31 +11,6 @@ FEWEST = 3
 TASK_ERRORS = """Misclassified: the share over a whole task, from its first example on. At first: the first fifth of \
 the tasks without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at \
 first."""
-
-
-@cache
-def smaller(data: DataSet) -> DataSet:
-    """Images of 28x28 pixels with a quarter of them, each the mean of four."""
-    x = data.x.reshape(len(data.x), 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(data.x), 196)
-    return DataSet(f"{data.name}-14x14", x, data.y, data.classes)
-
-
-def without_tasks(records: "xarray.Dataset") -> "xarray.Dataset":
-    """The records without their tasks, where there are too many to mark on a chart."""
-    return records.assign_coords(task=("step", np.zeros(records.sizes["step"], int)))
-
-
-def plan(
-    version: Version, learners: Mapping[str, Learner], stream: PermutedInputs, seeds: int, numbers: Mapping[str, Any]
-) -> Plan:
-    """An experiment with a record for every task; `numbers` are its own among those of the settings."""
-    assert stream.examples is not None and stream.steps is not None
-    images = "the full set is not here" if version.size == "full" else version.why
-    sizes = {"tasks": stream.steps // stream.examples, "examples": stream.examples, "pixels": stream.inputs}
-    drawings = (Drawing(charts=partial(curves_of, variables=("error",), of=without_tasks)),)
-    return Plan(
-        learners, stream, seeds, stream.examples, numbers={**sizes, "images": images, **numbers}, drawings=drawings
-    )
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

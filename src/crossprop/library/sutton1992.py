@@ -11,84 +11,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crossprop.experiments.charts import along
+from crossprop.experiments.charts import Chart, curves
 from crossprop.experiments.findings import LESS_TIMES, Bounds, Finding
 from crossprop.experiments.measures import Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, Version, curves_of, points_of, read_paper
-from crossprop.learners import Backprop
-from crossprop.network import Network
-from crossprop.optimizers import idbd
+from crossprop.experiments.papers import Drawing, Plan, paper_table, points_of, read_paper
 from crossprop.optimizers.step_sizes import IDBDState
 from crossprop.records import window_lengths
-from crossprop.streams import Tracking
 
 if TYPE_CHECKING:
     import xarray
 
-INPUTS, RELEVANT = 20, 5
-LMS, IDBD, ALONE = "LMS", "IDBD", "LMS, relevant inputs alone"
-ERRORS = {
-    LMS: {"step_size": (0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06)},
-    IDBD: {"optimizer.meta_step_size": (0.0005, 0.001, 0.002, 0.004, 0.006, 0.008, 0.01, 0.012, 0.015, 0.02)},
-}
-FIXED = {ALONE: {"step_size": (0.05, 0.07, 0.09, 0.1, 0.11, 0.12, 0.13, 0.14, 0.15, 0.17, 0.2, 0.25)}}
-START = 0.05
+RELEVANT = 5
+LMS, IDBD = "LMS", "IDBD"
+LINES, FIXED = (points_of(paper_table("sutton1992")["experiments"][part]["over"]) for part in ("errors", "fixed"))
+"""The settings of each line of the experiments errors and fixed."""
 MEAN, LARGEST = "relevant, mean", "irrelevant, largest"
 
 LMS_ERROR, IDBD_ERROR, WITHIN = 3.5, 1.5, 0.2
 STEP_SIZE, STEP_SIZE_WITHIN, SMALL_STEP_SIZE = 0.13, 0.015, 0.007
 LONG_META = 0.001
 LONG = 250_000
-LONGER = "the claims look at 250,000; step sizes go on falling"
-AFTER = 300_000
-"""Examples of the run with a small meta-step size: as many as in the paper are `LONG`."""
-
-
-def _lms(inputs: int = INPUTS, optimizer: Any = "sgd") -> Backprop:
-    """A linear unit."""
-    return Backprop(Network.paper(inputs, hidden=(), outgoing_scale=0.0), START, optimizer=optimizer)
-
-
-def _seeds(version: Version) -> int:
-    return version.seeds or version.pick(2, 30, 100)
-
-
-def _sizes(version: Version) -> tuple[int, int]:
-    """Examples before the error is measured, and while it is."""
-    return version.pick((200, 100), (20_000, 10_000), (20_000, 10_000))
-
-
-def _errors(version: Version) -> Plan:
-    burn_in, measured = _sizes(version)
-    return Plan(
-        {LMS: _lms(), IDBD: _lms(optimizer=idbd())},
-        Tracking(),
-        _seeds(version),
-        measured,
-        numbers={"burn_in": burn_in, "measured": measured},
-        steps=burn_in + measured,
-        over=ERRORS,
-        drawings=_along(
-            ERRORS, "step size (LMS), meta-step size (IDBD)", {LMS: ((0.03, LMS_ERROR),), IDBD: ((0.01, IDBD_ERROR),)}
-        ),
-    )
-
-
-def _fixed(version: Version) -> Plan:
-    burn_in, measured = _sizes(version)
-    return Plan(
-        {ALONE: _lms(RELEVANT)},
-        Tracking(inputs=RELEVANT, relevant=RELEVANT),
-        _seeds(version),
-        measured,
-        steps=burn_in + measured,
-        over=FIXED,
-        drawings=_along(FIXED, "step size of the relevant inputs", {}),
-    )
-
-
-def _along(over: Any, axis: str, published: Any) -> tuple[Drawing]:
-    return (Drawing(charts=partial(along, lines=points_of(over), axis=axis, published=published)),)
+"""Examples after which the paper has its step sizes; the run with a small meta-step size is longer."""
 
 
 def step_sizes(initial: Any, state: Any) -> Any:
@@ -97,21 +40,6 @@ def step_sizes(initial: Any, state: Any) -> Any:
     is_found = lambda each: isinstance(each, IDBDState)
     found = next(filter(is_found, jax.tree.leaves(state.optimizer, is_leaf=is_found)))
     return jnp.exp(jnp.ravel(jax.tree.leaves(found.log_step_size)[0]))
-
-
-def _learned(version: Version) -> Plan:
-    steps = version.pick(480, AFTER, AFTER)
-    published = {MEAN: ((min(steps, LONG), STEP_SIZE),)}
-    return Plan(
-        {IDBD: _lms(optimizer=idbd(LONG_META))},
-        Tracking(),
-        _seeds(version),
-        steps // 120,
-        numbers={"why": version.pick(version.why, LONGER, LONGER)},
-        steps=steps,
-        probes={"step_sizes": step_sizes},
-        drawings=(Drawing(charts=partial(curves_of, variables=("step_size",), of=_by_relevance, published=published)),),
-    )
 
 
 def _by_relevance(records: "xarray.Dataset") -> "xarray.Dataset":
@@ -134,6 +62,12 @@ def _by_relevance(records: "xarray.Dataset") -> "xarray.Dataset":
     )
 
 
+def _learned(records: "xarray.Dataset") -> dict[str, Chart]:
+    """The chart of the learned step sizes, with the published one."""
+    published = {MEAN: ((min(int(records.step[-1]), LONG), STEP_SIZE),)}
+    return {"step_size": curves(_by_relevance(records), ["step_size"], published)[0]}
+
+
 # The claims.
 
 
@@ -143,7 +77,7 @@ ERROR = Quantity("error at the end", "error", lambda runs, name: runs.curve("los
 
 def _best(runs: Runs, line: str) -> tuple[str, str]:
     """The setting of a line with the lowest error at the end, and a note if it is at the edge of the grid."""
-    return runs.best(ERROR, [*points_of(ERRORS)[line]], f"setting of {line}")
+    return runs.best(ERROR, [*LINES[line]], f"setting of {line}")
 
 
 def _error_is(line: str, published: float, runs: Runs) -> list[Finding]:
@@ -179,7 +113,7 @@ def _step_sizes_found(runs: Runs) -> list[Finding]:
 
 
 def _best_fixed(runs: Runs) -> list[Finding]:
-    settings = points_of(FIXED)[ALONE]
+    (settings,) = FIXED.values()
     ends = np.array([ERROR.values(runs, name) for name in settings])
     best = np.array([*settings.values()])[ends.argmin(axis=0)]
     part = "the best fixed step size is about 0.13"
@@ -188,7 +122,6 @@ def _best_fixed(runs: Runs) -> list[Finding]:
 
 PAPER = read_paper(
     "sutton1992",
-    plans={"errors": _errors, "step-sizes": _learned, "fixed": _fixed},
     find={
         "S1": partial(_error_is, LMS, LMS_ERROR),
         "S2": partial(_error_is, IDBD, IDBD_ERROR),
@@ -197,4 +130,6 @@ PAPER = read_paper(
         "S5": _best_fixed,
     },
     numbers=globals(),
+    plans={"step-sizes": partial(Plan, drawings=[Drawing(charts=_learned)])},
+    probes={"step-sizes": {"step_sizes": step_sizes}},
 )

@@ -7,12 +7,11 @@ from itertools import combinations, product
 
 import numpy as np
 
-from crossprop._support.formats import fixed, listed, upper_first
+from crossprop._support.formats import fixed, listed
 from crossprop.experiments.findings import HIGHER_BY_EQUAL, LESS_TIMES, MORE_TIMES, Bounds, Finding
 from crossprop.experiments.measures import TINY, CannotDecide, Quantity, Runs
 from crossprop.experiments.papers import read_paper
-from crossprop.experiments.questions import Answer, Headline
-from crossprop.library.veeriah2017.plans import features_plan, geoff_plan, mnist_plan
+from crossprop.library.veeriah2017 import features
 
 SIMILAR_RATIO = 1.10
 SIMILAR_ERROR = 2.0  # percentage points
@@ -190,25 +189,8 @@ def _cluster_by_label(runs: Runs) -> list[Finding]:
     ]
 
 
-CHART = ("crossprop", "backprop", "frozen")
-"""The learners of the chart at the top."""
-
-
-def headline(answers: Sequence[Answer]) -> Headline:
-    """The chart at the top, with each learner against backprop beside its line, from the numbers of G1."""
-    ratios = {each.learner: each.mean for answer in answers if answer.id == "G1" for each in answer.findings}
-    said = {"backprop": "gradient descent", "frozen": "never moves U"}
-    for name in CHART:
-        if ratio := ratios.get(name):
-            side = f"{abs(ratio - 1):.0%} {'above' if ratio > 1 else 'below'} backprop at the end of tasks"
-            said[name] = "; ".join(filter(None, [said.get(name, ""), side]))
-    notes = {name: upper_first(said.get(name, "")) for name in CHART}
-    return Headline("geoff", "loss", "Crossprop, backprop and the control on GEOFF", notes)
-
-
 PAPER = read_paper(
     "veeriah2017",
-    plans={"geoff": geoff_plan, "mnist": mnist_plan, "features": features_plan},
     find={
         "G1": _similar_to_backprop,
         "G2": partial(_significantly_better, SQUARED_ERROR, ["backprop"], [*BOTH, *BACKPROP[1:]], CONTROL),
@@ -228,8 +210,7 @@ PAPER = read_paper(
             lambda runs: [*(name for name in runs.learners if name == EXACT), APPROX],
         ),
     },
-    headline=headline,
     numbers=globals(),
-    size="full",
-    takes=("mnist_seeds", "exact_mnist", "preset"),
+    plans={"features": features.PLAN},
+    says=lambda times: f"{abs(times - 1):.0%} {'above' if times > 1 else 'below'} backprop at the end of tasks",
 )
