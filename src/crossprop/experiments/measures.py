@@ -1,12 +1,24 @@
 """Measurements for questions: phases of runs, samples that pair learners, and findings about them."""
 
-from collections.abc import Callable, Sequence
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from crossprop.experiments.findings import EQUAL, Bounds, Finding, ratio, stated
+from crossprop.experiments.findings import (
+    EQUAL,
+    HIGHER,
+    HIGHER_BY_EQUAL,
+    LESS_TIMES,
+    MORE_TIMES,
+    Bounds,
+    Finding,
+    ratio,
+    stated,
+)
 from crossprop.records import phase_windows, visits, window_lengths
 from crossprop.statistics import Estimate, paired_difference, paired_ratio
 
@@ -33,6 +45,8 @@ class Quantity(NamedTuple):
     unit: str = ""
     scale: float = 1.0
     """The factor of findings in this unit."""
+    before: "Callable[[Runs, str], np.ndarray] | None" = None
+    """Earlier values, if it is the ratio of later to earlier ones."""
 
 
 class Runs:
@@ -81,6 +95,13 @@ class Runs:
         diverged = [f"{name} diverged in {n} of {self.seeds} runs" for name in learners if (n := self._diverged(name))]
         if diverged:
             raise CannotDecide(", ".join(diverged))
+
+    def matching(self, pattern: str) -> list[str]:
+        """The learners that match a pattern; a name without a star stands for itself."""
+        found = fnmatch.filter(self.learners, pattern) if "*" in pattern else [pattern]
+        if not found:
+            raise CannotDecide(f"the records hold no {pattern}")
+        return found
 
     def having(self, learners: Sequence[str]) -> list[str]:
         """The learners that are in the records and did not diverge."""
@@ -186,3 +207,61 @@ class Runs:
         if "seed" not in self.records.sizes:
             return ""
         return f", in {int(agree.sum())} of {agree.size} {'seeds' if self.seeds > 1 else 'windows of one run'}"
+
+
+# Comparisons as a file has them.
+
+
+IS = {"less": LESS_TIMES, "more": MORE_TIMES, "higher": HIGHER, "higher share": HIGHER_BY_EQUAL}
+"""Bounds of ratios and of differences by name."""
+
+
+def finder(
+    claim: Mapping[str, Any], measures: Mapping[str, Quantity], groups: Mapping[str, Sequence[str]]
+) -> Callable[[Runs], list[Finding]]:
+    """What finds the findings of the comparisons in a claim's table; it `needs` so many tasks and steps.
+
+    A comparison is of a `measure` of each `learner`: with each of `against` as a ratio, or as a difference if it `says`
+    how to put it; alone as a mean, or as a change; or with what is `published`, `within` some distance or `share` of
+    it. The finding `is` said to lie in these bounds. Without a `part` of the claim, it is shown for the learners that
+    are there. `{a}` and `{b}` stand for the learners, a group for those in it.
+    """
+
+    def find(runs: Runs) -> list[Finding]:
+        needs = claim.get("needs", {"tasks": 0, "steps": 0})
+        if len(runs.visits) < needs["tasks"] or runs.steps[-1] < needs["steps"]:
+            raise CannotDecide(f"it takes the paper's {needs['tasks']} tasks and its network, which --full has")
+        return [each for row in claim["compare"] for each in _compared(runs, measures[row["measure"]], row, groups)]
+
+    return find
+
+
+def _compared(
+    runs: Runs, of: Quantity, row: Mapping[str, Any], groups: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
+    part, says = row.get("part", ""), row.get("says", "")
+    for a, value in row.get("published", {}).items():
+        within = row["within"] if "within" in row else row["share"] * value
+        yield runs.near(says.format(a=a), of.values(runs, a), value, within, part=part.format(a=a, value=value))
+    if "published" in row:
+        return
+    bounds = IS[row["is"]] if isinstance(row["is"], str) else Bounds(**row["is"])
+    sides = []
+    for key in ("learner", "against"):
+        named = [name for each in row.get(key, [""]) for name in groups.get(each, [each])]
+        there = [name for each in named for name in runs.matching(each)]
+        sides.append([name for name in there if part or not name or runs.having([name])])
+    for a, b in product(*sides):
+        words, its = says.format("{}", a=a, b=b), part.format(a=a, b=b)
+        if b and not says:
+            yield runs.ratio(of, a, b, bounds, its)
+        elif b:
+            yield runs.difference(of, a, b, bounds, words, part=its, words=row.get("words", "more|less"))
+        elif of.before:
+            yield runs.change(of.name, a, of.values(runs, a), of.before(runs, a), bounds, words, part=its)
+        else:
+            values, middle = of.values(runs, a), row.get("middle")
+            above = middle is not None and values.mean() > middle
+            end = "" if middle is None else runs.count(values > middle if above else values < middle)
+            about = {"form": row["form"], "end": end, "learner": a, "unit": of.unit, "part": its}
+            yield runs.mean(of.name, values, bounds, words, **about)

@@ -24,6 +24,7 @@ from crossprop.experiments import sweep
 from crossprop.experiments.charts import Chart, along, curves
 from crossprop.experiments.experiment import MERGED, OF_STAGE, read_stage
 from crossprop.experiments.grid import build
+from crossprop.experiments.measures import Quantity, finder
 from crossprop.experiments.page import Table, Text
 from crossprop.experiments.questions import INTERVALS, STRICT, Answer, Find, Headline, Question
 from crossprop.experiments.spec import SweepSpec
@@ -210,17 +211,20 @@ def paper_table(name: str) -> dict[str, Any]:
 
 def read_paper(
     name: str,
-    find: Mapping[str, Find],
-    numbers: Mapping[str, Any],
-    plans: Mapping[str, Callable[..., Plan]] | None = None,
-    probes: Mapping[str, Mapping[str, Probe]] | None = None,
+    measures: Mapping[str, Quantity],
+    find: Mapping[str, Find] = MappingProxyType({}),
+    numbers: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    plans: Mapping[str, Callable[..., Plan]] = MappingProxyType({}),
+    probes: Mapping[str, Mapping[str, Probe]] = MappingProxyType({}),
     says: Callable[[float], str] = lambda mean: "",
 ) -> Paper:
     """The paper whose words and experiments are in `library/NAME.toml`.
 
     **Arguments:**
 
-    - `find`: what finds the findings of each claim, by its id.
+    - `measures`: what the comparisons of claims measure, by name.
+    - `find`: what finds the findings of claims without comparisons, by their ids.
     - `numbers`: what stands in braces in the claims besides the file's own phrases.
     - `plans`: `Plan` with further fields, by the name of the experiment.
     - `probes`: probes by the name of the experiment.
@@ -235,14 +239,13 @@ def read_paper(
             each["of"],
             each["asks"].format_map(names),
             each["rule"].format_map(names) + (STRICT if each.get("strict") else INTERVALS),
-            find[id],
+            finder(each, measures, table.get("groups", {})) if "compare" in each else find[id],
             each.get("all_together", False),
         )
         for id, each in table["claims"].items()
     ]
     made = {
-        part: partial(_plan, (plans or {}).get(part, Plan), part, (probes or {}).get(part, {}), table)
-        for part in table["experiments"]
+        part: partial(_plan, plans.get(part, Plan), part, probes.get(part, {}), table) for part in table["experiments"]
     }
     return Paper(
         **{key: table[key] for key in WORDS if key in table},

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from crossprop.experiments.findings import HIGHER, Bounds, Finding
 from crossprop.experiments.measures import CannotDecide, Quantity, Runs
 
 EARLY, LATE = 0.2, 0.1
@@ -27,24 +26,10 @@ def lost(runs: Runs, name: str) -> np.ndarray:
     return at_end(runs, name) - 100 * curve[:, 1 : max(2, round(EARLY * curve.shape[1]))].mean(axis=1)
 
 
-LOST = Quantity("points lost", "", lost, "percentage points")
-AT_END = Quantity("misclassified at the end", "", at_end, "percentage points")
+POINTS = "percentage points"
+LOST = Quantity("points lost", "", lost, POINTS)
+AT_END = Quantity("misclassified at the end", "", at_end, POINTS)
 OVER_ALL = Quantity(
-    "misclassified over all tasks",
-    "",
-    lambda runs, name: 100 * runs.curve("error", name).mean(axis=1),
-    "percentage points",
+    "misclassified over all tasks", "", lambda runs, name: 100 * runs.curve("error", name).mean(axis=1), POINTS
 )
-
-
-def loses(runs: Runs, name: str, bounds: Bounds, part: str) -> Finding:
-    """The accuracy that a learner loses."""
-    says = f"{name} misclassifies {{}} at the end than at first"
-    about = {"form": "{} points more|less", "learner": name, "unit": LOST.unit, "part": part}
-    return runs.mean(LOST.name, lost(runs, name), bounds, says, **about)
-
-
-def worse(runs: Runs, a: str, b: str, part: str, of: Quantity = AT_END) -> Finding:
-    """The difference of two learners' shares misclassified, at the end or over all tasks."""
-    when = of.name.removeprefix("misclassified ")
-    return runs.difference(of, a, b, HIGHER, f"{when} {a} misclassifies {{}} than {b}", part=part)
+MEASURES = {each.name: each for each in (LOST, AT_END, OVER_ALL)}

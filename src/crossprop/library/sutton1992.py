@@ -122,6 +122,7 @@ def _best_fixed(runs: Runs) -> list[Finding]:
 
 PAPER = read_paper(
     "sutton1992",
+    {},
     find={
         "S1": partial(_error_is, LMS, LMS_ERROR),
         "S2": partial(_error_is, IDBD, IDBD_ERROR),
