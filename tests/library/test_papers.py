@@ -369,7 +369,7 @@ def test_full_version_has_the_papers_sizes_and_tasks_can_be_limited():
     full = mnist("full", tasks=3)
     assert full.spec.learners["backprop 0.003"].network.hidden == (2000, 2000, 2000)
     assert full.spec.stream.steps == 3 * 5000 and len(full.spec.seeds) == 10
-    assert any("full set is not here" in setting.why for setting in full.settings)
+    assert any("full set is not here" in setting["why"] for setting in full.settings)
     assert mnist("full").spec.stream.steps == 800 * 5000
 
 

@@ -17,9 +17,9 @@ from crossprop.experiments.facts import engine_words
 from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
-from crossprop.experiments.papers import Drawing, Paper, Plan, Setting
+from crossprop.experiments.papers import Drawing, Paper, Plan
 from crossprop.experiments.questions import VERDICTS, Answer, Headline
-from crossprop.experiments.rerun import write_report
+from crossprop.experiments.rerun import setting_row, write_report
 from crossprop.experiments.spec import SweepSpec
 from crossprop.library import PAPERS
 from crossprop.library.veeriah2017.features import _table as features_table
@@ -98,7 +98,7 @@ def answer_on(id: str, experiment: str, at: int) -> Answer:
     )
 
 
-def planned(name: str, title: str, settings: tuple[Setting, ...], about: str = "") -> Plan:
+def planned(name: str, title: str, settings: tuple[dict[str, str], ...], about: str = "") -> Plan:
     return Plan(name, title, NO_RUNS, about, settings)
 
 
@@ -117,9 +117,9 @@ def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Any]]:
 def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examples: int = 500) -> dict[str, Any]:
     """All that `write_report` takes."""
     settings = (
-        Setting("step size", "0.0005", "0.0005"),
-        Setting("initial weights", "N(0, 1)", None, "as in the scripts <b>that</b> were published"),
-        Setting("control", "frozen", "none", "for comparison"),
+        {"name": "step size", "here": "0.0005", "paper": "0.0005", "why": ""},
+        {"name": "initial weights", "here": "N(0, 1)", "why": "as in the scripts <b>that</b> were published"},
+        {"name": "control", "here": "frozen", "paper": "none", "why": "for comparison"},
     )
     seven = [*NINE[2:], "crossprop", "crossprop-0.5", "crossprop-one-projection"]
     geoff = records_of([first, *NINE[1:]], seeds)
@@ -213,7 +213,8 @@ def test_rules_parts_and_numbers_are_folded_and_whole(tmp_path: Path) -> None:
 def test_configuration_is_escaped(tmp_path: Path) -> None:
     everywhere = contents(first=EVIL)
     _, records, _ = everywhere["experiments"][0]
-    everywhere["experiments"] = [shown(planned("geoff", EVIL, (Setting(EVIL, ENDING, EVIL, EVIL),)), records)]
+    evil = {"name": EVIL, "here": ENDING, "paper": EVIL, "why": EVIL}
+    everywhere["experiments"] = [shown(planned("geoff", EVIL, (evil,)), records)]
     finding = Finding(EVIL, EVIL, EVIL, 1, 0, 2, 1, unit=EVIL)
     everywhere["answers"] = [Answer(*[EVIL] * 3, ENDING, "geoff", EVIL, ENDING, (EVIL,), (finding,), EVIL)]
     page = written(tmp_path, **everywhere | {"command": ENDING, "facts": {EVIL: ENDING}})
@@ -388,9 +389,13 @@ def test_the_engine_is_words(engine: str, words: str) -> None:
 
 
 def test_a_setting_that_the_paper_does_not_give_does_not_differ() -> None:
-    settings = {setting.name: setting for setting in PAPERS["veeriah2017"].plans["geoff"]("full").settings}
-    assert settings["initial weights"].paper is None
-    assert settings["control"].why and settings["control"].paper and not settings["step size"].why
+    settings = PAPERS["veeriah2017"].plans["geoff"]("full").settings
+    cells = {row[0]: row[2:] for row in (setting_row(**each) for each in settings)}
+    given, why = cells["initial weights"]
+    assert (given.text, given.note, why.tags) == ("", "not given", []) and why.text == "as in the authors' scripts"
+    given, why = cells["control"]
+    assert (given.text, why.tags) == ("none", ["differs"]) and why.text
+    assert cells["step size"][1].text == "–"
 
 
 def curves(section: str) -> str:

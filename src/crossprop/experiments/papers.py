@@ -46,16 +46,6 @@ FULL_SET, EMBEDDED = "mnist", "mnist5k"
 """The data set of the full version, and that of the others."""
 
 
-class Setting(NamedTuple):
-    """A row of the table of settings. `paper` is None if the paper does not give it; `why` is the reason for a choice,
-    or for a deviation from the paper."""
-
-    name: str
-    value: str
-    paper: str | None
-    why: str = ""
-
-
 def curves_of(
     records: "xarray.Dataset",
     learners: Sequence[str] = ("*",),
@@ -116,7 +106,8 @@ class Plan:
     spec: SweepSpec
     """Its runs. The settings of a grid are the learners of the records."""
     about: str = ""
-    settings: Sequence[Setting] = ()
+    settings: Sequence[Mapping[str, str]] = ()
+    """Rows of the table of settings, as in the file: `name`, `here`, in the `paper` if it says so, and `why`."""
     drawings: Sequence[Drawing] = (Drawing(),)
     measure: "Callable[[Plan, States], xarray.Dataset] | None" = None
     """Makes the records from the last states, where they are not those of the runs."""
@@ -304,7 +295,7 @@ def _plan(
     numbers = {"seeds": len(spec.seeds), "steps": spec.steps, "examples": examples, "record_every": spec.record_every}
     numbers |= {"stream": spec.stream, "network": first.network, "learners": spec.learners, **words}
     settings = [
-        _setting({key: text.format_map(numbers) for key, text in each.items()}, SIZES[size])
+        {"why": SIZES[size]} | {key: text.format_map(numbers) for key, text in each.items()}
         for group in row.get("settings", ())
         for each in table["settings"][group]
     ]
@@ -346,12 +337,6 @@ def _drawing(figure: Mapping[str, Any], row: Mapping[str, Any]) -> Drawing:
     options = {key: value for key, value in figure.items() if key not in ("title", "file")}
     options["published"] = row.get("published", {})
     return Drawing(figure.get("title", ""), partial(charts, **options), figure.get("file", ""))
-
-
-def _setting(row: Mapping[str, str], why: str) -> Setting:
-    """A row of the table of settings: `here`, and what the `paper` has, with the reason `why` if that is another."""
-    here, paper = row["here"], row.get("paper")
-    return Setting(row["name"], here, paper, "" if paper in (here, "the same") else row.get("why", why))
 
 
 def _headline(words: Mapping[str, Any], says: Callable[[float], str], answers: Sequence[Answer]) -> Headline | None:

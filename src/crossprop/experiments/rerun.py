@@ -207,18 +207,17 @@ def _experiment(experiment: "Ran") -> Section:
     elements: list[Any] = [Text(plan.about, muted=False)] if plan.about else []
     elements += [Text(_how_run(records, [figure.first for figure in figures])), *figures]
     if plan.settings:
-        rows = [
-            [
-                each.name,
-                each.value,
-                Cell(note="not given") if each.paper is None else Cell(each.paper),
-                Cell(each.why or "–", tags=["differs"] * bool(each.why and each.paper is not None)),
-            ]
-            for each in plan.settings
-        ]
+        rows = [setting_row(**each) for each in plan.settings]
         head = ["Setting", "Here", "In the paper", "Why"]
         elements.append(Table(f"Settings of {plan.title}", head, rows, "words"))
     return Section(plan.name, plan.title, elements)
+
+
+def setting_row(name: str, here: str, why: str, paper: str | None = None) -> list[str | Cell]:
+    """A row of the table of settings: the reason is of a choice, or of a deviation from the paper."""
+    same = paper in (here, "the same") or not why
+    given = Cell(note="not given") if paper is None else Cell(paper)
+    return [name, here, given, Cell("–" if same else why, tags=["differs"] * (not same and paper is not None))]
 
 
 def _how_run(records: "xarray.Dataset", charts: Sequence[Chart]) -> str:
