@@ -23,7 +23,6 @@ from crossprop.execution import expected_time
 from crossprop.experiments import sweep
 from crossprop.experiments.charts import Chart, along, curves
 from crossprop.experiments.experiment import MERGED, OF_STAGE, read_stage
-from crossprop.experiments.grid import build
 from crossprop.experiments.measures import Quantity, finder
 from crossprop.experiments.page import Table, Text
 from crossprop.experiments.questions import INTERVALS, STRICT, Answer, Find, Headline, Question
@@ -299,7 +298,8 @@ def _plan(
         for group in row.get("settings", ())
         for each in table["settings"][group]
     ]
-    return make(name, title, _settled(spec), settings=settings, **own)
+    is_grid = any(len(grid.points) > 1 for grid in spec.grids)
+    return make(name, title, spec if is_grid else spec.settled, settings=settings, **own)
 
 
 def _at(place: str, value: Any) -> dict[str, Any]:
@@ -316,18 +316,6 @@ def _embedded(stream: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in stream.items()
         if key != "examples" or stream["name"] != FULL_SET
     }
-
-
-def _settled(spec: SweepSpec) -> SweepSpec:
-    """The sweep; without a grid, if no axis has several values: each learner then has its one setting."""
-    if any(len(grid.points) > 1 for grid in spec.grids):
-        return spec
-    learners = {
-        grid.name: build(point, grid.name, spec.learners[grid.name], spec.stream, {})[0]
-        for grid in spec.grids
-        for point in grid.points.values()
-    }
-    return replace(spec, learners=learners, over={})
 
 
 def _drawing(figure: Mapping[str, Any], row: Mapping[str, Any]) -> Drawing:

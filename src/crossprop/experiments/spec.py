@@ -20,7 +20,7 @@ from crossprop.arguments import (
 from crossprop.configuration import configuration
 from crossprop.engines.protocol import Metric, Probe, RunOptions
 from crossprop.execution import compiler_flags
-from crossprop.experiments.grid import Grid, checked_grids
+from crossprop.experiments.grid import Grid, build, checked_grids
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
 from crossprop.source_identity import CodeIdentity, code_identity
@@ -99,6 +99,13 @@ class SweepSpec:
         first = max(self.seeds) + 1
         aside = {"evaluation": list(range(first, first + (self.evaluate or 0))), "common": common}
         return [replace(grid, code=self._code(grid.name), **aside) for grid in grids]
+
+    @property
+    def settled(self) -> "SweepSpec":
+        """The sweep without its grid, whose learners have one setting each."""
+        points = {grid.name: next(iter(grid.points.values())) for grid in self.grids}
+        made = {name: build(own, name, self.learners[name], self.stream, {})[0] for name, own in points.items()}
+        return replace(self, learners=made, over={})
 
     @cached_property
     def sources(self) -> dict[str, CodeIdentity]:

@@ -20,7 +20,6 @@ from crossprop.experiments.charts import Axis, Chart, Line, Ring, over_examples
 from crossprop.experiments.experiment import Experiment, Stage
 from crossprop.experiments.facts import machine
 from crossprop.experiments.findings import LABELS
-from crossprop.experiments.grid import build
 from crossprop.experiments.looks import look, looks
 from crossprop.experiments.page import QUICK, Cell, Figure, Page, Section, Table, Text, rerun, write_table
 from crossprop.experiments.page.answers import answers_section
@@ -96,22 +95,12 @@ def publish_credit(experiment: Experiment, folder: Path, say: Say, *, command: s
 # What the oracle finds.
 
 
-def learners_of(stage: Stage) -> dict[str, Any]:
-    """The rules of a stage, with the stage's step sizes."""
-    spec = stage.spec
-    return {
-        grid.name: build(point, grid.name, spec.learners[grid.name], spec.stream, {})[0]
-        for grid in spec.grids
-        for point in grid.points.values()
-    }
-
-
 def follow_stages(stages: Mapping[str, Stage], folder: Path, say: Say, *, quick: bool) -> dict[str, Found]:
     """Follows every rule on every stage, or reads what is in the folder already."""
     found = {}
     for name, stage in stages.items():
         say(f"credit: {stage.title}")
-        learners = learners_of(stage)
+        learners: dict[str, Any] = stage.spec.settled.learners
         own = {rule: learners[rule] for rule in (("crossprop",) if quick else FOLLOWED)}
         along = _followed(folder / f"{name}-along.nc", stage.spec, learners, learners[BACKPROP])
         found[name] = Found(stage.title, along, _followed(folder / f"{name}-own.nc", stage.spec, own, None))
@@ -277,7 +266,7 @@ def cosine_charts(cosines: Sequence[Row]) -> dict[str, Chart]:
 
 
 def _fact(stage: Stage) -> str:
-    stream, backprop = stage.spec.stream, learners_of(stage)[BACKPROP]
+    stream, backprop = stage.spec.stream, stage.spec.settled.learners[BACKPROP]
     network = backprop.network
     return (
         f"{type(stream).__name__}, {stream.steps:,} examples, windows of {stage.spec.record_every}; "
