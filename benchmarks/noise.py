@@ -17,7 +17,6 @@ from jax import lax
 from turns import clock, least, show, take_turns
 
 import crossprop as cp
-from crossprop.optimizers.noise import normal
 
 STEPS, NUMBERS = 3000, 10_500
 
@@ -53,7 +52,6 @@ def main() -> None:
         "jax.random.normal": summed(lambda key: jax.random.normal(key, (NUMBERS,))),
         "jax.random.bits": summed(lambda key: jax.random.bits(key, (NUMBERS,)).astype(float)),
         "erf_inv": summed(lambda key: lax.erf_inv(spread * jax.random.uniform(key))),
-        "optimizers.noise.normal": summed(lambda key: normal(key, (NUMBERS,), jnp.float32)),
     }
     seconds = least(take_turns(contenders, flags.repeats, clock(cpu=True)))
     show("20-500-1", {name: each / STEPS for name, each in seconds.items()})

@@ -19,7 +19,6 @@ from crossprop.engines.session import plain_numbers
 from crossprop.experiments.toml import read_spec
 from crossprop.network import LOSSES
 from crossprop.optimizers import OPTIMIZERS as REGISTERED
-from crossprop.optimizers.noise import normal
 from crossprop.specification import build
 from judged_optimizers import NOISY, OPTIMIZERS
 from same import assert_same_states
@@ -363,17 +362,6 @@ def test_update_by_update_is_the_run():
     assert len({*map(tuple, keys)}) == 10
     for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(states["foresight"][3]), strict=True):
         np.testing.assert_allclose(plain_numbers(one), plain_numbers(other), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [(), pytest.param((3,), marks=pytest.mark.long), (4, 5)])
-@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
-def test_noise_is_that_of_jax(shape, impl):
-    for dtype in (jnp.float32, jnp.float16):
-        for key in (jax.random.key(7, impl=impl), jax.random.PRNGKey(7)):
-            np.testing.assert_array_equal(normal(key, shape, dtype), jax.random.normal(key, shape, dtype))
-    keys = jax.random.split(jax.random.key(1), 2)
-    drawn = jax.jit(jax.vmap(lambda key: normal(key, shape, jnp.float32)))(keys)
-    np.testing.assert_array_equal(drawn[1], jax.random.normal(keys[1], shape, jnp.float32))
 
 
 @pytest.mark.parametrize("name", ["fading", "upgd"])

@@ -11,9 +11,8 @@
   bits, 1.0 to 1.15x. Unknown ones are left out. Tested in `test_engines` and `test_guest`.
 - A number that is infinite and NaN (`update.depend_on`): matrices changed in place on a CPU. If XLA sees through it
   they are copied, 1.1 to 2x. Tested in `test_one_function`.
-- `jax_threefry_partitionable`: a seed's numbers do not follow this setting of the user's (`partitionable_keys`), and
-  normal numbers take half the time (`optimizers/noise.py`). Without it `jax.random.normal`. Tested in
-  `test_source_identity` and `test_optimizers`.
+- `jax_threefry_partitionable`: a seed's numbers do not follow this setting of the user's (`partitionable_keys`). Tested
+  in `test_source_identity`.
 - `jax_default_device` (`execution.devices`): without it all local devices are used. Tested in `test_guest`.
 - `clear_cache` of a compiled function: programs are freed when there are many. Without it they stay. Tested in
   `test_interrupts`.

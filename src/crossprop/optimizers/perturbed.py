@@ -13,9 +13,7 @@ from crossprop.optimizers.base import (
     full_like,
     optimizer_field,
     required,
-    with_extra_arguments,
 )
-from crossprop.optimizers.noise import normal_like
 
 
 class UPGDState(NamedTuple):
@@ -83,13 +81,13 @@ class upgd(Optimizer):
                 lambda size, g, noise, u, w: -size * (self._direction(g, noise, u / scale) + self.weight_decay * w),
                 full_like(step_size, params),
                 gradients,
-                normal_like(key, params),
+                optax.tree.random_like(key, params),
                 utility,
                 params,
             )
             return steps, UPGDState(utility, count)
 
-        return with_extra_arguments(init, update)
+        return optax.GradientTransformationExtraArgs(init, update)
 
     def _direction(self, gradient: Any, noise: Any, utility: Any) -> Any:
         rest = 1 - jax.nn.sigmoid(utility)
@@ -137,9 +135,9 @@ class shrink_perturb(Optimizer):
             key, *_ = required(self, extra)
             fan_in = extra["fan_in"] if self.by_fan_in else 1
             check_params(self, params)
-            noise = normal_like(jax.random.fold_in(key, 1), params)  # the base draws from the key itself
+            noise = optax.tree.random_like(jax.random.fold_in(key, 1), params)  # the base draws from the key itself
             deviations = full_like(jax.tree.map(lambda count: self.sigma / count**0.5, fan_in), params)
             change = lambda step, w, deviation, drawn: step - self.shrink * w + deviation * drawn
             return jax.tree.map(change, steps, params, deviations, noise), state
 
-        return optax.chain(self.base(step_size), with_extra_arguments(optax.init_empty_state, perturb))
+        return optax.chain(self.base(step_size), optax.GradientTransformationExtraArgs(optax.init_empty_state, perturb))

@@ -16,7 +16,6 @@ from crossprop._support.memory import check_memory
 from crossprop._support.programs import program
 from crossprop.hyperparameters import check_parameters, parameter
 from crossprop.network import float_type
-from crossprop.optimizers.noise import normal, uniform
 from crossprop.streams.base import Pool, PoolStream, Tasks, checked_tasks, set_fields, task_numbers
 from crossprop.streams.threshold_networks import threshold_outputs
 
@@ -148,6 +147,6 @@ def _tables(stream: Geoff, keys: Array) -> tuple[Array, Array]:
 def _table(stream: Geoff, key: Array, task: Any, incoming: Array, outgoing: Array) -> tuple[Array, Array]:
     """Inputs and targets of a task. These are sums of whole numbers and rounded noise: the same in any program."""
     x_key, noise_key = jax.random.split(jax.random.fold_in(jax.random.split(key, 3)[2], task))
-    x = (uniform(x_key, (stream.examples, stream.inputs), float_type()) < 0.5).astype(np.uint8)
-    noise = lax.optimization_barrier(stream.noise * normal(noise_key, (stream.examples, 1), float_type()))
+    x = (jax.random.uniform(x_key, (stream.examples, stream.inputs)) < 0.5).astype(np.uint8)
+    noise = lax.optimization_barrier(stream.noise * jax.random.normal(noise_key, (stream.examples, 1)))
     return x, stream.label(x, incoming, outgoing[task]) + noise
