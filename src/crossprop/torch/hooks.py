@@ -46,14 +46,13 @@ def foresight(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
-    for name, value in (("ahead", ahead), ("horizon", horizon)):
-        check.scalar(name, value, **SETTINGS[name])
+    found: dict[str, str | None] = {}
     for name, module in model.named_modules():
         if any(isinstance(hook, _Layer) for hook in module._forward_hooks.values()):
             raise ValueError(
                 f"model already has foresight, in {name or 'itself'!r}: remove it first, by handle.remove()"
             )
-    found = {name: _why_not(name, module, model) for name, module in model.named_modules()}
+        found[name] = _why_not(name, module, model)
     can = [name for name, why in found.items() if why is None]
     chosen = can if layers is None else [*layers]
     for name in chosen:
@@ -67,7 +66,7 @@ def foresight(
         raise ValueError(f"layers must name a layer, such as {can[:3]}, got none; None is all that can take part")
     skipped = {name: why for name, why in found.items() if why is not None and why != WEIGHTLESS}
     skipped |= {name: "it is not among the layers that were asked for" for name in can if name not in chosen}
-    return Foresight(model, chosen, skipped, float(ahead), float(horizon))
+    return Foresight(model, chosen, skipped, ahead, horizon)
 
 
 class Foresight:
@@ -80,7 +79,7 @@ class Foresight:
     """
 
     def __init__(
-        self, model: nn.Module, layers: list[str], skipped: Mapping[str, str], ahead: float, horizon: float
+        self, model: nn.Module, layers: list[str], skipped: Mapping[str, str], ahead: Any, horizon: Any
     ) -> None:
         self.layers, self.skipped = tuple(layers), dict(skipped)
         self.ahead, self.horizon = ahead, horizon
@@ -102,7 +101,7 @@ class Foresight:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in SETTINGS:
-            check.scalar(name, value, **SETTINGS[name])
+            value = float(check.scalar(name, value, **SETTINGS[name]))
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
@@ -135,7 +134,7 @@ class Foresight:
         for name, weight in self._weights.items():
             if moves[name].shape != weight.shape:
                 raise ValueError(f"state: {name!r} must have shape {(*weight.shape,)}, got {(*moves[name].shape,)}")
-        self.ahead, self.horizon = float(state["ahead"]), float(state["horizon"])
+        self.ahead, self.horizon = state["ahead"], state["horizon"]
         for name, weight in self._weights.items():
             self._moves_of(weight).copy_(moves[name])
 
@@ -155,26 +154,21 @@ class Foresight:
 
     @torch.no_grad()
     def _before_step(self, optimizer: Optimizer) -> None:
-        weights = self._followed(optimizer)
-        for weight in weights:
-            before = self._before.get(weight)
-            if before is None or before.device != weight.device or before.dtype != weight.dtype:
-                self._before[weight] = torch.empty_like(weight, requires_grad=False)
-        if weights:
-            torch._foreach_copy_([self._before[weight] for weight in weights], weights)
+        if weights := self._followed(optimizer):
+            self._before |= zip(weights, torch._foreach_mul(weights, 1), strict=True)
 
     @torch.no_grad()
     def _after_step(self, optimizer: Optimizer) -> None:
         weights = [weight for weight in self._followed(optimizer) if weight in self._before]
         if weights:
-            before, moves = ([of(weight) for weight in weights] for of in (self._before.__getitem__, self._moves_of))
-            torch._foreach_sub_(before, weights)  # minus the steps
+            steps = torch._foreach_sub(weights, [*map(self._before.pop, weights)])
+            moves = [*map(self._moves_of, weights)]
             torch._foreach_mul_(moves, 1 - 1 / self.horizon)
-            torch._foreach_sub_(moves, before)
+            torch._foreach_add_(moves, steps)
 
     def __getstate__(self) -> dict[str, Any]:
         """Part of the network when it is copied or pickled: the hooks of the copy use the copy."""
-        return self.__dict__ | {"_moves": [*self._moves.items()], "_before": {}}
+        return self.__dict__ | {"_moves": [*self._moves.items()]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state | {"_moves": dict(state["_moves"])})
@@ -202,7 +196,8 @@ class _Layer:
             raise RuntimeError("crossprop.torch.foresight cannot work in DataParallel: use DistributedDataParallel")
         if not (inputs and torch.is_grad_enabled() and inputs[0].requires_grad):
             return None
-        if torch.jit.is_tracing() or _is_exporting():  # tracing would crash the process
+        is_exporting = getattr(torch.compiler, "is_exporting", bool)  # torch 2.4 has none
+        if torch.jit.is_tracing() or is_exporting():  # tracing would crash the process
             raise RuntimeError(
                 "crossprop.torch.foresight cannot be traced by torch.jit.trace or torch.export: remove it first, by "
                 "handle.remove(), or trace under torch.no_grad()"
@@ -254,21 +249,13 @@ class _PassDown(torch.autograd.Function):
     def backward(ctx: Any, *errors: Tensor) -> Any:
         (error,), _ = errors, ctx.saved_tensors  # raises if the weights were modified; they may be a copy
         weight = ctx.layer.module.weight
-        _refuse_double_backward()
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "crossprop.torch.foresight does not support create_graph=True (double backward), nor torch.func: "
+                "its backward pass is not the derivative of its forward pass; remove it first, by handle.remove()"
+            )
         through = ctx.layer.foresight.weights_to_come(weight).to(error.dtype)
         return ctx.layer.input_gradient(error, through, ctx.shape).to(ctx.dtype), error, None, None
-
-
-def _is_exporting() -> bool:
-    return getattr(torch.compiler, "is_exporting", bool)()  # torch 2.4 has none
-
-
-def _refuse_double_backward() -> None:
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            "crossprop.torch.foresight does not support create_graph=True (double backward), nor torch.func: "
-            "its backward pass is not the derivative of its forward pass; remove it first, by handle.remove()"
-        )
 
 
 def _why_not(name: str, module: nn.Module, model: nn.Module) -> str | None:
