@@ -30,7 +30,6 @@ from crossprop.checkpoints import open_checkpoints
 from crossprop.configuration import configuration
 from crossprop.descriptions import learner_info
 from crossprop.engines.protocol import Metric, Probe, Run, RunOptions, RunResult
-from crossprop.engines.session import plain_numbers
 from crossprop.execution import Executor, compiler_flags, device_kind, engine_for
 from crossprop.learners.base import Learner
 from crossprop.network import float_type
@@ -229,13 +228,8 @@ def _code(where: str, given: dict[str, Any]) -> dict[str, str]:
 
 def _fingerprint(states: dict[tuple[str, int], Any]) -> str:
     """A hash of the states."""
-    found = hashlib.sha256()
-    for which, state in states.items():
-        found.update(repr(which).encode())
-        for leaf in jax.tree.leaves(state):
-            numbers = np.asarray(plain_numbers(leaf))
-            found.update(f"{numbers.shape} {numbers.dtype.str}".encode() + numbers.tobytes())
-    return found.hexdigest()
+    described = {repr(which): configuration(jax.tree.leaves(state)) for which, state in states.items()}
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
 
 def _is_same(one: Stream, other: Stream) -> bool:

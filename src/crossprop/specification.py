@@ -153,10 +153,8 @@ def takers(flag: str, builders: Mapping[str, partial[Learner]]) -> list[str]:
 
 def _why_not(argument: str, name: str, builder: partial[Learner]) -> str | None:
     """Why a learner does not take an argument, or None if it does."""
-    accepted, (argument, _, field) = (
-        arguments_of(builder),
-        argument.partition("."),
-    )  # optimizer.sigma is the optimizer's
+    accepted = arguments_of(builder)
+    argument, _, field = argument.partition(".")  # optimizer.sigma is the optimizer's
     objective = OBJECTIVES.get(str(builder.keywords.get("objective")))
     if argument == "objective" and objective is not None and field in (arguments_of(objective) or ()):
         return None

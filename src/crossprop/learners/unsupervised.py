@@ -1,6 +1,6 @@
 """Features that learn from the inputs alone, and outgoing weights that follow the error."""
 
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -67,9 +67,8 @@ class Unsupervised(Learner):
 
     def _readout(self) -> Backprop:
         """The learner of W: a linear unit whose inputs are the features."""
-        own = {"inputs": self.network.units, "hidden": (), "incoming_scale": 1.0}
-        same = {each.name: getattr(self.network, each.name) for each in fields(Network)}
-        return Backprop(Network(**same | own), self.step_size, optimizer=self.optimizer)
+        network = replace(self.network, inputs=self.network.units, hidden=(), incoming_scale=1.0)
+        return Backprop(network, self.step_size, optimizer=self.optimizer)
 
     def init(self, key: Key[Array, ""]) -> State:
         """One key gives every learner of a network the same weights."""

@@ -62,10 +62,6 @@ def needs_of(optimizer: Optimizer) -> set[str]:
     return {*optimizer.needs} | (set() if base is None else needs_of(base))
 
 
-OptimizerLike = str | Mapping[str, Any] | Callable[[Any], optax.GradientTransformation] | Optimizer
-"""The type of an argument `optimizer` or `base`."""
-
-
 class PartStates(NamedTuple):
     """The states of an optimizer of single matrices, one for each part of the tree of parameters."""
 
@@ -108,7 +104,7 @@ class Optax(Optimizer):
                 kept.append(after)
             return structure.unflatten(steps), PartStates(tuple(kept))
 
-        return with_extra_arguments(init, update)
+        return optax.GradientTransformationExtraArgs(init, update)
 
     def __eq__(self, other: object) -> bool:
         return self.__given__ == given_for(other)
@@ -204,11 +200,6 @@ def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:
 
 
 # Transformations.
-
-
-def with_extra_arguments(init: Any, update: Any) -> optax.GradientTransformationExtraArgs:
-    """A transformation whose `update` takes keyword arguments besides gradients, state and parameters."""
-    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def full_like(numbers: Any, params: Any) -> Any:

@@ -153,10 +153,11 @@ def in_pieces(rule: CreditRule, state: State, first_rows: list[slice] | None = N
     first_rows, layers = first_rows or pieces(rule), []
     for at, (own, layer) in enumerate(zip(rule.by_layer(), state.layers, strict=True)):
         rows = _row_pieces(own.network) if at else first_rows
-        split = partial(_split_rows, rows)
-        memory = layer.memory
-        if memory is not None:
-            memory = _split_memory(own, memory, rows)
+        split, memory = partial(_split_rows, rows), layer.memory
+        if own.shapes().matrices:
+            memory = tuple(_padded(memory[:, piece], 0, 1, 2) for piece in rows)
+        elif memory is not None:
+            memory = _padded(memory, 0, 1)
         signs = None if layer.signs is None else _padded(layer.signs, 0, 1, 2)
         keeps = _map_like(layer.weights, split, layer.optimizer) if at > 0 or moves(rule) else ()
         layers.append(Layer(split(layer.weights), memory, signs, keeps))
@@ -198,12 +199,6 @@ def _split_rows(rows: list[slice], weights: jax.Array) -> tuple[jax.Array, ...]:
 def _joined_rows(rows: list[slice], columns: int, parts: tuple[jax.Array, ...]) -> jax.Array:
     real = [part[: piece.stop - piece.start] for part, piece in zip(parts, rows, strict=True)]
     return jnp.concatenate(real)[:, :columns]
-
-
-def _split_memory(rule: CreditRule, memory: jax.Array, rows: list[slice]) -> Any:
-    if not rule.shapes().matrices:
-        return _padded(memory, 0, 1)
-    return tuple(_padded(memory[:, piece], 0, 1, 2) for piece in rows)
 
 
 def _split_outgoing(network: Network, outgoing: jax.Array) -> tuple[jax.Array, ...]:

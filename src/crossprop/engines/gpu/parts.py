@@ -229,7 +229,7 @@ def _program(tiling: Tiling, learner: CreditRule, given: Any, made: Any) -> None
 
     def one_group(number_of_group: Any, above: State) -> State:
         begin = number_of_group * group
-        own = jax.tree.map(lambda ref: _rows_of(ref, begin, group), rows)
+        own = jax.tree.map(lambda ref: ref[..., pl.ds(begin, group), :], rows)
 
         def earlier(step: Any, own: Layer) -> Layer:
             credit = jax.tree.map(lambda ref: ref[number, step], credits)
@@ -269,11 +269,6 @@ def stack_of_units(rule: CreditRule, begin: Any, of_outputs: Any, of_credit: Any
     net = Slice(above, begin, of_outputs)
     add_up = lambda credit: credit._replace(from_input=of_credit.total(credit.from_input))
     return Stack(rule, rule.by_layer(), (PaddedNetwork(below), net), net, add_up)
-
-
-def _rows_of(ref: Any, begin: Any, count: int) -> Any:
-    """Rows of a matrix, or of each matrix of H."""
-    return ref[pl.ds(begin, count), :] if ref.ndim == 2 else ref[:, pl.ds(begin, count), :]
 
 
 def _write(refs: Any, values: Any) -> None:

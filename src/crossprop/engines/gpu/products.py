@@ -63,7 +63,7 @@ def rows_of(inputs: jax.Array, matrices: list[jax.Array], count: Any, interpret:
 
         nothing = jnp.zeros((examples, tile.units), inputs.dtype)
         total = lax.fori_loop(0, -(-width // tile.inputs), add, nothing)
-        _store(out_ref.at[:, at], total, jnp.broadcast_to(is_unit[None, :], total.shape))
+        triton.store(out_ref.at[:, at], total, mask=jnp.broadcast_to(is_unit[None, :], total.shape))
 
     made = pl.pallas_call(
         program,
@@ -115,7 +115,7 @@ def changed(change: Change, inputs: jax.Array, count: Any, interpret: bool) -> j
                 total = _dot(weighed, x, ((0,), (0,)), interpret)
                 for matrix, scale in zip(own.matrices, own.scales, strict=True):
                     total = total + _scaled(matrix, scale, at, span, mask)
-                _store(out_ref.at[at, span], total, mask)
+                triton.store(out_ref.at[at, span], total, mask=mask)
                 return carry
 
             lax.fori_loop(begin, jnp.minimum(begin + TILES_OF_CHANGES, across), change_tile, 0)
@@ -174,10 +174,6 @@ def _within(span: Any, size: int) -> jax.Array:
 
 def _load(ref: Any, mask: jax.Array) -> jax.Array:
     return triton.load(ref, mask=mask, other=0)
-
-
-def _store(ref: Any, values: jax.Array, mask: jax.Array) -> None:
-    triton.store(ref, values, mask=mask)
 
 
 def _dot(left: jax.Array, right: jax.Array, contracted: tuple[tuple[int], tuple[int]], interpret: bool) -> jax.Array:
