@@ -2,14 +2,16 @@
 
 python benchmarks/schedules.py [--seeds 20] [--quick]
 
-Its grid has values of `start` and `over` that are a factor of 4 apart. Here backprop and foresight, both with a step
-for U that fades, are tuned with values closer together, from the best that the study finds where W starts at 0: three
-values on each axis, which move until the best of all settings has a worse neighbour on either side, on the three seeds
-of the study. The best of each is judged on its fresh seeds.
+Its grid has values of `start` and `over` that are a factor of 4 apart. Here backprop, foresight and crossprop, all with
+a step for U that fades, are tuned with values closer together, from the best that the study finds where W starts at 0:
+three values on each axis, which move until the best of all settings has a worse neighbour on either side, on the three
+seeds of the study. The best of each is judged on its fresh seeds.
 """
 
 import argparse
 import itertools
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,22 +22,26 @@ from crossprop.streams import STREAMS
 TUNING = 3
 SPACING = {"start": 2, "over": 2**0.5, "step_size": 2**0.25, "incoming_step_size": 2**0.25, "ahead": 2}
 """The factor between the values of an axis."""
-BEGINNINGS: dict[str, tuple[type[cp.CreditRule], dict[str, float]]] = {
+BEGINNINGS: dict[str, tuple[Callable[..., cp.Learner], dict[str, float]]] = {
     "backprop": (cp.Backprop, {"start": 32, "over": 362, "step_size": 2**-4.75, "incoming_step_size": 2**-7.25}),
     "foresight": (
         cp.Foresight,
         {"start": 16, "over": 256, "step_size": 2**-4.75, "incoming_step_size": 2**-7, "ahead": 2},
     ),
+    "crossprop": (
+        partial(cp.Crossprop, eta=0.5, projections=4),
+        {"start": 16, "over": 724, "step_size": 2**-4.5, "incoming_step_size": 2**-7},
+    ),
 }
 
 
-def made(rule: type[cp.CreditRule], network: cp.Network, setting: dict[str, float]) -> cp.CreditRule:
+def made(rule: Callable[..., cp.Learner], network: cp.Network, setting: dict[str, float]) -> cp.Learner:
     own = {axis: value for axis, value in setting.items() if axis not in ("start", "over")}
     return rule(network, optimizer=cp.optimizers.fading(setting["start"], over=setting["over"]), **own)
 
 
 def tuned(
-    rule: type[cp.CreditRule], beginning: dict[str, float], network: cp.Network, stream: Any, at_once: int | None
+    rule: Callable[..., cp.Learner], beginning: dict[str, float], network: cp.Network, stream: Any, at_once: int | None
 ) -> tuple[dict[str, float], int]:
     """The best setting, and of how many."""
     center = (0,) * len(beginning)
@@ -72,7 +78,7 @@ def main() -> None:
     records = cp.run(chosen, stream, range(TUNING, TUNING + flags.seeds), 100, progress=False)
     for name in chosen:
         print(f"{name}: {float(records.error.sel(learner=name).mean()):.4f} of fresh seeds misclassified")
-    print(cp.compare(records, {"foresight": "backprop"}))
+    print(cp.compare(records, {"foresight": "backprop", "crossprop": "backprop"}))
 
 
 if __name__ == "__main__":

@@ -538,6 +538,10 @@ def test_a_study_of_ones_own_is_a_file_with_stages_and_questions(tmp_path, monke
     assert f"Foresight's error over all steps is {abs(percent):.1f}% {side} backprop's" in told["answers"][0]["why"]
     page = (out / "study.html").read_text()
     assert all(text in page for text in ("Is a larger step better?", "Two learners, each", "Does looking ahead help?"))
+    verdicts = [each["verdict"].capitalize() for each in told["answers"][2:]]
+    asked = "Is foresight better than the best of backprop, frozen?"
+    same = f"{asked} {verdicts[0]}: two tasks, one."
+    assert (same if len({*verdicts}) == 1 else f"{asked} {verdicts[0]}: two tasks. {verdicts[1]}: one.") in page
     assert {row["column"] for row in csv.DictReader((out / "table.csv").read_text().splitlines())} == {"two", "one"}
     stages = read_experiment(tmp_path / "my.toml", Path).stages
     assert [*stages["one"].spec.learners] == ["backprop", "foresight"] and stages["one"].title == "one"

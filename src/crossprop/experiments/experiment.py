@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crossprop._support import checks as check
-from crossprop._support.formats import upper_first
 from crossprop.engines.protocol import Metric, Probe
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.toml import merged, read_toml, spec_of_table
@@ -70,6 +69,7 @@ class Comparison(NamedTuple):
     tuning seeds speaks."""
 
     id: str
+    """One for all stages that a question is asked of."""
     asks: str
     learners: tuple[str, ...]
     against: tuple[str, ...]
@@ -273,9 +273,7 @@ def _questions(number: int, row: Mapping[str, Any], stages: Mapping[str, Stage])
         references = _matching("against of a question", against, there, lenient=lenient)
         if learners and references:
             ask = row.get("ask", f"Is {_best_of(learners)} better than {_best_of(references)}?")
-            ask = f"{upper_first(stages[stage].title)}. {ask}" if lenient else ask
-            name = f"{row.get('id', number)}" + f"-{stage}" * lenient
-            found.append(Comparison(name, ask, learners, references, stage, phase))
+            found.append(Comparison(str(row.get("id", number)), ask, learners, references, stage, phase))
     return found
 
 

@@ -63,8 +63,7 @@ def publish_study(
     steps, repeats = (60, 1) if quick else (STEPS, REPEATS)
     costs = {main: costs_of(folder / "costs.json", spec, first, steps, repeats, *plain)}
     found = asked(experiment.questions, columns) if experiment.questions else answers(columns, costs[main])
-    overall = [each for each in found if each.of == ALL]
-    said = [f"{each.question} {upper_first(each.verdict)}. {each.why.splitlines()[-1]}" for each in overall]
+    said = _in_short(experiment.questions, found, columns) if experiment.questions else conclusions(columns, found)
     rows = [
         _row(name, each, results, costs.get(name, {}))
         for name, results in columns.items()
@@ -82,7 +81,7 @@ def publish_study(
     words = f"Every rule against tuned {BACKPROP} with the same optimizer: {first.measure}"
     forests = [Figure(words, charts, "phase of the run")] if charts else []
     sections = [
-        conclusion([NOTHING] if quick else said or conclusions(columns, found), *forests),
+        conclusion([NOTHING] if quick else said, *forests),
         answers_section(found, WORDS["answers"], *_overview(columns, experiment.reference)),
         *(_column(name, results, costs.get(name, {})) for name, results in columns.items()),
         *sweep_sections(first),
@@ -194,8 +193,27 @@ def asked(questions: Sequence[Comparison], columns: Mapping[str, SweepResults]) 
             continue
         results = columns[question.stage]
         findings = results.findings(dict(_pairs(question, results)), question.phase)
-        found.append(compared(question.id, question.asks, findings, noun, of=question.stage))
+        name, asks = question.id, question.asks
+        if sum(each.id == question.id for each in questions) > 1:
+            name, asks = f"{name}-{question.stage}", f"{upper_first(results.title)}. {asks}"
+        found.append(compared(name, asks, findings, noun, of=question.stage))
     return found
+
+
+def _in_short(questions: Sequence[Comparison], found: Sequence[Answer], columns: Columns) -> list[str]:
+    """The answers in a sentence for each question: the reason, or the stages by answer."""
+    answers: dict[str, list[Answer]] = {}
+    for question, answer in zip(questions, found, strict=True):
+        answers.setdefault(question.id, []).append(answer)
+    asks, said = {question.id: question.asks for question in reversed(questions)}, []
+    for id, given in answers.items():
+        stages: dict[str, list[str]] = {}
+        for each in given if len(given) > 1 else ():
+            stages.setdefault(each.verdict, []).append(columns[each.of].title)
+        told = [f"{upper_first(verdict)}: {', '.join(titles)}." for verdict, titles in stages.items()]
+        reason = [f"{upper_first(given[0].verdict)}.", given[0].why.splitlines()[-1]]
+        said.append(" ".join([asks[id], *(told or reason)]))
+    return said
 
 
 def _pairs(question: Comparison, results: SweepResults) -> list[tuple[str, str]]:
