@@ -17,7 +17,7 @@ from crossprop.experiments.facts import engine_words
 from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
-from crossprop.experiments.papers import Drawing, Paper, Plan
+from crossprop.experiments.papers import Paper, Plan
 from crossprop.experiments.questions import VERDICTS, Answer, Headline
 from crossprop.experiments.rerun import setting_row, write_report
 from crossprop.experiments.spec import SweepSpec
@@ -111,7 +111,7 @@ def features_shown(examples: int) -> tuple[Plan, xarray.Dataset, list[Any]]:
     features = features_of(examples)
     maps = {chart.title.partition(":")[0]: chart for chart in charts.clouds(features)}
     plan = Plan("features", "Features", NO_RUNS, table=features_table)
-    return plan, features, [(Drawing(), maps)]
+    return plan, features, [({}, maps)]
 
 
 def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examples: int = 500) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Runs:
         """The learners that match a pattern; a name without a star stands for itself."""
         found = fnmatch.filter(self.learners, pattern) if "*" in pattern else [pattern]
         if not found:
-            raise CannotDecide(f"the records hold no {pattern}")
+            raise CannotDecide(f"the records hold no learner like {pattern!r}")
         return found
 
     def having(self, learners: Sequence[str]) -> list[str]:
@@ -214,6 +214,23 @@ class Runs:
 
 IS = {"less": LESS_TIMES, "more": MORE_TIMES, "higher": HIGHER, "higher share": HIGHER_BY_EQUAL}
 """Bounds of ratios and of differences by name."""
+
+
+def quantity(name: str, row: Mapping[str, Any]) -> Quantity:
+    """What a file measures: the mean of a variable over the `windows` from one number to another, counted from the end
+    if they are negative, or its ratio to that over the windows `before`. Without a variable, it is of the accuracy in
+    percent."""
+
+    def over(first: int, end: int) -> Callable[[Runs, str], np.ndarray]:
+        def values(runs: Runs, learner: str) -> np.ndarray:
+            curve = runs.curve(row.get("variable", "error"), learner)
+            return (curve if "variable" in row else 100 * (1 - curve))[:, first : end or None].mean(axis=1)
+
+        return values
+
+    return Quantity(
+        name, row.get("noun", name), over(*row["windows"]), before=over(*row["before"]) if "before" in row else None
+    )
 
 
 def finder(

@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from crossprop.execution import expected_time
 from crossprop.experiments import sweep
 from crossprop.experiments.charts import Chart, along, curves
 from crossprop.experiments.experiment import MERGED, OF_STAGE, read_stage
-from crossprop.experiments.measures import Quantity, finder
+from crossprop.experiments.measures import Quantity, finder, quantity
 from crossprop.experiments.page import Table, Text
 from crossprop.experiments.questions import INTERVALS, STRICT, Answer, Find, Headline, Question
 from crossprop.experiments.spec import SweepSpec
@@ -74,15 +75,6 @@ def curves_of(
     return dict(zip(drawn, made, strict=True))
 
 
-class Drawing(NamedTuple):
-    """A figure of an experiment: its title, what makes its charts by variable from the records, and the name of its
-    files, which follows from the title if it is empty."""
-
-    title: str = ""
-    charts: "Callable[[xarray.Dataset], dict[str, Chart]]" = curves_of
-    file: str = ""
-
-
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 """Values of one axis by learner: `{"LMS": {"step_size": [0.01, 0.03]}}`."""
 
@@ -107,7 +99,10 @@ class Plan:
     about: str = ""
     settings: Sequence[Mapping[str, str]] = ()
     """Rows of the table of settings, as in the file: `name`, `here`, in the `paper` if it says so, and `why`."""
-    drawings: Sequence[Drawing] = (Drawing(),)
+    figures: Sequence[Mapping[str, Any]] = ({},)
+    """Tables of figures: `title`, name of the `file`, which else follows from the title, and options of `charts`."""
+    charts: "Callable[..., dict[str, Chart]]" = curves_of
+    """Makes the charts of a figure by variable, from the records."""
     measure: "Callable[[Plan, States], xarray.Dataset] | None" = None
     """Makes the records from the last states, where they are not those of the runs."""
     measured: Mapping[str, Any] = field(default_factory=dict)
@@ -145,9 +140,11 @@ class Plan:
         _, states = ran(steps=spec.steps, checkpoint=checkpoint, return_states=True)
         return self.measure(self, states).assign_attrs(self.experiment())
 
-    def drawn(self, records: "xarray.Dataset") -> list[tuple[Drawing, dict[str, Chart]]]:
+    def drawn(self, records: "xarray.Dataset") -> list[tuple[Mapping[str, Any], dict[str, Chart]]]:
         """The figures with their charts, without those whose learners are not there."""
-        return [(each, charts) for each in self.drawings if (charts := each.charts(records))]
+        options = [{key: each[key] for key in each if key not in ("title", "file")} for each in self.figures]
+        charts = [self.charts(records, **each) for each in options]
+        return [pair for pair in zip(self.figures, charts, strict=True) if pair[1]]
 
 
 def _joined(records: "dict[str, xarray.Dataset]") -> "xarray.Dataset":
@@ -201,26 +198,25 @@ def paper_table(name: str) -> dict[str, Any]:
 
 def read_paper(
     name: str,
-    measures: Mapping[str, Quantity],
+    measures: Mapping[str, Quantity] = MappingProxyType({}),
     find: Mapping[str, Find] = MappingProxyType({}),
     numbers: Mapping[str, Any] = MappingProxyType({}),
     *,
-    plans: Mapping[str, Callable[..., Plan]] = MappingProxyType({}),
+    plans: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     probes: Mapping[str, Mapping[str, Probe]] = MappingProxyType({}),
-    says: Callable[[float], str] = lambda mean: "",
 ) -> Paper:
     """The paper whose words and experiments are in `library/NAME.toml`.
 
     **Arguments:**
 
-    - `measures`: what the comparisons of claims measure, by name.
+    - `measures`: what the comparisons of claims measure, by name, besides those of the file.
     - `find`: what finds the findings of claims without comparisons, by their ids.
     - `numbers`: what stands in braces in the claims besides the file's own phrases.
-    - `plans`: `Plan` with further fields, by the name of the experiment.
+    - `plans`: further fields of a `Plan`, by the name of the experiment.
     - `probes`: probes by the name of the experiment.
-    - `says`: the words about a mean among the findings of the headline's claims, behind the note of its learner.
     """
     table, names = paper_table(name), {**numbers}
+    measures = {**measures, **{name: quantity(name, row) for name, row in table.get("measures", {}).items()}}
     for phrase, text in table.get("phrases", {}).items():
         names[phrase] = text.format_map(names)
     questions = [
@@ -235,19 +231,19 @@ def read_paper(
         for id, each in table["claims"].items()
     ]
     made = {
-        part: partial(_plan, plans.get(part, Plan), part, probes.get(part, {}), table) for part in table["experiments"]
+        part: partial(_plan, plans.get(part, {}), part, probes.get(part, {}), table) for part in table["experiments"]
     }
     return Paper(
         **{key: table[key] for key in WORDS if key in table},
         claims=questions,
         own=[id for id, each in table["claims"].items() if each.get("own")],
         plans=made,
-        headline=partial(_headline, table["headline"], says),
+        headline=partial(_headline, table["headline"]),
     )
 
 
 def _plan(
-    make: Callable[..., Plan],
+    further: Mapping[str, Any],
     name: str,
     probes: Mapping[str, Probe],
     table: Mapping[str, Any],
@@ -274,9 +270,9 @@ def _plan(
     import_modules(table.get("import", []))
     row = table["experiments"][name]
     require(f"crossprop reproduce {name}", *row.get("needs", ()), extra="paper")
-    own = {key: row[key] for key in ("about", "measured") if key in row}
-    if "figures" in row:
-        own["drawings"] = [_drawing(each, row) for each in row["figures"]]
+    own = {key: row[key] for key in ("about", "measured", "figures") if key in row}
+    charts: Any = partial(along, lines=points_of(row["over"])) if "over" in row else curves_of
+    own["charts"] = partial(charts, published=row.get("published", {}))
     words, stream = {"why": SIZES[size], "images": "", **row.get("words", {})}, row["stream"]
     if isinstance(stream, dict) and FULL_SET in stream.values() and not (size == "full" and full_set()):
         reason = "the full set is not here" if size == "full" else SIZES[size]
@@ -299,7 +295,7 @@ def _plan(
         for each in table["settings"][group]
     ]
     is_grid = any(len(grid.points) > 1 for grid in spec.grids)
-    return make(name, title, spec if is_grid else spec.settled, settings=settings, **own)
+    return Plan(name, title, spec if is_grid else spec.settled, settings=settings, **own | further)
 
 
 def _at(place: str, value: Any) -> dict[str, Any]:
@@ -318,24 +314,19 @@ def _embedded(stream: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _drawing(figure: Mapping[str, Any], row: Mapping[str, Any]) -> Drawing:
-    """A figure of the file, with the published values of the experiment: curves, or lines along the settings of its
-    grid if it has an `axis`."""
-    charts: Any = partial(along, lines=points_of(row["over"])) if "axis" in figure else curves_of
-    options = {key: value for key, value in figure.items() if key not in ("title", "file")}
-    options["published"] = row.get("published", {})
-    return Drawing(figure.get("title", ""), partial(charts, **options), figure.get("file", ""))
-
-
-def _headline(words: Mapping[str, Any], says: Callable[[float], str], answers: Sequence[Answer]) -> Headline | None:
-    """The chart at the top, whose notes have the means that the findings of some claims have about a learner, alone or
-    against a reference; None if no finding is about a pattern of learners."""
-    claims, against = words.get("claims", ()), words.get("against", "")
+def _headline(words: Mapping[str, Any], answers: Sequence[Answer]) -> Headline | None:
+    """The chart at the top. Its notes say the means of what some claims find about a learner, alone or against a
+    reference, less a number; it is None if no finding is about a pattern of learners."""
+    claims, against, less = words.get("claims", ()), words.get("against", ""), words.get("less", 0)
     found = [each for answer in answers if answer.id in claims for each in answer.findings]
-    means, notes = {each.learner: each.mean for each in found if each.reference == against}, {}
+    means, notes = {each.learner: each.mean - less for each in found if each.reference == against}, {}
     for pattern, note in words["notes"].items():
         name = next((each for each in means if fnmatch.fnmatchcase(each, pattern)), pattern)
         if "*" in name:
             return None
-        notes[name] = "; ".join(filter(None, [note, says(means[name]) if name in means else ""]))
+        notes[name] = note
+        if name in means:
+            side = r"\1" if means[name] > 0 else r"\2"
+            said = re.sub(r"(\w+)\|(\w+)", side, words["says"].format(abs(means[name])))
+            notes[name] = f"{note}; {said}" if note else said
     return Headline(words["experiment"], words["variable"], words["title"], notes)

@@ -18,7 +18,7 @@ from crossprop.experiments.facts import engine_words, machine
 from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion
 from crossprop.experiments.page import rerun as run_again
 from crossprop.experiments.page.answers import claims_table
-from crossprop.experiments.papers import Drawing, Paper, Plan
+from crossprop.experiments.papers import Paper, Plan
 from crossprop.experiments.questions import Answer, Headline, answers_on, claims_json, conclusions, tally
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
@@ -27,7 +27,7 @@ from crossprop.streams.over_data import OverData
 if TYPE_CHECKING:
     import xarray
 
-    Ran = tuple[Plan, xarray.Dataset, Sequence[tuple[Drawing, Mapping[str, Chart]]]]
+    Ran = tuple[Plan, xarray.Dataset, Sequence[tuple[Mapping[str, Any], Mapping[str, Chart]]]]
     """A plan, its records, and their figures with their charts by variable."""
 
 QUICK = "quick version: small, not the paper's full settings"
@@ -71,11 +71,12 @@ def rerun(
     done: list[Ran] = [(plan, records, plan.drawn(records)) for plan, records in found]
     (folder / "figures").mkdir(exist_ok=True)
     for plan, _, drawn in done:
-        for drawing, charts in drawn:
+        for figure, charts in drawn:
+            name = figure.get("title", "")
             first = next(iter(charts.values()))
             rings = ", rings as published" * bool(first.rings)
-            title = f"{drawing.title or plan.title}: {first.statistic}{'  (quick version)' * quick}{rings}"
-            file = drawing.file or "-".join([plan.name, *drawing.title.lower().split()])
+            title = f"{name or plan.title}: {first.statistic}{'  (quick version)' * quick}{rings}"
+            file = figure.get("file", "-".join([plan.name, *name.lower().split()]))
             figures.save([*charts.values()], folder / "figures" / file, title, ".png", ".pdf")
     answers = answers_on(paper.claims, {plan.name: records for plan, records, _ in done})
     with atomic_write(folder / "claims.json") as path:
@@ -197,12 +198,12 @@ def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
 def _experiment(experiment: "Ran") -> Section:
     """The section of an experiment: its run, charts and settings."""
     plan, records, drawn = experiment
-    named = [(drawing, name, chart) for drawing, charts in drawn for name, chart in charts.items()]
+    named = [(figure.get("title", ""), name, chart) for figure, charts in drawn for name, chart in charts.items()]
     if plan.table is not None:
         text, table = plan.table(records)
         maps = [Figure.of(chart, name, plan.name) for _, name, chart in named]
         return Section(plan.name, plan.title, [text, *maps, table])
-    titles = [f"{drawing.title}: " * bool(drawing.title) + chart.title for drawing, _, chart in named]
+    titles = [f"{title}: " * bool(title) + chart.title for title, _, chart in named]
     figures = [Figure.of(chart, title, plan.name) for title, (_, _, chart) in zip(titles, named, strict=True)]
     elements: list[Any] = [Text(plan.about, muted=False)] if plan.about else []
     elements += [Text(_how_run(records, [figure.first for figure in figures])), *figures]

@@ -1,16 +1,15 @@
 """Dohare et al. (2024), "Loss of plasticity in deep continual learning": regression, and permuted MNIST."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
 from crossprop.experiments.findings import HIGHER, MORE_TIMES, Bounds, Finding
-from crossprop.experiments.measures import CannotDecide, Quantity, Runs
-from crossprop.experiments.papers import read_paper
+from crossprop.experiments.measures import CannotDecide, Quantity, Runs, quantity
+from crossprop.experiments.papers import paper_table, read_paper
 from crossprop.library import permuted
 
-BINS, EARLY_BINS = 5, 10
+EARLY_BINS = 10
 KEPT = 1.1
 """Plasticity is kept if the error at the end is at most this many times that at first."""
 PLAIN = ("ReLU 0.01", "tanh 0.01")
@@ -18,28 +17,27 @@ CONTINUAL_RELU = ("continual ReLU 1e-5", "continual ReLU 1e-4", "continual ReLU 
 """Continual backprop by its rate."""
 
 
-def _error(when: str, of: Callable[[np.ndarray], np.ndarray]) -> Quantity:
-    """The errors of a learner, from its curves `(seed, bin)`."""
-    return Quantity(f"error {when}", f"error {when}", lambda runs, name: of(runs.curve("loss", name)))
-
-
-def _lowest(curve: np.ndarray) -> np.ndarray:
+def _lowest(runs: Runs, name: str) -> np.ndarray:
     """The error of each run in the bin of the first ten in which the mean error is lowest."""
+    curve = runs.curve("loss", name)
     return curve[:, curve[:, :EARLY_BINS].mean(axis=0).argmin()]
 
 
-AT_FIRST = _error("at first", lambda curve: curve[:, :BINS].mean(axis=1))
-AT_END = _error("at the end", lambda curve: curve[:, -BINS:].mean(axis=1))
-OVER_ALL = _error("over all examples", lambda curve: curve)
-CHANGE = Quantity("error at the end / at first", "", AT_END.values, before=AT_FIRST.values)
-OTHERS = (_error("in the first bin", lambda curve: curve[:, 0]), _error("at its lowest", _lowest))
-ACCURACY = Quantity("accuracy", "", lambda runs, name: 100 - permuted.at_end(runs, name))
-MEASURES = {each.name: each for each in (AT_END, CHANGE, *OTHERS, ACCURACY)} | permuted.MEASURES
+AT_END, CHANGE = (
+    quantity(name, paper_table("dohare2024")["measures"][name])
+    for name in ("error at the end", "error at the end / at first")
+)
+OVER_ALL = Quantity("error over all examples", "", lambda runs, name: runs.curve("loss", name))
+MEASURES = permuted.MEASURES | {
+    "error at its lowest": Quantity("error at its lowest", "", _lowest),
+    "accuracy": Quantity("accuracy", "", lambda runs, name: 100 - permuted.at_end(runs, name)),
+}
 
 
 def _change(runs: Runs, name: str, bounds: Bounds, part: str = "", note: str = "") -> Finding:
     """The ratio of the error at the end to the error at first."""
-    end, first = (of.values(runs, name) for of in (AT_END, AT_FIRST))
+    assert CHANGE.before is not None
+    end, first = CHANGE.values(runs, name), CHANGE.before(runs, name)
     says = f"{name}'s error at the end is {{}} times that at first"
     return runs.change(CHANGE.name, name, end, first, bounds, says, part=part, note=note)
 
@@ -85,6 +83,4 @@ PAPER = read_paper(
     "dohare2024",
     MEASURES,
     find={"D6": _continual_keeps_plasticity, "D8": _larger_steps_lose_more, "D9": _continual_loses_less},
-    numbers={"TASK_ERRORS": permuted.TASK_ERRORS, "KEPT": KEPT},
-    says=lambda times: f"at the end {times:.2g} times its error at first",
 )

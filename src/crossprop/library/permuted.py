@@ -7,9 +7,6 @@ from crossprop.experiments.measures import CannotDecide, Quantity, Runs
 EARLY, LATE = 0.2, 0.1
 FEWEST = 3
 """Tasks, so that the early and the late ones are not the same."""
-TASK_ERRORS = """Misclassified: the share over a whole task, from its first example on. At first: the first fifth of \
-the tasks without the very first; at the end: the last tenth. Lost: the points misclassified at the end less those at \
-first."""
 
 
 def at_end(runs: Runs, name: str) -> np.ndarray:

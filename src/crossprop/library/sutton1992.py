@@ -14,7 +14,7 @@ import numpy as np
 from crossprop.experiments.charts import Chart, curves
 from crossprop.experiments.findings import LESS_TIMES, Bounds, Finding
 from crossprop.experiments.measures import Quantity, Runs
-from crossprop.experiments.papers import Drawing, Plan, paper_table, points_of, read_paper
+from crossprop.experiments.papers import paper_table, points_of, read_paper
 from crossprop.optimizers.step_sizes import IDBDState
 from crossprop.records import window_lengths
 
@@ -122,7 +122,6 @@ def _best_fixed(runs: Runs) -> list[Finding]:
 
 PAPER = read_paper(
     "sutton1992",
-    {},
     find={
         "S1": partial(_error_is, LMS, LMS_ERROR),
         "S2": partial(_error_is, IDBD, IDBD_ERROR),
@@ -131,6 +130,6 @@ PAPER = read_paper(
         "S5": _best_fixed,
     },
     numbers=globals(),
-    plans={"step-sizes": partial(Plan, drawings=[Drawing(charts=_learned)])},
+    plans={"step-sizes": {"charts": _learned}},
     probes={"step-sizes": {"step_sizes": step_sizes}},
 )

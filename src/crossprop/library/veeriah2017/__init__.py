@@ -131,6 +131,5 @@ PAPER = read_paper(
         ),
     },
     numbers=globals(),
-    plans={"features": features.PLAN},
-    says=lambda times: f"{abs(times - 1):.0%} {'above' if times > 1 else 'below'} backprop at the end of tasks",
+    plans={"features": features.FIELDS},
 )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from crossprop.datasets import DataSet
 from crossprop.execution import cores
 from crossprop.experiments.charts import Chart, clouds
 from crossprop.experiments.page import Table, Text
-from crossprop.experiments.papers import Drawing, Plan
+from crossprop.experiments.papers import Plan
 from crossprop.learners import Learner
 from crossprop.learners.base import features_of
 from crossprop.progress import bar
@@ -60,10 +59,10 @@ def _measured(plan: Plan, states: States) -> "xarray.Dataset":
     )
 
 
-def _maps(names: Sequence[str], features: "xarray.Dataset") -> dict[str, Chart]:
+def _maps(features: "xarray.Dataset", learners: Sequence[str]) -> dict[str, Chart]:
     """The maps of these representations."""
     maps = dict(zip(map(str, features.representation.values), clouds(features), strict=True))
-    return {name: maps[name] for name in names}
+    return {name: maps[name] for name in learners}
 
 
 def _table(features: "xarray.Dataset") -> tuple[Text, Table]:
@@ -98,13 +97,5 @@ def _neighbour_shares(space: np.ndarray, labels: np.ndarray, neighbours: int) ->
     return (labels[near] == labels[:, None]).mean(axis=1)
 
 
-PLAN = partial(
-    Plan,
-    drawings=[
-        Drawing(f"Figure 4{letter}, t-SNE of the hidden units after task A", partial(_maps, names), f"figure-4{letter}")
-        for letter, names in (("a", ["backprop", "frozen"]), ("b", ["crossprop-approx", "pixels"]))
-    ],
-    measure=_measured,
-    table=_table,
-)
-"""The experiment."""
+FIELDS = {"charts": _maps, "measure": _measured, "table": _table}
+"""The fields of the plan that are code."""
