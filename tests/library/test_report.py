@@ -18,7 +18,7 @@ from crossprop.experiments.figures import panel
 from crossprop.experiments.findings import Finding
 from crossprop.experiments.looks import DARK, LOOKS, OTHERS, SHADES
 from crossprop.experiments.papers import Paper, Plan
-from crossprop.experiments.questions import VERDICTS, Answer, Headline
+from crossprop.experiments.questions import VERDICTS, Answer
 from crossprop.experiments.rerun import setting_row, write_report
 from crossprop.experiments.spec import SweepSpec
 from crossprop.library import PAPERS
@@ -127,7 +127,7 @@ def contents(quick: bool = True, seeds: int = 5, first: str = "crossprop", examp
     ids = [*(f"G{at}" for at in range(1, 7)), "R1", *(f"M{at}" for at in range(1, 5)), "T1"]
     experiments = {"G": "geoff", "R": "geoff", "M": "mnist", "T": "features"}
     notes = {first: "12% above backprop", "backprop": "gradient descent", "frozen": "never moves U"}
-    headline = Headline("geoff", "loss", "Three learners", notes)
+    headline = {"experiment": "geoff", "variable": "loss", "title": "Three learners", "notes": notes}
     about = ("Somebody (2017)", "A paper, reproduced", "What the paper says, in a sentence.")
     concluded = ["Of 12 claims, 3 hold.", "crossprop's error is 27% above backprop's [25, 29], in 30 of 30 seeds."]
     return {

@@ -3,7 +3,7 @@
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import product
+from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -214,23 +214,32 @@ class Runs:
 
 IS = {"less": LESS_TIMES, "more": MORE_TIMES, "higher": HIGHER, "higher share": HIGHER_BY_EQUAL}
 """Bounds of ratios and of differences by name."""
+TAKEN = {"end": Runs.end, "settling_step": Runs.settling_step}
+PAIRS = {"all": lambda names: combinations(names, 2), "neighbours": pairwise}
 
 
 def quantity(name: str, row: Mapping[str, Any]) -> Quantity:
-    """What a file measures: the mean of a variable over the `windows` from one number to another, counted from the end
-    if they are negative, or its ratio to that over the windows `before`. Without a variable, it is of the accuracy in
-    percent."""
+    """What a file measures: of a variable the mean over the `windows` from one number to another, counted from the end
+    if they are negative, or its ratio to that over the windows `before`; the mean over a `phase`; the value at the
+    `end`; or the `settling_step`. Without a variable, it is of the accuracy in percent."""
+    variable = row.get("variable", "error")
 
     def over(first: int, end: int) -> Callable[[Runs, str], np.ndarray]:
         def values(runs: Runs, learner: str) -> np.ndarray:
-            curve = runs.curve(row.get("variable", "error"), learner)
+            curve = runs.curve(variable, learner)
             return (curve if "variable" in row else 100 * (1 - curve))[:, first : end or None].mean(axis=1)
 
         return values
 
-    return Quantity(
-        name, row.get("noun", name), over(*row["windows"]), before=over(*row["before"]) if "before" in row else None
-    )
+    if "windows" in row:
+        values = over(*row["windows"])
+    elif "phase" in row:
+        values = lambda runs, learner: runs.over(runs.phase(row["phase"]), variable, learner)
+    else:
+        values = lambda runs, learner: TAKEN[row["take"]](runs, variable, learner)
+    before = over(*row["before"]) if "before" in row else None
+    about = {key: row[key] for key in ("unit", "scale") if key in row}
+    return Quantity(row.get("name", name), row.get("noun", name), values, before=before, **about)
 
 
 def finder(
@@ -241,14 +250,21 @@ def finder(
     A comparison is of a `measure` of each `learner`: with each of `against` as a ratio, or as a difference if it `says`
     how to put it; alone as a mean, or as a change; or with what is `published`, `within` some distance or `share` of
     it. The finding `is` said to lie in these bounds. Without a `part` of the claim, it is shown for the learners that
-    are there. `{a}` and `{b}` stand for the learners, a group for those in it.
+    are there. `{a}` and `{b}` stand for the learners, a group for those in it. The `pairs` of a row are `all` pairs of
+    `learner`, those farthest apart first, or its `neighbours`.
     """
 
     def find(runs: Runs) -> list[Finding]:
         needs = claim.get("needs", {"tasks": 0, "steps": 0})
         if len(runs.visits) < needs["tasks"] or runs.steps[-1] < needs["steps"]:
             raise CannotDecide(f"it takes the paper's {needs['tasks']} tasks and its network, which --full has")
-        return [each for row in claim["compare"] for each in _compared(runs, measures[row["measure"]], row, groups)]
+        found = []
+        for row in claim["compare"]:
+            made = [*_compared(runs, measures[row["measure"]], row, groups)]
+            found += sorted(made, key=lambda each: -abs(each.mean)) if row.get("pairs") == "all" else made
+        if not found:
+            raise CannotDecide("the records hold no learners to compare")
+        return found
 
     return find
 
@@ -268,7 +284,7 @@ def _compared(
         named = [name for each in row.get(key, [""]) for name in groups.get(each, [each])]
         there = [name for each in named for name in runs.matching(each)]
         sides.append([name for name in there if part or not name or runs.having([name])])
-    for a, b in product(*sides):
+    for a, b in PAIRS[row["pairs"]](sides[0]) if "pairs" in row else product(*sides):
         words, its = says.format("{}", a=a, b=b), part.format(a=a, b=b)
         if b and not says:
             yield runs.ratio(of, a, b, bounds, its)

@@ -25,8 +25,8 @@ from crossprop.experiments import sweep
 from crossprop.experiments.charts import Chart, along, curves
 from crossprop.experiments.experiment import MERGED, OF_STAGE, read_stage
 from crossprop.experiments.measures import Quantity, finder, quantity
-from crossprop.experiments.page import Table, Text
-from crossprop.experiments.questions import INTERVALS, STRICT, Answer, Find, Headline, Question
+from crossprop.experiments.page import WORDS, Table, Text
+from crossprop.experiments.questions import Answer, Find, Question
 from crossprop.experiments.spec import SweepSpec
 from crossprop.experiments.toml import merged
 from crossprop.registry import import_modules
@@ -173,7 +173,8 @@ class Paper:
     claims: Sequence[Question]
     plans: Mapping[str, Callable[..., Plan]]
     """The plan of each experiment, by its name, from the arguments of `_plan` that follow its table."""
-    headline: Callable[[Sequence[Answer]], Headline | None]
+    headline: Callable[[Sequence[Answer]], Mapping[str, Any] | None]
+    """The chart at the top: a `variable` of an `experiment`, its `title`, and `notes` by learner."""
     leads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     small: str = ""
     """The default version, if it is not the paper's: shown at the top of its page."""
@@ -187,7 +188,7 @@ class Paper:
     """Changes of the experiments by name, such as the settings of the authors' scripts."""
 
 
-WORDS = ("source", "title", "intro", "terms", "leads", "small", "size", "takes", "options")
+FIELDS = ("source", "title", "intro", "terms", "leads", "small", "size", "takes", "options")
 """Keys of a paper's file that are fields of the paper."""
 
 
@@ -224,7 +225,9 @@ def read_paper(
             id,
             each["of"],
             each["asks"].format_map(names),
-            each["rule"].format_map(names) + (STRICT if each.get("strict") else INTERVALS),
+            " ".join(
+                [each["rule"].format_map(names), WORDS["intervals"], *[WORDS["strict"]] * each.get("strict", False)]
+            ),
             finder(each, measures, table.get("groups", {})) if "compare" in each else find[id],
             each.get("all_together", False),
         )
@@ -234,7 +237,7 @@ def read_paper(
         part: partial(_plan, plans.get(part, {}), part, probes.get(part, {}), table) for part in table["experiments"]
     }
     return Paper(
-        **{key: table[key] for key in WORDS if key in table},
+        **{key: table[key] for key in FIELDS if key in table},
         claims=questions,
         own=[id for id, each in table["claims"].items() if each.get("own")],
         plans=made,
@@ -314,7 +317,7 @@ def _embedded(stream: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _headline(words: Mapping[str, Any], answers: Sequence[Answer]) -> Headline | None:
+def _headline(words: Mapping[str, Any], answers: Sequence[Answer]) -> dict[str, Any] | None:
     """The chart at the top. Its notes say the means of what some claims find about a learner, alone or against a
     reference, less a number; it is None if no finding is about a pattern of learners."""
     claims, against, less = words.get("claims", ()), words.get("against", ""), words.get("less", 0)
@@ -329,4 +332,4 @@ def _headline(words: Mapping[str, Any], answers: Sequence[Answer]) -> Headline |
             side = r"\1" if means[name] > 0 else r"\2"
             said = re.sub(r"(\w+)\|(\w+)", side, words["says"].format(abs(means[name])))
             notes[name] = f"{note}; {said}" if note else said
-    return Headline(words["experiment"], words["variable"], words["title"], notes)
+    return {**words, "notes": notes}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from crossprop._support.files import atomic_write
 from crossprop._support.formats import listed, plural, upper_first
-from crossprop.experiments.findings import EQUAL, Finding
+from crossprop.experiments.findings import Finding
 from crossprop.experiments.measures import CannotDecide, Runs
 
 if TYPE_CHECKING:
@@ -30,16 +30,6 @@ VERDICTS = {
     CANNOT: ("cannot be decided", "cannot be decided"),
 }
 """Each verdict on a claim as a verb, for one claim and for several."""
-INTERVALS = (
-    " All parts true: holds. At least half: holds in part. Fewer, even if the undecided ones were true: does not hold."
-    " Otherwise: not shown. If a learner that counts is missing or diverged: cannot be decided here. Intervals are"
-    " Student's t intervals of paired values, widened (Bonferroni) to hold for all comparisons of the claim together at"
-    " 95%; a part is true if its interval lies inside the bounds, false if outside, and undecided if it includes both."
-)
-"""The end of every rule."""
-STRICT = f"{INTERVALS} An interval that excludes every difference of {EQUAL:.0%} or more shows that there is none."
-"""The end of a rule that compares with "more" or "less"."""
-
 Leads = Mapping[str, Mapping[str, str]]
 """For each claim that a conclusion quotes, the sentence around the quote by verdict, or `otherwise`."""
 Find = Callable[[Runs], Sequence[Finding]]
@@ -77,16 +67,6 @@ class Answer:
     parts: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     over: str = ""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The chart at the top: a few learners of one experiment, with a note beside each."""
-
-    experiment: str
-    variable: str
-    title: str
-    notes: Mapping[str, str]
 
 
 def answers_on(questions: Iterable[Question], records: "Mapping[str, xarray.Dataset]") -> list[Answer]:

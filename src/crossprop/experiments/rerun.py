@@ -15,11 +15,11 @@ from crossprop.datasets.images import MNIST
 from crossprop.experiments import figures
 from crossprop.experiments.charts import Chart, examples_per_point, headline
 from crossprop.experiments.facts import engine_words, machine
-from crossprop.experiments.page import Cell, Figure, Page, Section, Table, Text, conclusion
+from crossprop.experiments.page import WORDS, Cell, Figure, Page, Section, Table, Text, conclusion
 from crossprop.experiments.page import rerun as run_again
 from crossprop.experiments.page.answers import claims_table
 from crossprop.experiments.papers import Paper, Plan
-from crossprop.experiments.questions import Answer, Headline, answers_on, claims_json, conclusions, tally
+from crossprop.experiments.questions import Answer, answers_on, claims_json, conclusions, tally
 from crossprop.progress import Say
 from crossprop.record_files import check_replaceable, read_records, write_records
 from crossprop.streams.over_data import OverData
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
     Ran = tuple[Plan, xarray.Dataset, Sequence[tuple[Mapping[str, Any], Mapping[str, Chart]]]]
     """A plan, its records, and their figures with their charts by variable."""
-
-QUICK = "quick version: small, not the paper's full settings"
-RULE = """One rule decides them all. A part of a claim is true if its interval lies inside what is claimed, false if it
-lies outside, and undecided if it includes both. A claim holds if all its parts are true, and in part if at least half
-are. It does not hold if fewer than half would be true even with the undecided ones; otherwise it is not shown."""
 
 
 def rerun(
@@ -173,16 +168,16 @@ def write_report(
     top += [paper.terms] if paper.terms else []
     sections = [conclusion(concluded, *top), _claims(answers, paper.own), *map(_experiment, experiments)]
     sections.append(run_again(command, facts, "What it ran on"))
-    Page(paper.title, paper.intro, sections, QUICK if quick else banner, quick).write(path)
+    Page(paper.title, paper.intro, sections, WORDS["quick_paper"] if quick else banner, quick).write(path)
 
 
-def _headline(wanted: Headline | None, experiments: "Sequence[Ran]") -> list[Figure]:
+def _headline(wanted: Mapping[str, Any] | None, experiments: "Sequence[Ran]") -> list[Figure]:
     """The chart at the top, if the report has its experiment."""
     if wanted is None:
         return []
-    drawn = [charts for plan, _, drawn in experiments if plan.name == wanted.experiment for _, charts in drawn]
-    found = [charts[wanted.variable] for charts in drawn if wanted.variable in charts]
-    return [Figure.of(headline(each, wanted.notes), f"{wanted.title}: {each.y.title}") for each in found[:1]]
+    drawn = [charts for plan, _, drawn in experiments if plan.name == wanted["experiment"] for _, charts in drawn]
+    found = [charts[wanted["variable"]] for charts in drawn if wanted["variable"] in charts]
+    return [Figure.of(headline(each, wanted["notes"]), f"{wanted['title']}: {each.y.title}") for each in found[:1]]
 
 
 def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
@@ -192,7 +187,9 @@ def _claims(answers: Sequence[Answer], own: Sequence[str]) -> Section:
     kinds = {"Of the paper's claims": [each for each in answers if each.id not in own]}
     kinds["Of ours"] = [each for each in answers if each.id in own]
     said = [f"{words}, {listed(tally(shown))}." for words, shown in kinds.items() if shown]
-    return Section("claims", "The claims", [Text(" ".join(said), muted=False), Text(RULE), claims_table(answers)])
+    return Section(
+        "claims", "The claims", [Text(" ".join(said), muted=False), Text(WORDS["claims"]), claims_table(answers)]
+    )
 
 
 def _experiment(experiment: "Ran") -> Section:

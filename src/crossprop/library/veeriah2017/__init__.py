@@ -3,7 +3,6 @@ Networks": its claims, and the words of its page."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 
@@ -13,15 +12,9 @@ from crossprop.experiments.measures import TINY, CannotDecide, Quantity, Runs
 from crossprop.experiments.papers import read_paper
 from crossprop.library.veeriah2017 import features
 
-SIMILAR_ERROR = 2.0  # percentage points
 CLUSTERED, SIMILAR_NEIGHBOURS = 0.5, 0.05
 
 EXACT, APPROX = "crossprop", "crossprop-approx"
-
-
-def _at_end(noun: str) -> Quantity:
-    values = lambda runs, name: runs.over(runs.phase("end"), "loss", name)
-    return Quantity("asymptotic loss", f"{noun} at the end of tasks", values)
 
 
 def _outgoing_share(runs: Runs, learner: str) -> np.ndarray:
@@ -39,29 +32,8 @@ def _outgoing_share(runs: Runs, learner: str) -> np.ndarray:
     return moved[1] / np.maximum(moved[0] + moved[1], TINY)
 
 
-MEASURES = {
-    "squared error": _at_end("squared error"),
-    "cross-entropy": _at_end("cross-entropy"),
-    "movement of U": Quantity("incoming drift", "movement of U", lambda runs, name: runs.end("incoming_drift", name)),
-    "movement of W": Quantity("outgoing drift", "movement of W", lambda runs, name: runs.end("outgoing_drift", name)),
-    "settling time": Quantity(
-        "settling step", "settling time", lambda runs, name: runs.settling_step("incoming_drift", name)
-    ),
-    "share of W": Quantity("share of W", "", _outgoing_share),
-}
-MISCLASSIFIED = Quantity(
-    "misclassified", "", lambda runs, name: runs.over(runs.phase("end"), "error", name), "percentage points", 100
-)
+MEASURES = {"share of W": Quantity("share of W", "", _outgoing_share)}
 NEIGHBOURS = Quantity("neighbours", "", lambda runs, name: _measured(runs, "neighbours", name))
-
-
-def _similar_in_pairs(runs: Runs) -> list[Finding]:
-    learners = (APPROX, "crossprop-approx-0.5", "backprop", "momentum", "rmsprop", "adam")
-    alike, says = Bounds(-SIMILAR_ERROR, SIMILAR_ERROR), "at the end of tasks {} misclassifies {{}} than {}"
-    apart = lambda a, b, part="": runs.difference(MISCLASSIFIED, a, b, alike, says.format(a, b), part=part)
-    counted = [apart(a, b, f"{a} and {b} err alike") for a, b in combinations(learners, 2)]
-    farthest_first = sorted(counted, key=lambda each: -abs(each.mean))
-    return farthest_first + [apart(name, "backprop") for name in runs.having(["frozen", EXACT])]
 
 
 def _learns_features(nouns: dict[str, str], learners: Callable[[Runs], Sequence[str]], runs: Runs) -> list[Finding]:
@@ -121,7 +93,6 @@ PAPER = read_paper(
     "veeriah2017",
     MEASURES,
     find={
-        "M1": _similar_in_pairs,
         "T1": _cluster_by_label,
         "R1": partial(_learns_features, {"loss": "squared error"}, lambda runs: [EXACT, APPROX]),
         "R1m": partial(
