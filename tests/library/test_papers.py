@@ -11,6 +11,7 @@ import xarray
 from browser import Opened
 from crossprop import Backprop, Network, optimizers
 from crossprop.cli import main
+from crossprop.experiments.papers import SIZES
 from crossprop.experiments.questions import answers_on
 from crossprop.library import PAPERS, dohare2024, sutton1992
 from crossprop.library.streams import Bits
@@ -143,6 +144,18 @@ def test_bad_input_ends_with_2_before_any_work(words, said, tmp_path, monkeypatc
         main(["reproduce", *words, "--out", str(tmp_path / "out")])
     assert stopped.value.code == 2 and said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_experiment_can_be_built_in_every_size(name, size):
+    paper = PAPERS[name]
+    for part, plan in paper.plans.items():
+        made = [plan(size), *(plan(size, [option]) for option in paper.options)]
+        for each in made:
+            assert each.spec.learners and each.spec.seeds and each.figures and each.name == part
+            assert all("{" not in text for row in each.settings for text in row.values())
+        assert len(plan(size, seeds=7).spec.seeds) in {7, len(made[0].spec.seeds)}
 
 
 @pytest.mark.parametrize("name", PAPERS)

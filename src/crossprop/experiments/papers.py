@@ -298,7 +298,7 @@ def _plan(
         for each in table["settings"][group]
     ]
     is_grid = any(len(grid.points) > 1 for grid in spec.grids)
-    return Plan(name, title, spec if is_grid else spec.settled, settings=settings, **own | further)
+    return Plan(name, title, spec if is_grid else spec.settled, settings=settings, **{**own, **further})
 
 
 def _at(place: str, value: Any) -> dict[str, Any]:

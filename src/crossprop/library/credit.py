@@ -266,7 +266,8 @@ def cosine_charts(cosines: Sequence[Row]) -> dict[str, Chart]:
 
 
 def _fact(stage: Stage) -> str:
-    stream, backprop = stage.spec.stream, stage.spec.settled.learners[BACKPROP]
+    stream = stage.spec.stream
+    backprop: Any = stage.spec.settled.learners[BACKPROP]
     network = backprop.network
     return (
         f"{type(stream).__name__}, {stream.steps:,} examples, windows of {stage.spec.record_every}; "
