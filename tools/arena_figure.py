@@ -1,7 +1,7 @@
-"""Draws an arena's table, and writes a short one: `python tools/arena_figure.py arena/table.csv FIGURE.png TABLE.csv`.
+"""Draws an arena's table: `python tools/arena_figure.py arena/table.csv FIGURE.png`.
 
 A row for every learner, a column for every stream: the difference of its error to the reference's in percent, blue
-where it is lower and red where it is higher, bold where the difference shows. The short table has the ranks beside it.
+where it is lower and red where it is higher, bold where the difference shows.
 """
 
 import csv
@@ -68,28 +68,7 @@ def draw(axes: Any, table: Table) -> None:
     axes.spines[:].set_visible(False)
 
 
-def short(table: Table) -> list[list[str]]:
-    """One row per learner: its mean rank and mean difference, both on every stream, and the mean cost of a step."""
-    columns = ["learner", "mean rank", *next(iter(table.values())), "µs per step"]
-    lines = [columns]
-    for learner, rows in table.items():
-        overall, *streams = rows.values()
-        rank, low, high = (f"{float(overall[key]):.1f}" for key in ("rank", "rank low", "rank high"))
-        times = [math.log(float(row["microseconds"])) for row in streams]
-        cells = [f"{float(row['rank']):g}. {cell(row)}" for row in streams]
-        cost = f"{math.exp(sum(times) / len(times)):.3g}"
-        lines.append([learner, f"{rank} [{low}, {high}]", cell(overall, "percent low", "percent high"), *cells, cost])
-    return lines
-
-
-def cell(row: Row, *ends: str) -> str:
-    if not math.isfinite(percent(row)):
-        return said(row)
-    interval = ", ".join(minus_signs(f"{float(row[end]):+.0f}") for end in ends)
-    return f"{said(row)}%{'*' * shows(row)}{f' [{interval}]' if ends else ''}"
-
-
-def main(table: str, out: str, out_table: str) -> None:
+def main(table: str, out: str) -> None:
     rows = read(table)
     figure = Figure(figsize=(9, 0.27 * len(rows) + 1.1), layout="constrained")
     axes = figure.subplots()
@@ -97,8 +76,6 @@ def main(table: str, out: str, out_table: str) -> None:
     note = "error against tuned backprop in percent, lower is better; bold: the difference shows; by mean rank"
     axes.set_xlabel(note, fontsize=8.5, color="#555555", labelpad=8)
     figure.savefig(out, dpi=110)
-    with Path(out_table).open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(short(rows))
 
 
 if __name__ == "__main__":
