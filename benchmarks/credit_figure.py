@@ -1,38 +1,31 @@
 """Draws docs/figures/credit.png: the path of one outgoing weight with what each rule credits an example with, and the
-error of each rule in the deep study.
+errors of the rules with constant steps and with a step for U that fades, from the run card of `crossprop study why`.
 
-    python benchmarks/credit_figure.py study-deep/table.csv docs/figures/credit.png
+    python benchmarks/credit_figure.py docs/tables/why.json docs/figures/credit.png
 """
 
-import csv
 import sys
 from pathlib import Path
 
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy import stats
 
 import crossprop as cp
 from crossprop._support.formats import minus_signs
+from crossprop.experiments.cards import read_card
 
 EXAMPLES, MOMENT, DELAY, AHEAD, HORIZON = 600, 690, 150, 2.0, 100.0
 COLOURS = {
     "backprop": "#67000d",
     "foresight": "#238b45",
     "crossprop": "#08306b",
-    "crossprop-projected": "#08306b",
-    "crossprop-approx": "#4292c6",
     "hindsight": "#6a51a3",
-    "backprop-replay": "#d94801",
+    "replay": "#d94801",
 }
-RULES = {
-    "crossprop-projected": "crossprop, 4 projections",
-    "crossprop-approx": "crossprop-approx, all layers",
-    "foresight-top": "foresight, output layer",
-    "foresight": "foresight, all layers",
-    "backprop-replay": "replay (sees examples twice)",
-    "hindsight": "hindsight (sees examples twice)",
-}
+STAGES = ("sweep-zero", "sweep-memory")
+"""Of the same stream, network and seeds."""
 
 
 def path():
@@ -86,31 +79,36 @@ def draw_path(axes):
     axes.set_ylabel("outgoing weight")
 
 
-def draw_errors(axes, table):
-    lines = csv.DictReader(Path(table).read_text().splitlines())
-    rows = {row["learner"]: row for row in lines if row["column"] == "main"}
-    for at, (rule, _) in enumerate(RULES.items()):
-        for optimizer, shift, style in (("sgd", -0.17, "o"), ("adam", 0.17, "s")):
-            row, whole = rows[f"{rule}-{optimizer}"], float(rows[f"backprop-{optimizer}"]["all mean"]) / 100
-            mean, low, high = (float(row[f"all minus backprop {part}"]) / whole for part in ("mean", "low", "high"))
-            colour = COLOURS[rule.removesuffix("-top")]
-            axes.plot([low, high], [at + shift] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
-            filled = colour if optimizer == "sgd" else "white"
-            axes.plot(mean, at + shift, style, color=colour, markerfacecolor=filled, markersize=6)
+def draw_errors(axes, card):
+    ran = {each.learner: each for each in read_card(Path(card)) if each.stage in STAGES}
+    errors = {name: np.array([seed.mean for _, seed in sorted(each.seeds.items())]) for name, each in ran.items()}
+    plain = errors["backprop"]
+    for at, rule in enumerate(COLOURS):
+        for name, is_fading in ((rule, False), (f"{rule}-fading", True)):
+            if name == "backprop" or name not in errors:
+                continue
+            percent = 100 * (errors[name] - plain) / plain.mean()
+            half = stats.t.ppf(0.975, len(percent) - 1) * stats.sem(percent)
+            y = at + (0.17 if is_fading else -0.17)
+            axes.plot([percent.mean() - half, percent.mean() + half], [y] * 2, color=COLOURS[rule], linewidth=2.2)
+            filled = "white" if is_fading else COLOURS[rule]
+            marker = "s" if is_fading else "o"
+            axes.plot(percent.mean(), y, marker, color=COLOURS[rule], markerfacecolor=filled, markersize=6)
     axes.axvline(0, color=COLOURS["backprop"], linewidth=1.2)
-    axes.text(-0.3, -0.65, "backprop", color=COLOURS["backprop"], fontsize=9, ha="right")
-    axes.set_yticks(range(len(RULES)), RULES.values(), fontsize=9)
-    axes.set_ylim(len(RULES) - 0.5, -0.9)
+    axes.text(-0.4, -0.65, "backprop, constant steps", color=COLOURS["backprop"], fontsize=9, ha="right")
+    axes.set_yticks(range(len(COLOURS)), COLOURS, fontsize=9)
+    axes.set_ylim(len(COLOURS) - 0.5, -0.9)
     axes.xaxis.set_major_formatter(lambda percent, _: minus_signs(f"{percent:+g}%") if percent else "0%")
     axes.set_title(
-        "error against tuned backprop, two hidden layers\n(● sgd, □ adam; mean and 95% interval)", fontsize=10
+        "error on label-shifted digits, three tasks\n(● constant steps, □ step for U fading; 95% intervals)",
+        fontsize=10,
     )
 
 
-def main(table, out):
+def main(card, out):
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", width_ratios=(1.15, 1))
     draw_path(left)
-    draw_errors(right, table)
+    draw_errors(right, card)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(out, dpi=110)

@@ -21,6 +21,7 @@ from crossprop._support.files import read_json, write_json
 from crossprop.configuration import configuration
 from crossprop.costs import measure_costs
 from crossprop.experiments.cards import check_card, experiment_of, make_card, of_records, of_seeds, read_card
+from crossprop.experiments.experiment import store_of
 from crossprop.experiments.naming import named_experiment, named_stream
 from crossprop.learners import LEARNERS, PREDICTORS
 from crossprop.library import controls
@@ -211,7 +212,7 @@ def test_a_card_in_the_docs_has_the_errors_of_the_table_beside_it(card):
     errors = {(ran.stage, ran.learner): np.mean([seed.mean for seed in ran.seeds.values()]) for ran in read_card(card)}
     with card.with_suffix(".csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row.get("stream") != "overall"]
-    where = lambda row: row["stream"] if "stream" in row else f"sweep-{row['column']}"
+    where = lambda row: row["stream"] if "stream" in row else store_of(Path(), row["column"]).name
     table = {(where(row), row["learner"]): float(row.get("all mean") or row["mean"]) for row in rows}
     assert errors == pytest.approx(table, rel=1e-6)
 
