@@ -8,7 +8,7 @@ it takes the correlation, over all outgoing weights, of v with their movement ov
 task; the cosines between the mean directions of U over the next 100 examples; and the share of saturated units.
 
 Then W has learned ten passes over task A, with U at its initial values, before the three tasks begin. Each rule is
-tuned there, on three seeds, from 18 or 162 settings, and judged on fresh seeds.
+tuned there, on three seeds, from 18 or 216 settings, and judged on fresh seeds.
 """
 
 import argparse
@@ -33,11 +33,11 @@ RULES: dict[str, tuple[Callable[..., cp.Learner], Sequence[dict[str, Any]]]] = {
     "backprop": (cp.Backprop, [{}]),
     "backprop, fading": (
         cp.Backprop,
-        [{"optimizer": cp.optimizers.fading(*each)} for each in itertools.product((4, 16, 64), (128, 512, 2048))],
+        [{"optimizer": cp.optimizers.fading(*each)} for each in itertools.product((4, 16, 64), (128, 512, 2048, 8192))],
     ),
     "foresight": (
         cp.Foresight,
-        [{"ahead": ahead, "horizon": each} for ahead, each in itertools.product((1.0, 4.0, 16.0), (30, 100, 1000))],
+        [{"ahead": ahead, "horizon": each} for ahead, each in itertools.product((1.0, 4.0, 16.0), (3, 10, 30, 100))],
     ),
 }
 
