@@ -10,6 +10,7 @@ from rich.console import Console
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from crossprop._support import checks as check
+from crossprop._support.extras import require
 from crossprop.cli.console import command_line, new_table, say, wrap
 from crossprop.cli.flags import QUIET, Unset, check_sizes
 from crossprop.experiments.rerun import fetched_mnist, rerun
@@ -92,6 +93,7 @@ def rerun_paper(flags: Reproduce) -> None:
     if flags.list_papers:
         _list_papers()
         return
+    require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
     paper = PAPERS[flags.name]
     out = flags.out or Path("reproduction" if flags.name == FIRST else flags.name)
     size = "full" if flags.full else "quick" if flags.quick else paper.size

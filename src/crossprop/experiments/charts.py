@@ -33,7 +33,7 @@ FEW = 5
 Kind = Literal["curves", "along", "forest", "heat", "scatter", "cloud"]
 """Lines over the examples; lines along a setting; an interval for each row; a number for each cell; points with
 intervals; points of several classes."""
-Published = Mapping[str, Sequence[tuple[float, float]]]
+Published = Mapping[str, Sequence[Sequence[float]]]
 """Published values to mark on a chart: places (x, y) by the line that they belong to."""
 
 

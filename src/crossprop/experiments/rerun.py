@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossprop._support.extras import require
 from crossprop._support.files import atomic_write, check_writable
 from crossprop._support.formats import duration, listed, plural
 from crossprop._version import __version__
@@ -47,7 +46,6 @@ def rerun(
     """Runs every experiment of `plans` that is not in the folder yet, or all by `force`, then writes the figures, the
     claims and the page, which shows `command`. claims.json says what the rerun is `about`. With `checkpoints`, runs are
     saved from time to time, so that the same command goes on after a crash."""
-    require("crossprop reproduce", "matplotlib", "plotly", "jinja2", extra="paper")
     check_writable("out", folder)
     quick = size == "quick"
     stores = [folder / f"{plan.name}.nc" for plan in plans]
