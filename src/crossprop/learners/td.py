@@ -14,7 +14,7 @@ from crossprop.hyperparameters import Hyperparameter, known
 from crossprop.learners.base import CreditRule, Learner, Outcome, Wrapper
 from crossprop.learners.calling import compiled_method
 from crossprop.network import float_type
-from crossprop.optimizers.base import Optimizer, required
+from crossprop.optimizers.base import Optimizer, required, with_extra_arguments
 
 
 class TDState(NamedTuple):
@@ -138,4 +138,4 @@ class _Eligibility(Optimizer):
             )
             return jax.tree.map(lambda *each: -sum(d * e for d, e in zip(delta, each, strict=True)), *traces), traces
 
-        return optax.chain(optax.GradientTransformationExtraArgs(init, follow), self.base(step_size))
+        return optax.chain(with_extra_arguments(init, follow), self.base(step_size))

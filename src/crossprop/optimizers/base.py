@@ -104,7 +104,7 @@ class Optax(Optimizer):
                 kept.append(after)
             return structure.unflatten(steps), PartStates(tuple(kept))
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
 
     def __eq__(self, other: object) -> bool:
         return self.__given__ == given_for(other)
@@ -200,6 +200,14 @@ def check_optimizer(optimizer: Any, argument: str = "optimizer") -> None:
 
 
 # Transformations.
+
+
+def with_extra_arguments(init: Any, update: Any) -> optax.GradientTransformationExtraArgs:
+    """A transformation whose `update` takes keyword arguments besides gradients, state and parameters.
+
+    Its arguments are of any type, since optax's own leave these arguments out.
+    """
+    return optax.GradientTransformationExtraArgs(init, update)
 
 
 def full_like(numbers: Any, params: Any) -> Any:

@@ -13,6 +13,7 @@ from crossprop.optimizers.base import (
     full_like,
     optimizer_field,
     required,
+    with_extra_arguments,
 )
 
 
@@ -53,7 +54,7 @@ class clip_weights(Optimizer):
             bounds = full_like(jax.tree.map(lambda count: self.kappa / count**0.5, fan_in), params)
             return jax.tree.map(lambda d, w, b: jnp.clip(w + d, -b, b) - w, steps, params, bounds), state
 
-        return optax.chain(self.base(step_size), optax.GradientTransformationExtraArgs(optax.init_empty_state, clip))
+        return optax.chain(self.base(step_size), with_extra_arguments(optax.init_empty_state, clip))
 
 
 class l2_init(Optimizer):
@@ -84,7 +85,7 @@ class l2_init(Optimizer):
             return jax.tree.map(pulled, gradients, params, initial), initial
 
         copied = lambda params: jax.tree.map(jnp.asarray, params)
-        return optax.chain(optax.GradientTransformationExtraArgs(copied, pull), self.base(step_size))
+        return optax.chain(with_extra_arguments(copied, pull), self.base(step_size))
 
 
 class obgd(Optimizer):
@@ -129,4 +130,4 @@ class obgd(Optimizer):
             overshoot = self.kappa * jnp.maximum(error, 1) * slopes
             return jax.tree.map(lambda step: step / jnp.maximum(overshoot, 1), steps), state
 
-        return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
+        return with_extra_arguments(optax.init_empty_state, update)

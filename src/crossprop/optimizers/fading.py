@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
-from crossprop.optimizers.base import Optimizer, optimizer_field
+from crossprop.optimizers.base import Optimizer, optimizer_field, with_extra_arguments
 
 
 class fading(Optimizer):
@@ -48,4 +48,4 @@ class fading(Optimizer):
             return steps, optax.ScaleByScheduleState(optax.safe_increment(state.count))
 
         init = lambda params: optax.ScaleByScheduleState(jnp.zeros((), jnp.int32))
-        return optax.chain(self.base(step_size), optax.GradientTransformationExtraArgs(init, fade))
+        return optax.chain(self.base(step_size), with_extra_arguments(init, fade))

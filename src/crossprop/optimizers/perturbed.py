@@ -13,6 +13,7 @@ from crossprop.optimizers.base import (
     full_like,
     optimizer_field,
     required,
+    with_extra_arguments,
 )
 
 
@@ -87,7 +88,7 @@ class upgd(Optimizer):
             )
             return steps, UPGDState(utility, count)
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
 
     def _direction(self, gradient: Any, noise: Any, utility: Any) -> Any:
         rest = 1 - jax.nn.sigmoid(utility)
@@ -140,4 +141,4 @@ class shrink_perturb(Optimizer):
             change = lambda step, w, deviation, drawn: step - self.shrink * w + deviation * drawn
             return jax.tree.map(change, steps, params, deviations, noise), state
 
-        return optax.chain(self.base(step_size), optax.GradientTransformationExtraArgs(optax.init_empty_state, perturb))
+        return optax.chain(self.base(step_size), with_extra_arguments(optax.init_empty_state, perturb))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from crossprop.hyperparameters import Hyperparameter, hyperparameter
-from crossprop.optimizers.base import Optimizer, full_like, required
+from crossprop.optimizers.base import Optimizer, full_like, required, with_extra_arguments
 
 
 class DeltaBarDeltaState(NamedTuple):
@@ -57,7 +57,7 @@ class delta_bar_delta(Optimizer):
             mean = jax.tree.map(lambda mean, g: self.decay * mean + (1 - self.decay) * g, state.mean, gradients)
             return steps, DeltaBarDeltaState(sizes, mean)
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
 
     def _adapted(self, size: Any, mean: Any, gradient: Any) -> Any:
         agreement = jnp.sign(mean) * jnp.sign(gradient)
@@ -117,7 +117,7 @@ class nlms(Optimizer):
             move = lambda size, part: jax.tree.map(lambda g: -size * g, part)
             return jax.tree.map(move, sizes, gradients), NLMSState(mean, weight)
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
 
 
 class IDBDState(NamedTuple):
@@ -175,7 +175,7 @@ class idbd(Optimizer):
             )
             return steps, IDBDState(logs, trace)
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
 
     def _next_log(self, log: Any, gradient: Any, trace: Any) -> Any:
         change = -self.meta_step_size * gradient * trace
@@ -247,7 +247,7 @@ class autostep(Optimizer):
             trace = jax.tree.map(lambda h, a, c, step: h * (1 - a * c) + step, trace, sizes, curvature, steps)
             return steps, AutostepState(sizes, normalizer, trace)
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
 
     def _normalizer(self, v: Any, meta: Any, size: Any, curvature: Any) -> Any:
         return jnp.maximum(jnp.abs(meta), v + size * curvature / self.horizon * (jnp.abs(meta) - v))
@@ -321,4 +321,4 @@ class smd(Optimizer):
             trace = jax.tree.map(bent, state.trace, steps, sizes, hessian_product(state.trace))
             return steps, SMDState(sizes, trace)
 
-        return optax.GradientTransformationExtraArgs(init, update)
+        return with_extra_arguments(init, update)
