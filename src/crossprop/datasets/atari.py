@@ -114,10 +114,7 @@ def _frames(
         else:
             action = int(draw.integers(len(legal))) if actions is None else actions[at] - ord("a")
             reward = int(np.sign(ale.act(legal[action])))
-        if inputs == "ram":
-            yield ale.getRAM(), action, reward
-        else:
-            yield SEEN[inputs](ale.getScreenGrayscale()), action, reward
+        yield OBSERVED[inputs](ale), action, reward
 
 
 def shrunk(screen: np.ndarray) -> np.ndarray:
@@ -138,4 +135,8 @@ def shades(screen: np.ndarray) -> np.ndarray:
     return (means // (256 / GREYS)).astype(np.uint8).ravel()
 
 
-SEEN = {"ccn": shrunk, "swifttd": shades}
+OBSERVED = {
+    "ccn": lambda ale: shrunk(ale.getScreenGrayscale()),
+    "swifttd": lambda ale: shades(ale.getScreenGrayscale()),
+    "ram": lambda ale: ale.getRAM(),
+}

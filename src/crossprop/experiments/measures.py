@@ -52,9 +52,9 @@ class Quantity(NamedTuple):
 class Runs:
     """Records with what questions measure in them.
 
-    A sample has one value per seed, so
-    that learners are paired over seeds. With a single seed it has one value per block of windows, up to `BLOCKS` of
-    them, which are paired as well because all learners see the same examples. Intervals of findings are at `level`.
+    A sample has one value per seed, so that learners are paired over seeds. With a single seed it has one value per
+    block of windows, up to `BLOCKS` of them, which are paired as well because all learners see the same examples.
+    Intervals of findings are at `level`.
     """
 
     def __init__(self, records: "xarray.Dataset", level: float = 0.95):
